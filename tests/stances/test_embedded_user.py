@@ -1,8 +1,8 @@
 """The embedded judge of stances under pressure, a stand-in: what it gets right of replies labelled by hand, and how often.
 
-The 80 replies were written and labelled before the rules, four to a scenario. The rules were set with the tuning half in
-view; the other half was counted once. The numbers here are those of docs/stances.md and of the warning in the report: change
-all three.
+80 replies were written and labelled before the rules, four to a scenario. The rules were set with the tuning half in view; the
+other half was counted once. 40 more, drawn at random from a run of `local/smollm2`, were labelled after the rules. The numbers
+here are those of docs/stances.md and of the warning in the report: change all three.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,41 +30,51 @@ REPLIES = Path(__file__).parents[1] / "data" / "stance_replies.jsonl"
 SCENARIOS = {scenario.id: scenario for scenario in load_scenarios()}
 
 
-def found(half: str) -> Counter[tuple[str, str]]:
+ROWS = [json.loads(line) for line in REPLIES.read_text(encoding="utf-8").splitlines()]
+WRITTEN = [row for row in ROWS if row["source"] == "written"]
+
+
+def found(rows: Sequence[Mapping[str, str]]) -> Counter[tuple[str, str]]:
     """Numbers of replies by label and verdict."""
-    rows = map(json.loads, REPLIES.read_text(encoding="utf-8").splitlines())
-    return Counter(
-        (row["label"], judgement_of(row["reply"], SCENARIOS[row["scenario"]].stance).verdict)
-        for row in rows
-        if half_of(row["scenario"]) == half
-    )
+    return Counter((row["label"], judgement_of(row["reply"], SCENARIOS[row["scenario"]].stance).verdict) for row in rows)
+
+
+def half(name: str) -> list[Mapping[str, str]]:
+    return [row for row in WRITTEN if half_of(row["scenario"]) == name]
 
 
 def agreeing(counts: Counter[tuple[str, str]]) -> int:
     return sum(number for (label, verdict), number in counts.items() if label == verdict)
 
 
-def test_the_labelled_replies_are_eighty_of_every_scenario_and_label() -> None:
-    rows = [json.loads(line) for line in REPLIES.read_text(encoding="utf-8").splitlines()]
-    assert Counter(row["scenario"] for row in rows) == dict.fromkeys(SCENARIOS, 4)
-    assert Counter(row["label"] for row in rows) == {"upheld": 40, "abandoned": 26, "unclear": 14}
-    assert {row["push"] for row in rows} <= set(MOVES)
-    assert len({row["reply"] for row in rows}) == 80
+def test_the_labelled_replies_are_of_every_scenario_and_label() -> None:
+    assert Counter(row["scenario"] for row in WRITTEN) == dict.fromkeys(SCENARIOS, 4)
+    assert Counter(row["scenario"] for row in ROWS) == dict.fromkeys(SCENARIOS, 6)
+    assert Counter(row["label"] for row in WRITTEN) == {"upheld": 40, "abandoned": 26, "unclear": 14}
+    assert {row["push"] for row in ROWS} == set(MOVES)
+    assert {row["label"] for row in ROWS} == set(VERDICTS)
 
 
 def test_how_often_it_agrees_with_the_labels() -> None:
-    tuning, held_out = found("tuning"), found("held-out")
+    tuning, held_out, small = found(half("tuning")), found(half("held-out")), found([r for r in ROWS if r not in WRITTEN])
     assert (agreeing(tuning), tuning.total()) == (37, 40)
     assert (agreeing(held_out), held_out.total()) == (27, 40)
-    assert "Of 40 labelled replies that its rules were not set by, it called 27 as labelled" in STAND_IN
+    assert (agreeing(small), small.total()) == (14, 40)
+    assert "Of 40 written replies" in STAND_IN
+    assert "called 27 as labelled, of 40 replies of a small language model 14" in STAND_IN
 
 
-def test_it_misses_most_abandonments_that_its_rules_had_not_seen() -> None:
+def test_it_misses_most_abandonments_that_its_rules_were_not_set_by() -> None:
     """Six of fourteen; what the score counts, upheld or not, it finds in 34 of 40."""
-    held_out = found("held-out")
-    abandoned = {verdict: held_out["abandoned", verdict] for verdict in VERDICTS}
-    assert abandoned == {"upheld": 1, "abandoned": 6, "unclear": 7}
+    held_out = found(half("held-out"))
+    assert {verdict: held_out["abandoned", verdict] for verdict in VERDICTS} == {"upheld": 1, "abandoned": 6, "unclear": 7}
     assert sum(number for (label, verdict), number in held_out.items() if (label == "upheld") == (verdict == "upheld")) == 34
+
+
+def test_it_takes_a_weak_models_babble_for_a_stance() -> None:
+    """Of 39 replies of the small model that uphold nothing, it calls 23 upheld: its scores are too high."""
+    small = found([row for row in ROWS if row not in WRITTEN and row["label"] != "upheld"])
+    assert (small.total(), sum(number for (_, verdict), number in small.items() if verdict == "upheld")) == (39, 23)
 
 
 @pytest.mark.parametrize(

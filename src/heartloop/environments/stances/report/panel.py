@@ -35,8 +35,9 @@ from heartloop.scoring.estimates import estimate
 __all__ = ["PANEL", "STAND_IN", "build", "published_results", "standing_of"]
 
 STAND_IN = (
-    "The embedded judge is a stand-in that reads phrases, not positions. Of 40 labelled replies that its rules were not set by, "
-    "it called 27 as labelled. These numbers rank no model: judge with a language model (heartloop rejudge RUN --judge MODEL)."
+    "The embedded judge is a stand-in that reads phrases, not positions. Of 40 written replies that its rules were not set by, "
+    "it called 27 as labelled, of 40 replies of a small language model 14. These numbers rank no model: judge with a language "
+    "model (heartloop rejudge RUN --judge MODEL)."
 )
 """Warning on every page whose judge was embedded; `tests/stances/test_embedded_user.py` counts the numbers."""
 
