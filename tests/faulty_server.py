@@ -2,14 +2,16 @@
 
 It answers by the system prompt: as SAGE's user simulator (appraisals contain `"change"`, messages `"leaves"`), as EMPA's judges
 (`"regress"`, `"score"`), as PERM's judges (`"score"`, `"relevant"`), and otherwise as a policy; `/embeddings` returns vectors of
-letter counts. From a shell:
+letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists what `models` names.
+From a shell:
 
     python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
     FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --user faulty/other --limit 4
 
-A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak or embed. The amount is the number of first
-requests with the fault (`:2`) or a share of all (`:0.1`); without it, every request has the fault. A share is drawn from the
-seed and the request's text, so it does not depend on the order of requests.
+A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak, embed, check or any; without one it is policy and
+user, so that a run begins and meets the fault. The amount is the number of first requests with the fault (`:2`) or a share of all
+(`:0.1`); without it, every request has the fault. A share is drawn from the seed and the request's text, so it does not depend on
+the order of requests.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from aiohttp import web
+
+from heartloop.models.endpoint_check import QUESTION
 
 __all__ = ["FAULTS", "VECTOR_FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
 
@@ -74,6 +78,7 @@ FAULTS = {
     "no_max_tokens": "400 to max_tokens in favour of max_completion_tokens",
     "no_temperature": "400 to temperature",
     "no_seed": "400 to seed",
+    "no_one_token": "400 to a limit below 16 tokens",
     # what no retry mends
     "unauthorized": "401 that repeats the key",
     "unknown_model": "404",
@@ -107,7 +112,10 @@ _SIMULATOR_ONLY = {
     "silence": {"policy"},
     **{name: {"embed"} for name in VECTOR_FAULTS},
 }
-_PARTS = {"embed": {"embed"}, "policy": {"policy"}, "user": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}}
+_PARTS = {
+    "embed": {"embed"}, "policy": {"policy"}, "user": {"feel", "speak"}, "feel": {"feel"}, "speak": {"speak"}, "check": {"check"},
+    "any": {"policy", "feel", "speak", "check"},
+}  # fmt: skip
 
 
 class Fault(NamedTuple):
@@ -160,6 +168,7 @@ class FaultyServer:
         retry_after: what a `rate_limit` says.
         answer: what it says in place of its own parts, given the request's body.
         play: what it says in place of its own parts, given the request and the fault; bodies are not kept then.
+        models: the names that `/models` lists; without them it does not exist.
     """
 
     def __init__(
@@ -170,10 +179,14 @@ class FaultyServer:
         retry_after: str | None = "1",
         answer: Callable[[dict[str, Any]], str] | None = None,
         play: Callable[[Request, random.Random, str | None], str] | None = None,
+        models: Iterable[str] = (),
         port: int = 0,
     ) -> None:
         self.faults = [Fault.parse(text) for text in faults]
         self.requests: list[Request] = []
+        """Those of dialogues, judgements and embeddings."""
+        self.checks: list[Request] = []
+        """Those before a run."""
         self.fired: Counter[str] = Counter()
         """Faults so far, by kind."""
         self.served: list[Served] = []
@@ -187,6 +200,8 @@ class FaultyServer:
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/v1/chat/completions", self._serve)
         app.router.add_post("/v1/embeddings", self._serve)
+        self._models = list(models)
+        app.router.add_get("/v1/models", self._list)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
 
     @property
@@ -210,6 +225,11 @@ class FaultyServer:
         self._stopping.set()
         await self._runner.cleanup()
 
+    async def _list(self, request: web.Request) -> web.Response:
+        if not self._models:
+            raise web.HTTPNotFound
+        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in self._models]})
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -217,7 +237,9 @@ class FaultyServer:
             raw = await request.read()
             body = json.loads(raw)
             asked = Request(body, request.headers.get("Authorization", ""), _part(body))
-            if self._keeps:
+            if asked.part == "check":
+                self.checks.append(asked)
+            elif self._keeps:
                 self.requests.append(asked)
             if self._delay:
                 await asyncio.sleep(self._delay)
@@ -227,7 +249,8 @@ class FaultyServer:
             kind = self._fault(asked, draw)
             if kind:
                 self.fired[kind] += 1
-            self.served.append(Served(digest, asked.part, body.get("seed"), kind, time.monotonic()))
+            if asked.part != "check":
+                self.served.append(Served(digest, asked.part, body.get("seed"), kind, time.monotonic()))
             return await self._respond(kind, asked, request, random.Random(f"{self._seed}:{digest}"))
         finally:
             self.in_flight -= 1
@@ -259,7 +282,10 @@ class FaultyServer:
             return web.Response(
                 body=data[: len(data) // 2] if kind == "truncated_json" else data, content_type="application/json"
             )
-        content = self._answer(asked.body) if self._answer is not None else self._play(asked, draw, kind)
+        if asked.part == "check":
+            content = "OK"
+        else:
+            content = self._answer(asked.body) if self._answer is not None else self._play(asked, draw, kind)
         data = json.dumps(_completion(kind, content, asked)).encode()
         if kind in _BYTES:
             return await _bytes(kind, data, request, draw, self._stopping)
@@ -328,6 +354,8 @@ def _embedded(kind: str | None, texts: list[str]) -> dict[str, Any]:
 def _part(body: dict[str, Any]) -> str:
     if "input" in body:
         return "embed"
+    if body["messages"] == [{"role": "user", "content": QUESTION}]:
+        return "check"
     system = " ".join(m["content"] for m in body["messages"] if m["role"] == "system")
     judges = any(asked in system for asked in ('"change"', '"regress"', '"score"', '"relevant"'))
     return "feel" if judges else "speak" if '"leaves"' in system else "policy"
@@ -342,6 +370,7 @@ def _applies(kind: str, body: dict[str, Any]) -> bool:
         "no_max_tokens": "max_tokens" in body,
         "no_temperature": "temperature" in body,
         "no_seed": "seed" in body,
+        "no_one_token": body.get("max_tokens", 16) < 16,
     }
     return found.get(kind, True)
 
@@ -366,6 +395,7 @@ def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.R
         ),
         "no_temperature": (400, {"message": "Unsupported value: only the default (1) is supported", "param": "temperature"}),
         "no_seed": (400, {"message": "unknown field: seed"}),
+        "no_one_token": (400, {"message": "Could not finish the message because the output limit was reached"}),
         "unauthorized": (401, {"message": f"Incorrect API key provided: {header.removeprefix('Bearer ')}. Header was {header}"}),
         "unknown_model": (404, {"message": f"The model {asked.body.get('model')!r} does not exist", "code": "model_not_found"}),
         "bad_request": (400, {"message": "This model's maximum context length is 4096 tokens"}),

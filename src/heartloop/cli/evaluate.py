@@ -66,7 +66,9 @@ def evaluate_command(
     max_cost: given.MaxCost = None,
     max_tokens: given.MaxTokens = None,
     prices: given.Prices = None,
-    pilot: Annotated[bool, typer.Option("--pilot", help="Play two dialogues, print the estimate and stop.")] = False,
+    pilot: Annotated[
+        bool, typer.Option("--pilot", help="Print the estimate and stop; it plays two dialogues if none is finished.")
+    ] = False,
     yes: given.Yes = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play failed dialogues again.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/ENVIRONMENT-HASH.")] = None,
@@ -94,7 +96,7 @@ def evaluate_command(
     with plan.caching():
         ended, played = play_run(
             run, plan.settings, plan.play, plan.meter, max_connections=max_connections, retry_failed=retry_failed, pilot=ask,
-            pilot_models=plan.pilot_models, opened=plan.opened, cache=plan.cache,
+            pilot_models=plan.pilot_models, opened=plan.opened, check=plan.check, cache=plan.cache,
         )  # fmt: skip
         page = write_report([played], run / "report")
     typer.echo(f"\nRun: {run}\nReport: {page}")

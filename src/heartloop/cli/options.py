@@ -38,7 +38,9 @@ JudgeRequest = Annotated[
     typer.Option("--request", help="judge.field=JSON: another field of the judge's requests, e.g. judge.min_p=0.05."),
 ]
 JudgeSampling = Annotated[list[str] | None, typer.Option("--sampling", help="judge.setting=value, e.g. judge.temperature=0.")]
-JudgePilot = Annotated[bool, typer.Option("--pilot", help="Judge two dialogues, print the estimate and stop.")]
+JudgePilot = Annotated[
+    bool, typer.Option("--pilot", help="Print the estimate and stop; it judges two dialogues if none is finished.")
+]
 RetryJudging = Annotated[bool, typer.Option("--retry-failed", help="Rejudge failed dialogues.")]
 
 # Options of commands that write scenarios.

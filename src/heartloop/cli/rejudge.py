@@ -58,7 +58,7 @@ def rejudge(
     with by.cache or nullcontext():
         ended, played = play_run(
             path, job.settings, job.play, by.meter, jobs=job.jobs, max_connections=max_connections, retry_failed=retry_failed,
-            pilot=by.pilot, opened=by.opened, cache=by.cache, done="judged",
+            pilot=by.pilot, opened=by.opened, check=by.check, cache=by.cache, done="judged",
         )  # fmt: skip
         page = write_report([played], path / "report")
     seen = agreement(read_run(run).transcripts, read_run(path).transcripts)

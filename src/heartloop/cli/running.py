@@ -19,7 +19,7 @@ from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.wording import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation import playing
 from heartloop.evaluation.card import ScoreCard
@@ -32,6 +32,7 @@ from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.models.budget import is_baseline
 from heartloop.models.cache import AnswerCache, cache_at
+from heartloop.models.endpoint_check import AskedRole, EndpointCheck
 from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, local_speed, resolve
 from heartloop.report.site import write_site
 
@@ -73,11 +74,11 @@ class Pilot:
     Args:
         yes: continue after the estimate without asking.
         only: stop after the estimate.
-        meter: tokens and cost so far; if it has a limit, the run continues without asking.
+        meter: if it has a limit, the run continues without asking; the cost is printed if it has prices.
     """
 
     def __init__(self, meter: Meter, *, yes: bool, only: bool) -> None:
-        self._meter, self._yes, self._only = meter, yes or meter.limited, only
+        self._priced, self._yes, self._only = bool(meter.prices), yes or meter.limited, only
         self.line: ProgressLine | None = None
         """The progress line, hidden while a question is open."""
         self.further = 0
@@ -89,15 +90,17 @@ class Pilot:
         if self.further and estimate.dialogues:
             dialogues = estimate.dialogues + self.further
             share = dialogues / estimate.dialogues
-            estimate = Estimate(dialogues, round(estimate.calls * share), round(estimate.tokens * share))
-        share = estimate.tokens / used if (used := self._meter.tokens) else 0.0
-        cost = self._meter.cost if self._meter.prices else None
-        money = f", about {cost * share:.2f} at your prices" if cost is not None else ""
+            estimate = estimate._replace(
+                dialogues=dialogues, calls=round(estimate.calls * share), tokens=round(estimate.tokens * share),
+                cost=None if estimate.cost is None else estimate.cost * share, seconds=estimate.seconds * share,
+            )  # fmt: skip
+        cost = f", cost about {money(estimate.cost)} at your prices" if self._priced and estimate.cost is not None else ""
+        basis = f"From {amount(estimate.earlier, 'finished dialogue')}" if estimate.earlier else "Pilot"
         if self.line is not None:
             self.line.pause()
         typer.echo(
-            f"Pilot: {amount(estimate.dialogues, 'more dialogue')} will take about {amount(estimate.calls, 'call')} "
-            f"and {amount(estimate.tokens, 'token')}{money}.",
+            f"{basis}: {amount(estimate.dialogues, 'more dialogue')} will take about {amount(estimate.calls, 'call')}, "
+            f"{amount(estimate.tokens, 'token')} and {roughly(estimate.seconds)}{cost}.",
             err=True,
         )
         go_on = not self._only and (self._yes or (sys.stdin.isatty() and typer.confirm("Continue?", err=True)))
@@ -133,7 +136,8 @@ class Judging:
         self.sampling: Sampling | None = samplings.get("judge")
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
         self.cache = cache_at(cache)
-        self.opened = {} if judge == EMBEDDED else {judge: resolve(judge, **how)}
+        self.opened = {} if judge == EMBEDDED else {judge: resolve(judge, key_later=self.cache is not None, **how)}
+        self.check = EndpointCheck([AskedRole(model, self.sampling) for model in self.opened.values()], self.meter)
         self.model = counted(self.opened[judge], self.meter, "judge", self.cache) if self.opened else None
         self.pilot = Pilot(self.meter, yes=yes, only=pilot) if pilot or is_paid(judge) else None
 

@@ -187,7 +187,7 @@ def _rejudge(
             ended, _ = play_run(
                 path[variant], source.settings(variant), source.play(variant, path[suite.variants[0]]), by.meter,
                 jobs=source.jobs, max_connections=asking["max_connections"], retry_failed=retry_failed, opened=by.opened,
-                cache=by.cache, done="judged", ranked=False,
+                check=by.check, cache=by.cache, done="judged", ranked=False,
                 pilot=by.pilot if by.pilot is not None and not by.pilot.asked else None,
             )  # fmt: skip
             code = max(code, exit_code_of(ended, done="judged"))

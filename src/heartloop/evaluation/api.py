@@ -207,7 +207,8 @@ def evaluate(
         progress: show a progress bar, in a terminal or notebook.
 
     Raises:
-        UseError: wrong use, for example an unknown name, a function given twice, or paid models without a limit.
+        UseError: wrong use, for example an unknown name, a function given twice, or paid models without a limit; or an endpoint
+            refuses a first small request, which is sent to each before anything is written.
         SettingsMismatch: `out` holds a run with other settings.
         InputError: a file that cannot be read.
     """
@@ -231,8 +232,8 @@ def evaluate(
         with plan.caching():
             line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values())) if progress else None
             played = play_run(
-                path, plan.settings, plan.play, plan.meter, opened=plan.opened, cache=plan.cache, line=line, tell=_warn,
-                pilot=_go_on if plan.paid else None, pilot_models=plan.pilot_models, max_connections=max_connections,
+                path, plan.settings, plan.play, plan.meter, opened=plan.opened, check=plan.check, cache=plan.cache, line=line,
+                tell=_warn, pilot=_go_on if plan.paid else None, pilot_models=plan.pilot_models, max_connections=max_connections,
                 retry_failed=retry_failed,
             )  # fmt: skip
     except UseError as error:
@@ -242,7 +243,7 @@ def evaluate(
 
 
 def _go_on(estimate: Estimate) -> bool:
-    """Nobody is asked after the pilot: the limit, or `yes`, stands for the answer. A pilot that fails stops the run."""
+    """Nobody is asked after the estimate: the limit, or `yes`, stands for the answer. A pilot that fails stops the run."""
     return True
 
 

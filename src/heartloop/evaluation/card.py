@@ -110,7 +110,9 @@ class ModelScore(_Frozen):
     tokens_per_dialogue: float | None
     """Mean completion tokens of the policy over its scored dialogues."""
     cost: float | None
-    """In the currency of the prices; `None` if a paid model was called and has no price."""
+    """Of its dialogues, unscored ones too, and of all roles, in the currency of the prices; `None` if a paid model was called and
+    has no price. Answers from the cache cost what they cost when they were first given; calls of dialogues that were cut off or
+    played again are not in it."""
     groups: tuple[GroupMean, ...]
     """By the fact `grouped_by`."""
     themes: tuple[GroupMean, ...]

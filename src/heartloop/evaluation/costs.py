@@ -1,13 +1,13 @@
-"""Cost of dialogues, by the same rule as the meter of a run (`heartloop.models.budget`). Does not cover limits or estimates."""
+"""Cost of dialogues, by the same rule as the meter of a run (`heartloop.models.budget`). Does not cover limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Transcript, Usage
 from heartloop.models.budget import DEAREST, Price, is_paid
 
-__all__ = ["cost_of", "merged_prices"]
+__all__ = ["cost_of", "cost_of_usage", "merged_prices"]
 
 
 def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
@@ -19,13 +19,20 @@ def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
     Args:
         prices: input and output price per million tokens by model, as a mapping or a pair; other values are ignored.
     """
+    return cost_of_usage(
+        ((dialogue.models.get(role, dialogue.model), usage) for dialogue in dialogues for role, usage in dialogue.usage.items()),
+        prices,
+    )
+
+
+def cost_of_usage(usages: Iterable[tuple[str, Usage]], prices: object) -> float | None:
+    """Cost of what models used, each with its name; `None` if a paid model has no price."""
     total = 0.0
-    for dialogue in dialogues:
-        for role, usage in dialogue.usage.items():
-            price = _price(dialogue.models.get(role, dialogue.model), prices)
-            if price is None:
-                return None
-            total += price.of(usage.prompt_tokens, usage.completion_tokens)
+    for model, usage in usages:
+        price = _price(model, prices)
+        if price is None:
+            return None
+        total += price.of(usage.prompt_tokens, usage.completion_tokens)
     return total
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heartloop.appraisal.names import is_embedded
-from heartloop.core.wording import amount
+from heartloop.core.wording import amount, money
 from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
 from heartloop.evaluation.comparison import FEW_SCENARIOS
 from heartloop.evaluation.measures import in_group_order, scale_of
@@ -33,16 +33,22 @@ def terminal_table(title: str, caption: str) -> Table:
 
 
 def leaderboard(card: ScoreCard) -> Table:
-    """The ranking with rank groups, intervals, success, failure, scored dialogues, tokens and silences, for a `rich` console."""
+    """The ranking with rank groups, intervals, success, failure, scored, tokens, silences and cost, for a `rich` console.
+
+    A column without a value is left out: the cost where no prices are given.
+    """
     from rich.text import Text
 
     scale = scale_of(card.environment)
     table = terminal_table(scale.of, "\n".join(_caption(card)))
     bounds = ("suc-\ncess", "fail-\nure") if scale.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
     groups = _groups(card) if scale.group_intervals else []
-    heads = [*groups, *(["scored"] if card.unscored else [])] if groups else [*bounds, "scored", "tokens", "silent"]
-    heads = ["#", "model", "mean", "95 %\ninterval", *heads]
-    rows = [_cells(row, groups)[: len(heads)] for row in card.models]  # without unscored dialogues there is no column for them
+    heads = [*groups, "scored"] if groups else [*bounds, "scored", "tokens", "silent"]
+    heads = ["#", "model", "mean", "95 %\ninterval", *heads, "cost"]
+    rows = [_cells(row, groups) for row in card.models]
+    if groups and not card.unscored:  # the groups need the width
+        place = heads.index("scored")
+        heads, rows = [*heads[:place], *heads[place + 1 :]], [(*row[:place], *row[place + 1 :]) for row in rows]
     columns = [
         place for place, head in enumerate(heads) if head in ("model", "mean") or _says(head, [row[place] for row in rows])
     ]
@@ -114,6 +120,7 @@ def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
         *(groups_of(row) if groups else outcomes(seen)),
         f"{row.scored}/{row.played}{' !' if row.flagged else ''}",
         *(() if groups else (number(row.tokens_per_dialogue, 0), str(row.silences))),
+        money(row.cost),
     )
 
 

@@ -23,6 +23,7 @@ from heartloop.evaluation.runner import Play, player
 from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.settings import EvaluationSettings, Shard, settings_of, stratified
 from heartloop.models.cache import AnswerCache, cache_at
+from heartloop.models.endpoint_check import AskedRole, EndpointCheck
 from heartloop.models.functions import function_model, function_name
 from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
 
@@ -41,6 +42,7 @@ class EvaluationPlan(NamedTuple):
     meter: Meter
     opened: Mapping[str, ChatModel]
     cache: AnswerCache | None
+    check: EndpointCheck
     paid: tuple[str, ...]
     """Models whose calls cost money."""
     available: int
@@ -142,8 +144,10 @@ def plan_evaluation(
     own = dict(opened or {})
     models_by_name = own | {name: function_model(name, function, timeout) for name, function in functions.items()}
     named = [name for name in names if name not in models_by_name]
-    models_by_name |= open_models(named, baselines=spec.baselines, timeout=timeout, retries=retries, max_connections=needed)
     answers = cache_at(cache)
+    models_by_name |= open_models(
+        named, baselines=spec.baselines, timeout=timeout, retries=retries, max_connections=needed, key_later=answers is not None
+    )
     policies = {
         name: model if name in own else counted(model, meter, "policy", answers)
         for name, model in ((name, models_by_name[name]) for name in under_test)
@@ -152,6 +156,8 @@ def plan_evaluation(
         name: None if player_name == EMBEDDED else counted(models_by_name[player_name], meter, name, answers)
         for name, player_name in assigned.items()
     }
+    asked = [AskedRole(models_by_name[name], samplings.get("policy"), under_test=True) for name in under_test]
+    asked += [AskedRole(models_by_name[player], samplings.get(name)) for name, player in assigned.items() if player != EMBEDDED]
     built = spec.make(chosen, spec.players(playing, samplings), chosen_options)
     with_source = ("checkpoint:", "python:", LOCAL_PREFIX)
     sources = {name: getattr(models_by_name[name], "source", "") for name in names if name.startswith(with_source)}
@@ -161,6 +167,5 @@ def plan_evaluation(
         sampling=samplings, prices=meter.prices, weights=sources,
     )  # fmt: skip
     play = player(built, policies, samplings.get("policy"), think=chosen_options.asks_to_think)
-    return EvaluationPlan(
-        settings, built, play, meter, models_by_name, answers, tuple(name for name in names if is_paid(name)), available
-    )
+    paid = tuple(name for name in names if is_paid(name))
+    return EvaluationPlan(settings, built, play, meter, models_by_name, answers, EndpointCheck(asked, meter), paid, available)

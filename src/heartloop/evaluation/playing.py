@@ -1,8 +1,8 @@
 """One way to play a run, for commands and for Python: from resolved settings to a finished run directory.
 
-Covers opening models by name, the accounting of tokens across processes, the progress line, `log.jsonl`, `scores.json`, and the
-event loop, also beside one that runs already. Does not cover the runner (`runner`), the plan of an evaluation (`planning`), nor
-what commands print.
+Covers opening models by name, the check of the endpoints before anything is written, the accounting of tokens across processes,
+the progress line, `log.jsonl`, `scores.json`, and the event loop, also beside one that runs already. Does not cover the runner
+(`runner`), the plan of an evaluation (`planning`), nor what commands print.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import asyncio
 import pkgutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Transcript, Usage
+from heartloop.core.errors import BudgetSpent
 from heartloop.evaluation.card import ScoreCard
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runner import Estimate, Play, Run, work_through
+from heartloop.evaluation.runner import Estimate, Play, Run, Spent, spent_on, unfinished, work_through
 from heartloop.evaluation.runs import Run as Stored
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import EvaluationSettings, Job
-from heartloop.models.cache import AnswerCache, DialogueScope
+from heartloop.models.cache import AnswerCache, DialogueScope, attempt_number, dialogue_scope
+from heartloop.models.endpoint_check import EndpointCheck
 from heartloop.models.names import Meter, close, endpoint_habits, resolve
 
 __all__ = ["Played", "completed", "open_models", "play_run"]
@@ -72,7 +74,10 @@ def play_run(
     play_job: Play,
     meter: Meter,
     *,
+    jobs: Sequence[Job] | None = None,
+    retry_failed: bool = False,
     opened: Mapping[str, ChatModel] | None = None,
+    check: EndpointCheck | None = None,
     pilot: Callable[[Estimate], bool] | None = None,
     cache: AnswerCache | None = None,
     line: ProgressLine | None = None,
@@ -83,18 +88,31 @@ def play_run(
     """Plays the unfinished dialogues of a run and writes `scores.json` and `log.jsonl`, also when it is interrupted.
 
     Args:
+        jobs: the dialogues; default: those of the settings.
+        retry_failed: play failed dialogues again.
         opened: models to close at the end.
+        check: asks the endpoints first, unless no dialogue is left or the cache answers all that are. The run directory is
+            neither created nor changed if it fails.
+        pilot: as for `work_through`; not called where the cache answers everything.
         cache: already entered.
         line: shows the progress.
         tell: called with remarks, each a sentence.
         scored: called with the score card, also of an interrupted run.
         how: further arguments of `work_through`.
+
+    Raises:
+        UseError: an endpoint cannot be used, or the run directory.
+        SettingsMismatch: the run directory was made with other settings.
+        InputError: a file of it cannot be read.
     """
     if cache is not None and cache.new_folder:
         tell(f"New cache {cache.path} in a new folder.")
     failures: Counter[tuple[str, str]] = Counter()
     lines: Counter[tuple[str, str, int]] = Counter()  # lines of each dialogue in transcripts.jsonl
     details: dict[tuple[str, str], str] = {}
+    earlier: dict[tuple[str, str, int], Spent] = {}
+    jobs = settings.jobs if jobs is None else jobs
+    planned = {job.key for job in jobs}
 
     def account(transcript: Transcript, free: _Free) -> None:
         paid = {(transcript.models.get(role, transcript.model), role): usage for role, usage in transcript.usage.items()}
@@ -119,6 +137,10 @@ def play_run(
                 for call_usage in usages:
                     meter.record(*key, call_usage)
                 meter.refund(*key, given, usage)
+        if transcript.key in planned and transcript.scored:
+            took = spent_on(transcript, free, settings.prices)
+            if took is not None:
+                earlier[transcript.key] = took
         account(transcript, free)
 
     async def play_and_flush(job: Job) -> Transcript:
@@ -131,8 +153,9 @@ def play_run(
         report = None if line is None else line.show
         try:
             return await work_through(
-                directory, play_and_flush, report=report, finished=finished, affords=meter.affords, pilot=pilot, **how
-            )
+                directory, play_and_flush, jobs=jobs, retry_failed=retry_failed, earlier=list(earlier.values()), report=report,
+                finished=finished, affords=meter.affords, pilot=None if cached else pilot, **how,
+            )  # fmt: skip
         finally:
             await close((opened or {}).values())
 
@@ -143,9 +166,23 @@ def play_run(
         lines[transcript.key] += 1
         account(transcript, now.free)
 
+    def ready() -> bool:
+        """Asks the endpoints unless the cache answers everything, which is returned."""
+        left = unfinished(directory, jobs, retry_failed=retry_failed)
+        under_test = {job.model for job in left}
+        if check is None or not left or not check.due(under_test):
+            return False
+        if cache is not None and completed(_cached(cache, meter, play_job, left, directory.failures)):
+            return True
+        completed(check.ask(under_test, tell=tell))
+        return False
+
     directory = RunDirectory(path, settings, found=charge)
     logged_free = _free_of(directory.log)
+    fresh = directory.is_new()
+    cached = ready() if fresh else False
     with directory:
+        cached = cached if fresh else ready()
         for entry in directory.log:
             for model, role, prompt, completion in entry.get("lost", []):
                 meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
@@ -178,6 +215,21 @@ def play_run(
     dropped = {name: tuple(habit["dropped"]) for name, habit in habits.items() if habit["dropped"]}
     causes = {cause: (count, details[cause]) for cause, count in failures.most_common()}
     return Played(ended, run, causes, dropped)
+
+
+async def _cached(
+    cache: AnswerCache, meter: Meter, play_job: Play, jobs: Iterable[Job],
+    failures: Mapping[tuple[str, str, int], Sequence[str]],
+) -> bool:  # fmt: skip
+    """Whether the cache holds every answer that the jobs need; plays them up to the first that it lacks and calls no model."""
+    with cache.only(), meter.uncounted():
+        for job in jobs:
+            try:
+                with dialogue_scope(job.repeat, attempt_number(failures.get(job.key, ()))):
+                    await play_job(job)
+            except BudgetSpent:
+                return False
+    return True
 
 
 def completed(work: Coroutine[Any, Any, _T]) -> _T:

@@ -57,13 +57,25 @@ class RunDirectory:
         """Path of `transcripts.jsonl`."""
         return self.path / "transcripts.jsonl"
 
-    def __enter__(self) -> Self:
+    def is_new(self) -> bool:
+        """Whether entering creates the run. Writes nothing.
+
+        Raises:
+            UseError: the path is a file, or a directory with other content.
+        """
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
             ours = {".lock", "settings.part"}  # left by a run that was killed before it wrote its settings
             if self._fresh and self.path.is_dir() and any(p.name not in ours for p in self.path.iterdir()):
                 raise UseError(f"{self.path} is not empty and holds no settings.json; choose an empty directory for --out")
+            return self._fresh
+        except OSError as error:
+            raise UseError(f"cannot read {self.path}: {error.strerror}; choose another --out") from error
+
+    def __enter__(self) -> Self:
+        self.is_new()
+        try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout as error:

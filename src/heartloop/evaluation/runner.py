@@ -1,9 +1,10 @@
 """The runner: plays the dialogues of a run concurrently and writes each transcript as soon as its dialogue is finished.
 
-Covers concurrency, resuming, the pilot, the budget's stop, and progress. Does not cover one dialogue
+Covers concurrency, resuming, the pilot, the estimate, the budget's stop, and progress. Does not cover one dialogue
 (`environments.episode.play`), one call (`core.chat`), or scores (`scores`).
 
-A dialogue that the cache answers completely costs nothing: it does not count as a pilot dialogue, nor in an estimate.
+A dialogue that the cache answers completely costs nothing: it does not count as a pilot dialogue, nor in an estimate. Dialogues
+that were finished and scored before give the estimate of a resumed run, which plays no pilot.
 """
 
 from __future__ import annotations
@@ -11,29 +12,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.dialogue import Sampling, Transcript, Usage
 from heartloop.core.errors import BudgetSpent
 from heartloop.environments.episode import Environment, play
+from heartloop.evaluation.costs import cost_of_usage
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import Job
 from heartloop.models.budget import is_baseline, is_scripted
 from heartloop.models.cache import DialogueScope, attempt_number, dialogue_scope
 
-__all__ = ["DECLINED", "PILOT", "Estimate", "Play", "Progress", "Run", "evaluate", "player", "work_through"]
+__all__ = [
+    "DECLINED", "PILOT", "Estimate", "Play", "Progress", "Run", "Spent", "evaluate", "player", "spent_on", "unfinished",
+    "work_through",
+]  # fmt: skip
 
 PILOT = 2
-"""Minimum number of dialogues before the estimate of a paid run. They are part of the run."""
+"""Minimum number of dialogues before the estimate of a paid run that has none. They are part of the run."""
 
 
 Play = Callable[[Job], Awaitable[Transcript]]
 """Plays one dialogue."""
 
-DECLINED = "stopped after the pilot"
+DECLINED = "stopped after the estimate"
 """`Run.stopped` of a run that did not continue after its estimate."""
 
 
@@ -67,19 +73,63 @@ class Run(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Estimated calls and tokens of the remaining dialogues, from those already played."""
+    """What the remaining dialogues will take, by the mean of the finished dialogues of each model."""
 
     dialogues: int
     calls: int
     tokens: int
+    cost: float | None = None
+    """In the currency of the settings' prices; `None` if a paid model has none."""
+    seconds: float = 0.0
+    """At the speed of the finished dialogues, as many at once as the run has connections."""
+    earlier: int = 0
+    """Dialogues of earlier processes that it rests on; 0 where a pilot was played."""
 
 
-class _Spent(NamedTuple):
-    """Calls and tokens of one finished dialogue, without cached answers."""
+class Spent(NamedTuple):
+    """What one finished dialogue took beside cached answers; the seconds include those."""
 
     model: str
     calls: int
     tokens: int
+    cost: float | None
+    seconds: float
+
+
+class _Mean(NamedTuple):
+    """What a dialogue of one model takes on average."""
+
+    calls: float
+    tokens: float
+    cost: float | None
+    seconds: float
+
+
+def spent_on(transcript: Transcript, free: Mapping[tuple[str, str], tuple[int, Usage]], prices: object) -> Spent | None:
+    """What a dialogue took; `None` if the cache answered it completely.
+
+    Args:
+        free: number and tokens of its cached answers, by model and role.
+        prices: as for `costs.cost_of`.
+    """
+    free_calls = sum(calls for calls, _ in free.values())
+    # a failed call is no answer, so the cache did not give all
+    call_failed = transcript.failure is not None and transcript.failure.kind != "AnswerError"
+    asked = sum(not is_scripted(transcript.models.get(call.role, transcript.model)) for call in transcript.calls)
+    if 0 < free_calls >= asked and not call_failed:
+        return None
+    paid: list[tuple[str, Usage]] = []
+    for role, usage in transcript.usage.items():
+        model = transcript.models.get(role, transcript.model)
+        _, cached = free.get((model, role), (0, Usage()))
+        rest = Usage(
+            prompt_tokens=max(0, usage.prompt_tokens - cached.prompt_tokens),
+            completion_tokens=max(0, usage.completion_tokens - cached.completion_tokens),
+        )
+        paid.append((model, rest))
+    tokens = sum(usage.total for _, usage in paid)
+    calls = len(transcript.calls) - free_calls
+    return Spent(transcript.model, calls, tokens, cost_of_usage(paid, prices), transcript.seconds)
 
 
 def player(
@@ -108,6 +158,16 @@ async def evaluate(directory: RunDirectory, environment: Environment, policies: 
     return await work_through(directory, play_job, **how)
 
 
+def unfinished(directory: RunDirectory, jobs: Sequence[Job], *, retry_failed: bool = False) -> list[Job]:
+    """The jobs without a finished dialogue; with `retry_failed` also those whose dialogue failed."""
+
+    def finished(job: Job) -> bool:
+        scored = directory.finished.get(job.key)
+        return scored is not None and (scored or not retry_failed)
+
+    return [job for job in jobs if not finished(job)]
+
+
 async def work_through(
     directory: RunDirectory,
     play_job: Play,
@@ -115,6 +175,7 @@ async def work_through(
     jobs: Sequence[Job] | None = None,
     max_connections: int = 32,
     retry_failed: bool = False,
+    earlier: Sequence[Spent] = (),
     pilot: Callable[[Estimate], bool] | None = None,
     pilot_models: Sequence[str] = (),
     affords: Callable[[int], str | None] | None = None,
@@ -128,6 +189,8 @@ async def work_through(
         jobs: the dialogues; default: those of the settings.
         max_connections: maximum number of concurrent dialogues; each makes one call at a time.
         retry_failed: play failed dialogues again.
+        earlier: what scored dialogues of earlier processes took; if there is one, the estimate rests on them and no pilot is
+            played.
         pilot: called with an estimate after the first dialogues that cost something; `False` stops the run. If every dialogue
             of the pilot failed, the run stops with the cause.
         pilot_models: models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues.
@@ -141,10 +204,10 @@ async def work_through(
     """
     jobs = directory.settings.jobs if jobs is None else jobs
     planned = {job.key for job in jobs}
-    open_jobs = [job for job in jobs if not _finished(directory, job, retry_failed)]
+    open_jobs = unfinished(directory, jobs, retry_failed=retry_failed)
     resumed = len(jobs) - len(open_jobs)
     started = time.monotonic()
-    spent: dict[tuple[str, str, int], _Spent] = {}
+    spent: dict[tuple[str, str, int], Spent] = {}
     done = 0
     failed = sum(not ok for key, ok in directory.finished.items() if key in planned)
     running = 0
@@ -187,9 +250,8 @@ async def work_through(
         directory.append(transcript)
         failed += (not transcript.scored) - (before is False)
         done += 1
-        if not _all_cached(transcript, now):
-            tokens = sum(usage.total for usage in transcript.usage.values()) - sum(usage.total for _, usage in now.free.values())
-            spent[job.key] = _Spent(job.model, len(transcript.calls) - now.free_calls, tokens)
+        if (took := spent_on(transcript, now.free, directory.settings.prices)) is not None:
+            spent[job.key] = took
         if finished is not None:
             finished(transcript, now)
         report_progress()
@@ -221,7 +283,7 @@ async def work_through(
     rest = open_jobs
     if pilot is not None and open_jobs:
         piloted: list[Transcript] = []
-        first = _pilot_jobs(rest, pilot_models, PILOT)
+        first = [] if earlier else _pilot_jobs(rest, pilot_models, PILOT)
         while stopped is None and first:
             taken = {job.key for job in first}
             rest = [job for job in rest if job.key not in taken]
@@ -233,7 +295,8 @@ async def work_through(
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
         if stopped is None and rest:
             asked = time.monotonic()
-            if not pilot(_estimate(list(spent.values()), rest)):
+            estimate = _estimate([*earlier, *spent.values()], rest, max_connections)
+            if not pilot(estimate._replace(earlier=len(earlier))):
                 stopped = DECLINED
             started += time.monotonic() - asked  # the time of the answer is not part of the run
     if stopped is None:
@@ -254,23 +317,32 @@ def _collecting_rarely() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _estimate(spent: Sequence[_Spent], jobs: Sequence[Job]) -> Estimate:
-    """Calls and tokens of `jobs`: the mean over the pilot dialogues of a job's model, or over all if its model has none."""
+def _estimate(spent: Sequence[Spent], jobs: Sequence[Job], max_connections: int) -> Estimate:
+    """What `jobs` will take: the mean over the finished dialogues of a job's model, or over all if its model has none."""
     if not spent:
         return Estimate(len(jobs), 0, 0)
-    calls = tokens = 0.0
-    for job in jobs:
-        alike = [one for one in spent if one.model == job.model] or spent
-        calls += sum(one.calls for one in alike) / len(alike)
-        tokens += sum(one.tokens for one in alike) / len(alike)
-    return Estimate(len(jobs), round(calls), round(tokens))
+    models = {job.model for job in jobs}
+    means = {model: _mean([one for one in spent if one.model == model] or spent) for model in models}
+    expected = [means[job.model] for job in jobs]
+    costs = [one.cost for one in expected if one.cost is not None]
+    seconds = [one.seconds for one in expected]
+    return Estimate(
+        len(jobs),
+        round(sum(one.calls for one in expected)),
+        round(sum(one.tokens for one in expected)),
+        sum(costs) if len(costs) == len(expected) else None,
+        max(max(seconds), sum(seconds) / max_connections),
+    )
 
 
-def _all_cached(transcript: Transcript, now: DialogueScope) -> bool:
-    """Whether the cache gave every answer of a model that is not scripted, and no call failed."""
-    call_failed = transcript.failure is not None and transcript.failure.kind != "AnswerError"
-    asked = sum(not is_scripted(transcript.models.get(call.role, transcript.model)) for call in transcript.calls)
-    return 0 < now.free_calls >= asked and not call_failed
+def _mean(spent: Sequence[Spent]) -> _Mean:
+    costs = [one.cost for one in spent if one.cost is not None]
+    return _Mean(
+        statistics.fmean(one.calls for one in spent),
+        statistics.fmean(one.tokens for one in spent),
+        statistics.fmean(costs) if len(costs) == len(spent) else None,
+        statistics.fmean(one.seconds for one in spent),
+    )
 
 
 def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int) -> list[Job]:
@@ -280,8 +352,3 @@ def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int)
     others = [job for job in jobs if job.key not in taken]
     others.sort(key=lambda job: job.model not in pilot_models)
     return [*first, *others[: max(0, at_least - len(first))]]
-
-
-def _finished(directory: RunDirectory, job: Job, retry_failed: bool) -> bool:
-    scored = directory.finished.get(job.key)
-    return scored is not None and (scored or not retry_failed)

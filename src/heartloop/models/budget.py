@@ -7,8 +7,10 @@ nor the calls themselves (`endpoint`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import copy
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -272,6 +274,15 @@ class Meter:
         tally.calls = max(0, tally.calls - calls)
         tally.prompt_tokens = max(0, tally.prompt_tokens - usage.prompt_tokens)
         tally.completion_tokens = max(0, tally.completion_tokens - usage.completion_tokens)
+
+    @contextlib.contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Within it, calls are counted as before and forgotten at its end: scripted models that play a dialogue on trial."""
+        before = {key: copy.copy(tally) for key, tally in self._tallies.items()}
+        try:
+            yield
+        finally:
+            self._tallies = before
 
     @property
     def lost(self) -> dict[tuple[str, str], Usage]:

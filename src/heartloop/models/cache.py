@@ -29,10 +29,11 @@ from typing import Any, NamedTuple, Self
 
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import BudgetSpent, InputError, UseError
 
 __all__ = [
-    "FLUSH_SECONDS", "AnswerCache", "Cached", "DialogueScope", "attempt_number", "cache_at", "count_free", "dialogue_scope",
+    "FLUSH_SECONDS", "AnswerCache", "Cached", "DialogueScope", "NotCached", "attempt_number", "cache_at", "count_free",
+    "dialogue_scope",
 ]  # fmt: skip
 
 FLUSH_SECONDS = 0.2
@@ -53,6 +54,10 @@ _FIND = """SELECT text, reasoning, finish_reason, prompt_tokens, completion_toke
     WHERE question = ? AND repeat = ? AND attempt = ? AND nth = ?"""
 _HEADS = 2048  # first messages whose digest is held in memory
 _INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class NotCached(BudgetSpent):
+    """A request is not in the cache while no model may be called (`AnswerCache.only`); it ends a dialogue as a limit does."""
 
 
 class _Key(NamedTuple):
@@ -89,11 +94,6 @@ class DialogueScope:
         """Counts one cached answer."""
         calls, total = self.free.get((model, role), (0, Usage()))
         self.free[model, role] = (calls + 1, total + usage)
-
-    @property
-    def free_calls(self) -> int:
-        """Cached answers of all roles."""
-        return sum(calls for calls, _ in self.free.values())
 
 
 _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=None)
@@ -173,6 +173,7 @@ class AnswerCache:
         self._pending: dict[_Key, tuple[Any, ...]] = {}
         self._in_flight: dict[_Key, asyncio.Future[None]] = {}
         self._scheduled = False
+        self._only = False
         self._file: sqlite3.Connection
 
     def _open(self) -> sqlite3.Connection:
@@ -283,10 +284,27 @@ class AnswerCache:
             self._problem = str(error)
         self._pending.clear()
 
+    @contextlib.contextmanager
+    def only(self) -> Iterator[None]:
+        """Within it, a request that is not in the cache raises `NotCached` instead of a call, and nothing is counted."""
+        before = (self.hits, self.misses)
+        self._only = True
+        try:
+            yield
+        finally:
+            self._only = False
+            self.hits, self.misses = before
+
     async def lookup(self, key: _Key) -> Reply | None:
-        """The cached answer, awaited while the same request is in flight; `None` where the caller has to call the model."""
+        """The cached answer, awaited while the same request is in flight; `None` where the caller has to call the model.
+
+        Raises:
+            NotCached: the model may not be called.
+        """
         while (reply := self.find(key)) is None and (request := self._in_flight.get(key)) is not None:
             await asyncio.wait([request])  # it may have failed: look again
+        if reply is None and self._only:
+            raise NotCached("the answer is not in the cache")
         if reply is None:
             self.misses += 1
         else:

@@ -1,7 +1,7 @@
-"""The formats of chat completions and embeddings.
+"""The formats of chat completions, embeddings and lists of models.
 
-Covers the request body, leaving out what a server refuses by name, and reading a response body as a `Reply`, as `Embedded` or as
-`Trouble`. Does not cover sending and retrying (`endpoint`); there is no network here.
+Covers the request body, leaving out what a server refuses by name, and reading a response body as a `Reply`, as `Embedded`, as
+names or as `Trouble`. Does not cover sending and retrying (`endpoint`); there is no network here.
 
 A model's refusal is an answer: `refusal` and `content_filter` are returned as a `Reply` and scored.
 """
@@ -21,7 +21,7 @@ from heartloop.core.chat import Reply, estimate_tokens, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError
 
-__all__ = ["Embedded", "Habits", "Trouble", "read_embeddings", "read_refusal", "read_reply"]
+__all__ = ["Embedded", "Habits", "Trouble", "read_embeddings", "read_model_names", "read_refusal", "read_reply"]
 
 _PASSING = {408, 409, 425, 429}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
@@ -164,6 +164,15 @@ def read_embeddings(data: bytes, texts: Sequence[str]) -> Embedded | Trouble:
         return Trouble(MalformedReply, "an embedding that is empty, zero or not finite")
     usage = _usage({"completion_tokens": 0, **body["usage"]} if isinstance(body.get("usage"), dict) else None)
     return Embedded(vectors, usage or Usage(prompt_tokens=sum(map(estimate_tokens, texts)), estimated=True))
+
+
+def read_model_names(data: bytes) -> tuple[str, ...] | Trouble:
+    """The names in the body of `/models`."""
+    try:
+        rows = _json(data)["data"]
+        return tuple(writable(row["id"]) for row in rows if isinstance(row["id"], str))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return Trouble(MalformedReply, f"no list of models: {_text(data)}")
 
 
 def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trouble:

@@ -3,7 +3,7 @@ retries.
 
 Covers connections and their limit, what each endpoint supports (detected once per model), retries with exponential backoff and
 full jitter, and keeping API keys out of everything that is written. Does not cover the formats of requests and answers
-(`completions`), model names (`names`), nor limits on spending (`budget`).
+(`completions`), model names (`names`), the request before a run (`endpoint_check`), nor limits on spending (`budget`).
 
 Failures that may pass are retried. Others raise at once, with what to do.
 """
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # four times as fast as `json.dumps` on a dialogue's prompt
@@ -27,7 +27,7 @@ from pydantic_core import to_json  # four times as fast as `json.dumps` on a dia
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
-from heartloop.models.completions import Embedded, Habits, Trouble, read_embeddings, read_refusal, read_reply
+from heartloop.models.completions import Embedded, Habits, Trouble, read_embeddings, read_model_names, read_refusal, read_reply
 from heartloop.models.keys import Key, scrub
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ TIMEOUT = 120.0
 RETRIES = 6
 """Further attempts after the first."""
 
-Answer = TypeVar("Answer", Reply, Embedded)
+Answer = TypeVar("Answer", Reply, Embedded, tuple[str, ...])
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds; all pauses add up to over a minute, the window of rate limits
 _SHOWN = 240  # characters of a server's message in an error
@@ -142,6 +142,13 @@ class Connections:
         await self.close()
 
 
+class _Patience(NamedTuple):
+    """Seconds for one attempt, and until its connection stands."""
+
+    total: float
+    connect: float | None = None
+
+
 class EndpointChat:
     """A model behind an OpenAI-compatible endpoint, for chat completions or embeddings.
 
@@ -152,6 +159,7 @@ class EndpointChat:
         model: at the endpoint.
         base_url: address up to `/v1`; `/chat/completions` or `/embeddings` is appended.
         api_key: sent as a bearer token; `None` for servers without keys.
+        needs_key: refuse every call if there is no key.
         timeout: seconds for one attempt.
         retries: further attempts after the first.
         connections: maximum concurrent calls, or `Connections` shared with other models.
@@ -168,6 +176,7 @@ class EndpointChat:
         model: str,
         base_url: str,
         api_key: str | None = None,
+        needs_key: bool = False,
         timeout: float = TIMEOUT,
         retries: int = RETRIES,
         connections: int | Connections = CONNECTIONS,
@@ -180,12 +189,14 @@ class EndpointChat:
             raise UseError(f"{self._key_variable} contains a space or a non-ASCII character; expected an API key: copy it again")
         self.name = name
         self._model = writable(model)
-        self._url, self._embeddings_url = (
-            urlunsplit(parts._replace(path=parts.path.rstrip("/") + path)) for path in ("/chat/completions", "/embeddings")
+        self._url, self._embeddings_url, self._models_url = (
+            urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
+            for path in ("/chat/completions", "/embeddings", "/models")
         )
         self._address = urlunsplit(parts._replace(query="", fragment=""))
         self._proxy = _proxy(parts)
         self._key = Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
+        self._lacks_key = needs_key and not api_key
         self._timeout = timeout
         self._retries = retries
         self._owned = isinstance(connections, int)
@@ -221,30 +232,70 @@ class EndpointChat:
         """One completion.
 
         Raises:
+            UseError: it needs a key and has none.
             TransportError: timeouts, dropped connections, 429 or 5xx in every attempt.
             MalformedReply: no valid chat completion in any attempt.
             RefusedByServer: a response that a retry cannot change.
         """
         sampling = sampling or Sampling()
-        known = habits = self._connections.habits(self._address, self._model)
+        habits = self._connections.habits(self._address, self._model)
         tries = 0
         while True:
-            body = habits.body(self._model, messages, schema, sampling)
-            outcome = self._clean(await self._attempt(self._url, body, partial(read_reply, messages=messages)))
+            outcome, habits = await self._understood(messages, schema, sampling, habits, _Patience(self._timeout))
             if isinstance(outcome, Reply):
                 break
-            reduced = habits.without(outcome, body)
-            if reduced is not None:
-                habits = reduced
-                continue
             tries = await self._wait(outcome, tries, "chat completion")
-        if habits is not known:
-            self._connections.remember(self._address, self._model, habits)
         if habits.refused:
             self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format:
             self.dropped["response_format"] += 1
         return outcome
+
+    async def ask_once(self, messages: Sequence[Message], sampling: Sampling, *, connect: float) -> Reply | Trouble:
+        """One attempt without retries. It is not counted in `retried` and `dropped`.
+
+        Args:
+            connect: seconds until the connection has to stand.
+
+        Raises:
+            UseError: it needs a key and has none.
+        """
+        habits = self._connections.habits(self._address, self._model)
+        patience = _Patience(self._timeout, min(connect, self._timeout))
+        return (await self._understood(messages, None, sampling, habits, patience))[0]
+
+    async def listed_models(self, *, within: float) -> tuple[str, ...]:
+        """The names that the server's `/models` lists; empty where it does not answer so within that many seconds."""
+        outcome = await self._attempt(self._models_url, None, read_model_names, _Patience(min(within, self._timeout)))
+        return () if isinstance(outcome, Trouble) else tuple(self._key.scrub(name) for name in outcome)
+
+    @property
+    def model(self) -> str:
+        """The model's name at the endpoint."""
+        return self._model
+
+    def error_of(self, trouble: Trouble, tries: int) -> ModelError:
+        """What a chat completion that failed for good raises: model, address, cause, and what to do."""
+        return self._error(trouble, tries, "chat completion")
+
+    async def _understood(
+        self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling, habits: Habits,
+        patience: _Patience,
+    ) -> tuple[Reply | Trouble, Habits]:  # fmt: skip
+        """One attempt, repeated at once without what the server says it does not support; and what is known to be so."""
+        if self._lacks_key:
+            raise UseError(f"{self.name} has no API key; set {self._key_variable} in the environment or in .env")
+        while True:
+            body = habits.body(self._model, messages, schema, sampling)
+            read = partial(read_reply, messages=messages)
+            outcome = self._clean(await self._attempt(self._url, body, read, patience))
+            reduced = None if isinstance(outcome, Reply) else habits.without(outcome, body)
+            if reduced is None:
+                break
+            habits = reduced
+        if isinstance(outcome, Reply) and habits != Habits():
+            self._connections.remember(self._address, self._model, habits)
+        return outcome, habits
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero.
@@ -257,7 +308,9 @@ class EndpointChat:
         body = {"model": self._model, "input": list(texts)}
         tries = 0
         while True:
-            outcome = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts))
+            outcome = await self._attempt(
+                self._embeddings_url, body, partial(read_embeddings, texts=texts), _Patience(self._timeout)
+            )
             if isinstance(outcome, Embedded):
                 return outcome
             outcome = self._clean(outcome)  # before anything is raised: a traceback may print it
@@ -272,23 +325,30 @@ class EndpointChat:
         await self._sleep(_pause(tries + 1, outcome.wait))
         return tries + 1
 
-    async def _attempt(self, url: str, body: Mapping[str, Any], read: Callable[[bytes], Answer | Trouble]) -> Answer | Trouble:
+    async def _attempt(
+        self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble],
+        patience: _Patience,
+    ) -> Answer | Trouble:  # fmt: skip
+        """One POST of `body`, or a GET where it is `None`."""
         import aiohttp
 
         session = self._connections.session()
         async with self._connections.slots(self._address):
             try:
-                async with session.post(
+                async with session.request(
+                    "GET" if body is None else "POST",
                     url,
-                    data=to_json(body),
+                    data=None if body is None else to_json(body),
                     headers=self._key.headers(),
-                    timeout=_within(self._timeout),
+                    timeout=_within(patience),
                     proxy=self._proxy,
                     allow_redirects=False,  # aiohttp would follow with a GET
                 ) as response:
                     status, wait, data = response.status, response.headers.get("Retry-After"), await _body(response)
+            except aiohttp.ConnectionTimeoutError:
+                return Trouble(TransportError, f"no connection within {patience.connect or patience.total:g} s")
             except TimeoutError:
-                return Trouble(TransportError, f"no response within {self._timeout:g} s")
+                return Trouble(TransportError, f"no response within {patience.total:g} s")
             except (aiohttp.ClientError, OSError) as error:
                 return Trouble(TransportError, f"the connection failed: {_cause(error)}")
         if data is None:
@@ -337,7 +397,7 @@ class EndpointChat:
             )
         return TransportError(
             f"{self.name} at {self._address} returned no answer in {count}; the last error: {trouble.text}; "
-            "check that the server runs, or lower --max-connections, then retry"
+            f"check {self._url_variable} and that the server runs, or lower --max-connections, then retry"
         )
 
 
@@ -352,10 +412,10 @@ def _cause(error: Exception) -> str:
 
 
 @cache
-def _within(seconds: float) -> aiohttp.ClientTimeout:
+def _within(patience: _Patience) -> aiohttp.ClientTimeout:
     import aiohttp
 
-    return aiohttp.ClientTimeout(total=seconds)
+    return aiohttp.ClientTimeout(total=patience.total, sock_connect=patience.connect)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:

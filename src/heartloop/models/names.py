@@ -75,6 +75,7 @@ def resolve(
     retries: int = RETRIES,
     seed: int = 0,
     baselines: Mapping[str, str] | None = None,
+    key_later: bool = False,
 ) -> ChatModel:
     """The model of a name. It makes no network request before its first call.
 
@@ -85,6 +86,7 @@ def resolve(
         retries: further attempts after the first.
         seed: of a baseline.
         baselines: an environment's own, by the name after `heartloop/`: `"module:attribute"` of a function (`FunctionBaseline`).
+        key_later: refuse a missing key at the first call instead, since a cache may answer every call.
 
     Raises:
         UseError: a malformed name, an unknown service or baseline, a missing key, or a function that cannot be imported.
@@ -109,13 +111,15 @@ def resolve(
         known = ", ".join([*SERVICES, *LOCAL])
         raise UseError(f"unknown service {service!r} in {name!r}; expected one of {known}, or {url_variable} set to its address")
     key = os.environ.get(key_variable, "").strip()
-    if not key and service not in LOCAL and not _is_loopback(base_url):
+    needs_key = service not in LOCAL and not _is_loopback(base_url)
+    if needs_key and not key and not key_later:
         raise UseError(f"{name} has no API key; set {key_variable} in the environment or in .env")
     return EndpointChat(
         name,
         model=model,
         base_url=base_url,
         api_key=key or None,
+        needs_key=needs_key,
         timeout=timeout,
         retries=retries,
         connections=max_connections if connections is None else connections,

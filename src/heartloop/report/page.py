@@ -302,6 +302,11 @@ class Page:
         ]
 
     @property
+    def priced(self) -> bool:
+        """Whether a model has a cost above 0."""
+        return any(row.cost for row in self.card.models)
+
+    @property
     def counts_formats(self) -> bool:
         """Whether replies in a broken format were counted."""
         return any(row.broken_formats is not None for row in self.card.models)

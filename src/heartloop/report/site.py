@@ -21,6 +21,7 @@ from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, Str
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable, script_json
+from heartloop.core.wording import money
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.evaluation.comparison import Comparison
 from heartloop.evaluation.runs import Run, comparable, read_run
@@ -188,6 +189,7 @@ def templates() -> Environment:
     environment.filters["drawn"] = drawn
     environment.filters["slug"] = lambda words: re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     environment.filters["headed"] = lambda words: words[:1].upper() + words[1:]
+    environment.filters["money"] = money
     environment.filters["one"] = lambda value: "–" if value is None else f"{round(value, 1) + 0.0:.1f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{round(value) + 0:,}".replace(",", " ")
     return environment

@@ -1,0 +1,152 @@
+"""One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue.
+
+The request asks for one word and one token, with the role's other settings, since a server may refuse those too. Some servers
+refuse so low a limit: after a 400 or 422 the request is sent once more with the role's own limit. A refused request, no
+connection, no response and a body that is no chat completion are errors. 429 and 5xx are not, since a run repeats its calls.
+
+Covers endpoints only: baselines, embedded and local models, checkpoints and Python functions are not asked. Does not cover when a
+run needs the check (`evaluation.playing`), nor single calls (`endpoint`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Container, Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import RefusedByServer, UseError
+from heartloop.models.budget import Meter
+from heartloop.models.completions import Trouble
+from heartloop.models.endpoint import EndpointChat
+
+__all__ = ["QUESTION", "AskedRole", "EndpointCheck"]
+
+QUESTION = "Reply with the word OK."
+"""The whole request."""
+
+ROLE = "check"
+"""Under which the meter counts the tokens."""
+
+_CONNECT = 5.0  # seconds until a connection stands; a wrong address may never answer
+_TRIES, _PAUSE = 3, 0.5  # attempts where no answer comes back, and seconds between them
+_PATIENCE = 10.0  # seconds after which no further attempt begins
+_LISTING = 5.0  # seconds for the server's list of models
+_LIMITS = {"max_tokens", "max_completion_tokens"}
+_UNCLEAR = {400, 422}
+
+
+class AskedRole(NamedTuple):
+    """A model as a run calls it."""
+
+    model: ChatModel
+    sampling: Sampling | None = None
+    under_test: bool = False
+    """Whether it is needed only where its own dialogues are played, other than the model of a role."""
+
+
+class EndpointCheck:
+    """Asks each endpoint of a run once, the same model with other settings again.
+
+    Args:
+        roles: the models; those without an endpoint are left out.
+        meter: counts the tokens that servers report.
+    """
+
+    def __init__(self, roles: Iterable[AskedRole], meter: Meter) -> None:
+        self._meter = meter
+        distinct: dict[tuple[str, str], AskedRole] = {}
+        for role in roles:
+            if isinstance(role.model, EndpointChat):
+                key = (role.model.name, (role.sampling or Sampling()).model_dump_json())
+                if key not in distinct or not role.under_test:  # a role needs the model in every dialogue
+                    distinct[key] = role
+        self._open = list(distinct.values())
+
+    def due(self, under_test: Container[str]) -> bool:
+        """Whether an endpoint is still to be asked before dialogues of these models are played."""
+        return any(self._needed(role, under_test) for role in self._open)
+
+    async def ask(self, under_test: Container[str], *, tell: Callable[[str], None] = lambda text: None) -> None:
+        """Asks the endpoints that are due, all at once, and no endpoint twice.
+
+        Args:
+            under_test: models whose dialogues are to be played.
+            tell: called with a sentence about each endpoint that is overloaded.
+
+        Raises:
+            UseError: an endpoint cannot be used; a line for each of them.
+        """
+        due = [role for role in self._open if self._needed(role, under_test)]
+        try:
+            problems = [found for found in await asyncio.gather(*map(self._ask, due)) if found is not None]
+        finally:
+            for role in due:
+                if isinstance(role.model, EndpointChat):
+                    await role.model.close()
+        errors = dict.fromkeys(problem.text for problem in problems if not problem.passing)
+        if errors:
+            raise UseError("\n".join(errors))
+        self._open = [role for role in self._open if role not in due]
+        for text in dict.fromkeys(problem.text for problem in problems):
+            tell(text)
+
+    @staticmethod
+    def _needed(role: AskedRole, under_test: Container[str]) -> bool:
+        return not role.under_test or role.model.name in under_test
+
+    async def _ask(self, role: AskedRole) -> _Problem | None:
+        model, sampling = role.model, role.sampling or Sampling()
+        assert isinstance(model, EndpointChat)
+        try:
+            outcome, tries = await _attempts(model, _least(sampling))
+            if isinstance(outcome, Trouble) and outcome.status in _UNCLEAR:
+                outcome, tries = await _attempts(model, sampling)
+        except UseError as error:  # without a key
+            return _Problem(f"{error}; nothing was played", passing=False)
+        if isinstance(outcome, Reply):
+            if not outcome.usage.estimated:
+                self._meter.record(model.name, ROLE, outcome.usage)
+            return None
+        if outcome.passing and outcome.status != 200:
+            return _Problem(f"{model.name} at {model.address} answered {outcome.text} before the run.", passing=True)
+        error = f"{model.error_of(outcome, tries)}"
+        return _Problem(f"{error}{await _nearest(model, outcome)}; nothing was played", passing=False)
+
+
+class _Problem(NamedTuple):
+    text: str
+    passing: bool
+    """Whether the run may begin nevertheless."""
+
+
+def _least(sampling: Sampling) -> Sampling:
+    """The settings with a limit of one token, unless the request sets a limit under its own name."""
+    return sampling if _LIMITS & set(sampling.request) else sampling.model_copy(update={"max_tokens": 1})
+
+
+async def _attempts(model: EndpointChat, sampling: Sampling) -> tuple[Reply | Trouble, int]:
+    """The outcome, after some attempts where no chat completion and no status came back; and the number of attempts."""
+    started = time.monotonic()
+    tries = 1
+    while True:
+        outcome = await model.ask_once([Message(role="user", content=QUESTION)], sampling, connect=_CONNECT)
+        answered = isinstance(outcome, Reply) or outcome.status != 200
+        if answered or tries == _TRIES or time.monotonic() - started > _PATIENCE:
+            return outcome, tries
+        await asyncio.sleep(_PAUSE * tries)
+        tries += 1
+
+
+async def _nearest(model: EndpointChat, trouble: Trouble) -> str:
+    """Where the server lists its models and not this one, the one with the nearest name; otherwise empty."""
+    if trouble.kind is not RefusedByServer or trouble.status not in {*_UNCLEAR, 404}:
+        return ""
+    names = await model.listed_models(within=_LISTING)
+    if not names or model.model in names:
+        return ""
+    near = get_close_matches(model.model, names, n=1, cutoff=0.0)[0]
+    return f"; the server has no model {model.model!r}, the nearest is {near!r}"
