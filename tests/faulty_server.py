@@ -2,16 +2,16 @@
 
 It answers by the system prompt: as SAGE's user simulator (appraisals contain `"change"`, messages `"leaves"`), as EMPA's judges
 (`"regress"`, `"score"`), as PERM's judges (`"score"`, `"relevant"`), and otherwise as a policy; `/embeddings` returns vectors of
-letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists what `models` names.
-From a shell:
+letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists `models`. From a
+shell:
 
     python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
     FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --user faulty/other --limit 4
 
-A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak, embed, check or any; without one it is policy and
-user, so that a run begins and meets the fault. The amount is the number of first requests with the fault (`:2`) or a share of all
-(`:0.1`); without it, every request has the fault. A share is drawn from the seed and the request's text, so it does not depend on
-the order of requests.
+A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak, embed, check or any; without one it is policy
+and user, so that a run begins and meets the fault. The amount is the number of first requests with the fault (`:2`) or a share of
+all (`:0.1`); without it, every request has the fault. A share is drawn from the seed and the request's text, so it does not depend
+on the order of requests.
 """
 
 from __future__ import annotations

@@ -180,9 +180,9 @@ def play_run(
     directory = RunDirectory(path, settings, found=charge)
     logged_free = _free_of(directory.log)
     fresh = directory.is_new()
+    lost_before = meter.lost
     cached = ready() if fresh else False
     with directory:
-        cached = cached if fresh else ready()
         for entry in directory.log:
             for model, role, prompt, completion in entry.get("lost", []):
                 meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
@@ -190,7 +190,9 @@ def play_run(
         for name, habit in endpoint_habits((opened or {}).values()).items():
             if before.get(name) not in (None, habit["address"]):
                 tell(f"The address of {name} is now {habit['address']}; this run started with {before[name]}.")
-        lost_before = meter.lost
+        if not fresh:
+            lost_before = meter.lost
+            cached = ready()
         started = datetime.now(UTC)
         ended: Run | None = None
         try:

@@ -35,7 +35,6 @@ _CONNECT = 5.0  # seconds until a connection stands; a wrong address may never a
 _TRIES, _PAUSE = 3, 0.5  # attempts where no answer comes back, and seconds between them
 _PATIENCE = 10.0  # seconds after which no further attempt begins
 _LISTING = 5.0  # seconds for the server's list of models
-_LIMITS = {"max_tokens", "max_completion_tokens"}
 _UNCLEAR = {400, 422}
 
 
@@ -102,7 +101,7 @@ class EndpointCheck:
         model, sampling = role.model, role.sampling or Sampling()
         assert isinstance(model, EndpointChat)
         try:
-            outcome, tries = await _attempts(model, _least(sampling))
+            outcome, tries = await _attempts(model, sampling.model_copy(update={"max_tokens": 1}))
             if isinstance(outcome, Trouble) and outcome.status in _UNCLEAR:
                 outcome, tries = await _attempts(model, sampling)
         except UseError as error:  # without a key
@@ -121,11 +120,6 @@ class _Problem(NamedTuple):
     text: str
     passing: bool
     """Whether the run may begin nevertheless."""
-
-
-def _least(sampling: Sampling) -> Sampling:
-    """The settings with a limit of one token, unless the request sets a limit under its own name."""
-    return sampling if _LIMITS & set(sampling.request) else sampling.model_copy(update={"max_tokens": 1})
 
 
 async def _attempts(model: EndpointChat, sampling: Sampling) -> tuple[Reply | Trouble, int]:

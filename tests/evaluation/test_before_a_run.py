@@ -1,0 +1,312 @@
+"""Before money is spent: one small request to each endpoint, and an estimate.
+
+1. Every endpoint is asked once, with the settings of its role and a limit of one token; nothing else is asked.
+2. A wrong key, model or address is one line and exit code 2; no run is left behind, an earlier run stays as it was.
+3. What a run overcomes does not stop it: 429, 5xx, a server that refuses so low a limit.
+4. Nobody is asked where nothing is left to play, or the cache answers everything, also without a key.
+5. The tokens of these requests are counted, in no dialogue.
+6. Finished dialogues give the estimate; a restart plays no pilot.
+7. Cost per model, of all roles and of unscored dialogues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import heartloop as library
+from heartloop.core.dialogue import read_transcripts
+from heartloop.core.errors import UseError
+from tests.commands import KEY, LAB, Done, heartloop, killed, over_http
+from tests.faulty_server import FaultyServer
+
+SMALL = ("eval", "sage", "--yes", "--limit", "2", "-E", "max_turns=2", "--out", "run")
+PRICES = '["lab/policy"]\ninput = 1000.0\noutput = 0.0\n["lab/person"]\ninput = 0.0\noutput = 1000.0\n'
+
+
+def lines(run: Path) -> int:
+    path = run / "transcripts.jsonl"
+    return path.read_bytes().count(b"\n") if path.is_file() else 0
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
+def asked(server: FaultyServer) -> Counter[str]:
+    return Counter(request.body["model"] for request in server.checks)
+
+
+def one_line(done: Done) -> str:
+    (line,) = done.err.splitlines()
+    assert done.code == 2, done
+    return line
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+# --- 1. who is asked what -------------------------------------------------------------------------
+
+
+async def test_every_endpoint_is_asked_once_and_briefly(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        done = await over_http(
+            server, *SMALL, "--model", "lab/a", "--model", "lab/b", "--model", "heartloop/reflector", "--user", "lab/a",
+            cwd=tmp_path,
+        )  # fmt: skip
+        assert done.code == 0, done
+    assert asked(server) == {"a": 1, "b": 1}
+    assert all(request.body.keys() == {"model", "messages", "max_tokens"} for request in server.checks)
+    assert all(request.body["max_tokens"] == 1 for request in server.checks)
+    assert all(request.authorization == f"Bearer {KEY}" for request in server.checks)
+
+
+async def test_settings_are_sent_since_a_server_may_refuse_them(tmp_path: Path) -> None:
+    words = ("--model", "lab/a", "--user", "lab/a", "--sampling", "policy.reasoning_effort=low", "--request", "user.min_p=0.1")
+    async with FaultyServer() as server:
+        assert (await over_http(server, *SMALL, *words, cwd=tmp_path)).code == 0
+    further = [request.body.keys() - {"model", "messages", "max_tokens"} for request in server.checks]
+    assert sorted(map(sorted, further)) == [["min_p"], ["reasoning_effort"]]
+
+
+# --- 2. what stops a run --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        ("unauthorized", "LAB_API_KEY"),
+        ("unknown_model", "'polcy', the nearest is 'policy-large'"),
+        ("bad_request", "sampling settings"),
+        ("no_quota", "LAB_API_KEY"),
+        ("redirect", "LAB_BASE_URL"),
+        ("html", "LAB_BASE_URL"),
+        ("drop", "LAB_BASE_URL"),
+        ("timeout", "no response within 0.3 s"),
+    ],
+)
+async def test_what_no_retry_changes_is_one_line_and_leaves_no_run(fault: str, named: str, tmp_path: Path) -> None:
+    async with FaultyServer(f"{fault}@any", models=["other", "policy-large"]) as server:
+        words = ("--model", "lab/polcy", "--user", "lab/polcy", "--timeout", "0.3")
+        line = one_line(await over_http(server, *SMALL, *words, cwd=tmp_path))
+    assert server.requests == []
+    assert all(text in line for text in ("lab/polcy", server.base_url, named))
+    assert files(tmp_path) == []
+    assert KEY not in line
+
+
+async def test_without_a_list_of_models_the_name_and_the_address_are_named(tmp_path: Path) -> None:
+    async with FaultyServer("unknown_model@any") as server:
+        line = one_line(await over_http(server, *SMALL, "--model", "lab/a", "--user", "embedded", cwd=tmp_path))
+    assert all(text in line for text in ("lab/a", "404", "LAB_BASE_URL"))
+
+
+async def test_a_listed_model_is_not_called_unknown(tmp_path: Path) -> None:
+    async with FaultyServer("bad_request@any", models=["a", "b"]) as server:
+        line = one_line(await over_http(server, *SMALL, "--model", "lab/a", "--user", "embedded", cwd=tmp_path))
+    assert "nearest" not in line
+
+
+def test_a_wrong_address_ends_in_seconds(tmp_path: Path, closed_port: int) -> None:
+    words = ("--model", "lab/a", "--user", "embedded")
+    started = time.monotonic()
+    for address in (f"http://127.0.0.1:{closed_port}/v1", "http://no-such-host.invalid/v1"):
+        line = one_line(heartloop(*SMALL, *words, cwd=tmp_path, LAB_BASE_URL=address, LAB_API_KEY=KEY))
+        assert all(text in line for text in ("lab/a", address, "LAB_BASE_URL"))
+    assert time.monotonic() - started < 15
+    assert files(tmp_path) == []
+
+
+async def test_two_wrong_endpoints_are_a_line_each(tmp_path: Path) -> None:
+    async with FaultyServer("unauthorized@any") as server:
+        done = await over_http(server, *LAB, cwd=tmp_path)
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 2
+    assert all(name in done.err for name in ("lab/policy", "lab/person"))
+
+
+async def test_a_run_that_is_resumed_stays_as_it_was(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        assert (await over_http(server, *LAB, "--pilot", cwd=tmp_path)).code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    async with FaultyServer("unauthorized@any") as server:
+        assert (await over_http(server, *LAB, cwd=tmp_path)).code == 2
+        other = await over_http(server, *LAB, "--seed", "7", cwd=tmp_path)
+        assert (other.code, "other settings: seed" in other.err) == (2, True), (
+            "other settings are refused before anybody is asked"
+        )
+    assert len(server.checks) == 2
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+
+
+async def test_judges_are_asked_too(tmp_path: Path) -> None:
+    assert heartloop(*SMALL, "--model", "heartloop/reflector", "--user", "embedded", cwd=tmp_path).code == 0
+    before = files(tmp_path)
+    async with FaultyServer("unauthorized@any") as server:
+        line = one_line(await over_http(server, "rejudge", "run", "--yes", "--judge", "lab/judge", cwd=tmp_path))
+        assert "lab/judge" in line
+    assert (files(tmp_path), server.requests) == (before, [])
+
+
+async def test_python_gets_an_error_with_the_same_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAB_API_KEY", KEY)
+    async with FaultyServer("unauthorized@any") as server:
+        monkeypatch.setenv("LAB_BASE_URL", server.base_url)
+        with pytest.raises(UseError, match="LAB_API_KEY"):
+            await asyncio.to_thread(library.evaluate, "sage", "lab/a", user="embedded", limit=1, yes=True, progress=False)
+    assert files(tmp_path) == []
+
+
+# --- 3. what does not -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["rate_limit", "error_500", "error_503", "error_in_200"])
+async def test_an_overloaded_server_is_mentioned_and_the_run_goes_on(fault: str, tmp_path: Path) -> None:
+    async with FaultyServer(f"{fault}@check") as server:
+        done = await over_http(server, *SMALL, "--model", "lab/a", "--user", "embedded", cwd=tmp_path)
+    assert done.code == 0, done
+    assert (len(server.checks), "lab/a" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["no_one_token", "no_max_tokens", "no_temperature", "no_usage", "null_content", "reasoning", "length", "drop:2", "html:1"],
+)
+async def test_what_a_run_takes_is_taken_here(fault: str, tmp_path: Path) -> None:
+    name, _, amount = fault.partition(":")
+    words = ("--model", "lab/a", "--user", "embedded", "--sampling", "policy.temperature=0.5")
+    async with FaultyServer(f"{name}@check{':' * bool(amount)}{amount}") as server:
+        done = await over_http(server, *SMALL, *words, cwd=tmp_path)
+    assert done.code == 0, done
+    assert "lab/a at" not in done.err
+
+
+# --- 4. who is not asked --------------------------------------------------------------------------
+
+
+async def test_a_finished_run_asks_nobody_and_a_resumed_one_whom_it_needs(tmp_path: Path) -> None:
+    words = (*SMALL, "--model", "lab/a", "--model", "lab/b", "--user", "lab/person")
+    async with FaultyServer() as server:
+        assert (await over_http(server, *words, cwd=tmp_path)).code == 0
+        server.checks.clear()
+        assert (await over_http(server, *words, cwd=tmp_path)).code == 0
+        assert server.checks == []
+        path = tmp_path / "run" / "transcripts.jsonl"
+        rows = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(row for row in rows if json.loads(row)["model"] == "lab/a"))
+        assert (await over_http(server, *words, cwd=tmp_path)).code == 0
+        assert asked(server) == {"b": 1, "person": 1}
+
+
+async def test_a_cached_run_needs_neither_the_endpoint_nor_a_key(tmp_path: Path) -> None:
+    words = (*LAB[:-2], "--model", "heartloop/reflector", "--cache", "a.sqlite")
+    nowhere = {"LAB_BASE_URL": "http://no-such-host.invalid/v1", "LAB_API_KEY": ""}
+    async with FaultyServer() as server:
+        first = await over_http(server, *words, "--out", "first", cwd=tmp_path)
+        assert first.code == 0, first
+    again = await asyncio.to_thread(heartloop, *words, "--out", "again", cwd=tmp_path, **nowhere)
+    assert again.code == 0, again
+    total = len(server.requests)
+    assert f"{total} of {total} answers from the cache." in again.out
+    tokens = [
+        {model["model"]: model["roles"] for model in json.loads((tmp_path / run / "scores.json").read_text())["models"]}
+        for run in ("first", "again")
+    ]
+    assert tokens[0] == tokens[1]
+    wider = await asyncio.to_thread(heartloop, *words, "--limit", "5", "--out", "wider", cwd=tmp_path, **nowhere)
+    assert (wider.code, "LAB_API_KEY" in wider.err) == (2, True)
+    assert not (tmp_path / "wider").exists()
+    unpaid = await asyncio.to_thread(heartloop, *words[:-2], "--out", "unpaid", cwd=tmp_path, **nowhere)
+    assert unpaid.code == 2, "without a cache"
+
+
+# --- 5. its tokens --------------------------------------------------------------------------------
+
+
+async def test_its_tokens_are_counted_in_no_dialogue_and_again_on_resuming(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        done = await over_http(server, *LAB, "--pilot", cwd=tmp_path)
+        dialogues = sum(u.total for t in read_transcripts(tmp_path / "run" / "transcripts.jsonl") for u in t.usage.values())
+        assert f"{dialogues + 2 * (5 + 1):,} tokens" in done.out, "two requests of five words, answered in one"
+        again = await over_http(server, *LAB, "--pilot", cwd=tmp_path)
+        assert f"{dialogues + 4 * (5 + 1):,} tokens" in again.out
+        assert {call.role for t in read_transcripts(tmp_path / "run" / "transcripts.jsonl") for call in t.calls} == {
+            "policy", "user",
+        }  # fmt: skip
+
+
+# --- 6. the estimate ------------------------------------------------------------------------------
+
+
+async def test_finished_dialogues_give_the_estimate_and_no_pilot_is_played_again(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    words = tuple(word for word in LAB if word != "--yes")
+    async with FaultyServer() as server:
+        assert (await over_http(server, *words, "--pilot", cwd=tmp_path)).code == 0
+        finished, sent = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl")), len(server.requests)
+        done = await over_http(server, *words, "--prices", "prices.toml", cwd=tmp_path)
+        assert (done.code, len(server.requests), lines(tmp_path / "run")) == (0, sent, 2)
+        usage = [t.usage for t in finished]
+        tokens = sum(part.total for roles in usage for part in roles.values())
+        cost = sum(roles["policy"].prompt_tokens + roles["user"].completion_tokens for roles in usage) / 1000
+        said = " ".join(done.err.split())
+        assert "From 2 finished dialogues: 2 more dialogues will take about" in said
+        assert f"{sum(len(t.calls) for t in finished)} calls, {tokens:,} tokens" in said
+        assert f"cost about {cost:.2f} at your prices" in said
+        assert (await over_http(server, *LAB, cwd=tmp_path)).code == 0
+        assert lines(tmp_path / "run") == 4
+
+
+async def test_an_aborted_pilot_is_not_played_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    async with FaultyServer(delay=0.05) as server:
+        assert await asyncio.to_thread(
+            killed, *LAB, "--max-connections", "1", cwd=tmp_path, when=lambda: lines(run) == 1,
+            LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY,
+        )  # fmt: skip
+        done = await over_http(server, *LAB, "--pilot", cwd=tmp_path)
+    assert "From 1 finished dialogue: 3 more dialogues will take about" in done.err
+    assert lines(run) == 1
+
+
+async def test_failed_dialogues_give_no_estimate(tmp_path: Path) -> None:
+    async with FaultyServer("bad_json:6") as server:  # each appraisal is asked for three times
+        assert (await over_http(server, *LAB, "--max-connections", "1", cwd=tmp_path)).code == 1
+        again = await over_http(server, *LAB, "--pilot", cwd=tmp_path)
+    assert "Pilot: " not in again.err, "all that is left was played"
+    assert lines(tmp_path / "run") == 4
+
+
+# --- 7. cost --------------------------------------------------------------------------------------
+
+
+async def test_the_leaderboard_has_a_cost_where_prices_are_given(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    async with FaultyServer("bad_json:3") as server:
+        words = (*LAB, "--model", "heartloop/reflector", "--max-connections", "1")
+        done = await over_http(server, *words, "--prices", "prices.toml", cwd=tmp_path)
+        plain = await over_http(server, *words, "--out", "plain", cwd=tmp_path)
+    dialogues = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
+    assert any(not t.scored and t.usage["user"].completion_tokens for t in dialogues)
+    card = json.loads((tmp_path / "run" / "scores.json").read_text())
+    for row in card["models"]:
+        mine = [t.usage for t in dialogues if t.model == row["model"]]
+        prompts = sum(roles["policy"].prompt_tokens for roles in mine) if row["model"] == "lab/policy" else 0
+        assert row["cost"] == pytest.approx((prompts + sum(roles["user"].completion_tokens for roles in mine)) / 1000)
+        assert f"{row['cost']:.2f}" in done.out
+    assert ("cost" in done.out.split("played in")[0], "cost" in plain.out) == (True, False)
+    pages = [(tmp_path / run / "report" / "index.html").read_text() for run in ("run", "plain")]
+    assert [page.count(">cost<") for page in pages] == [1, 0]
