@@ -10,8 +10,8 @@ shell:
 
 A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak, embed, check or any; without one it is policy
 and user, so that a run begins and meets the fault. The amount is the number of first requests with the fault (`:2`) or a share of
-all (`:0.1`); without it, every request has the fault. A share is drawn from the seed and the request's text, so it does not depend
-on the order of requests.
+all (`:0.1`); without it, every request has the fault. A share is drawn from the seed and the request's text, so it does not
+depend on the order of requests.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ def _applies(kind: str, body: dict[str, Any]) -> bool:
         "no_max_tokens": "max_tokens" in body,
         "no_temperature": "temperature" in body,
         "no_seed": "seed" in body,
-        "no_one_token": body.get("max_tokens", 16) < 16,
+        "no_one_token": int(body.get("max_tokens", 16)) < 16,
     }
     return found.get(kind, True)
 

@@ -129,12 +129,14 @@ def test_a_wrong_address_ends_in_seconds(tmp_path: Path, closed_port: int) -> No
     assert files(tmp_path) == []
 
 
-async def test_two_wrong_endpoints_are_a_line_each(tmp_path: Path) -> None:
+async def test_one_cause_is_one_line_and_two_are_two(tmp_path: Path) -> None:
     async with FaultyServer("unauthorized@any") as server:
-        done = await over_http(server, *LAB, cwd=tmp_path)
+        line = one_line(await over_http(server, *LAB, cwd=tmp_path))
+        assert all(name in line for name in ("lab/policy", "lab/person"))
+        other = {"OTHER_BASE_URL": server.base_url, "OTHER_API_KEY": KEY}
+        done = await over_http(server, *LAB, "--model", "other/policy", cwd=tmp_path, **other)
     assert done.code == 2
-    assert len(done.err.splitlines()) == 2
-    assert all(name in done.err for name in ("lab/policy", "lab/person"))
+    assert ["LAB_API_KEY" in line for line in done.err.splitlines()] == [True, False]
 
 
 async def test_a_run_that_is_resumed_stays_as_it_was(tmp_path: Path) -> None:
@@ -158,6 +160,24 @@ async def test_judges_are_asked_too(tmp_path: Path) -> None:
         line = one_line(await over_http(server, "rejudge", "run", "--yes", "--judge", "lab/judge", cwd=tmp_path))
         assert "lab/judge" in line
     assert (files(tmp_path), server.requests) == (before, [])
+
+
+async def test_judges_of_a_suite_are_asked_too_unless_the_cache_answers(tmp_path: Path) -> None:
+    assert heartloop(*SMALL, "--model", "heartloop/reflector", "--user", "embedded", cwd=tmp_path).code == 0
+    words = ("validate", "run", "--suite", "utterance", "--judge", "lab/judge", "--yes", "--cache", "a.sqlite", "--out")
+    agreement = json.dumps({"answers": [{"why": "so", "agreement": 3}] * 15})
+    async with FaultyServer("unauthorized@any") as server:
+        line = one_line(await over_http(server, *words, "none", cwd=tmp_path))
+        assert "lab/judge" in line
+    assert (server.requests, (tmp_path / "none").exists()) == ([], False)
+    async with FaultyServer(answer=lambda body: agreement) as server:
+        assert (await over_http(server, *words, "one", cwd=tmp_path)).code == 0
+        assert asked(server) == {"judge": 1}
+    nowhere = {"LAB_BASE_URL": "http://no-such-host.invalid/v1", "LAB_API_KEY": ""}
+    again = await asyncio.to_thread(heartloop, *words, "two", cwd=tmp_path, **nowhere)
+    assert again.code == 0, again
+    answers = [(tmp_path / out / "answers.jsonl").read_text() for out in ("one", "two")]
+    assert sorted(answers[0].splitlines()) == sorted(answers[1].splitlines())
 
 
 async def test_python_gets_an_error_with_the_same_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.models.budget import is_baseline
 from heartloop.models.cache import cache_at
+from heartloop.models.endpoint_check import AskedRole, EndpointCheck
 from heartloop.models.names import Meter, close, counted, is_paid, load_env, load_prices, local_speed, resolve
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 
@@ -67,7 +68,8 @@ def ask_suites(
     samplings = read_samplings(sampling or (), request or (), models={"judge": judges})
     meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=judges)
     store = cache_at(cache)
-    opened = {judge: resolve(judge, **how) for judge in judges if judge != EMBEDDED}
+    opened = {judge: resolve(judge, key_later=store is not None, **how) for judge in judges if judge != EMBEDDED}
+    check = EndpointCheck([AskedRole(one, samplings.get("judge"), under_test=True) for one in opened.values()], meter)
     models: dict[str, ChatModel | None] = {judge: counted(model, meter, "judge", store) for judge, model in opened.items()}
     everything: dict[str, dict[str, Answers]] = {}
     code = 0
@@ -83,6 +85,11 @@ def ask_suites(
                         answer_all, name, suite, material, judge, models.get(judge), file, sampling=samplings.get("judge"),
                         max_connections=max_connections, retry_failed=retry_failed,
                     )  # fmt: skip
+                    if check.due({judge}) and (await ask(at_most=0)).open:
+                        with store.only() if store is not None else nullcontext():
+                            cached = store is not None and (await ask()).stopped is None
+                        if not cached:
+                            await check.ask({judge}, tell=partial(typer.echo, err=True))
                     if (pilot or is_paid(judge)) and not agreed:
                         before = meter.spend(judge)
                         tried = await ask(at_most=PILOT)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
 import re
 import time
@@ -284,7 +285,7 @@ class EndpointChat:
     ) -> tuple[Reply | Trouble, Habits]:  # fmt: skip
         """One attempt, repeated at once without what the server says it does not support; and what is known to be so."""
         if self._lacks_key:
-            raise UseError(f"{self.name} has no API key; set {self._key_variable} in the environment or in .env")
+            raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         while True:
             body = habits.body(self._model, messages, schema, sampling)
             read = partial(read_reply, messages=messages)
@@ -407,7 +408,9 @@ def _cause(error: Exception) -> str:
 
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         why = error.os_error
-        return f"cannot connect to {error.host}:{error.port} ({why.strerror or str(why) or type(why).__name__})"
+        known = (why.errno or 0) > 0  # the loop's own text for a refused connection is "Connect call failed"
+        said = os.strerror(why.errno) if known and why.errno is not None else why.strerror
+        return f"cannot connect to {error.host}:{error.port} ({said or str(why) or type(why).__name__})"
     return str(error) or type(error).__name__
 
 

@@ -77,7 +77,7 @@ class EndpointCheck:
             tell: called with a sentence about each endpoint that is overloaded.
 
         Raises:
-            UseError: an endpoint cannot be used; a line for each of them.
+            UseError: an endpoint cannot be used; a line for each cause.
         """
         due = [role for role in self._open if self._needed(role, under_test)]
         try:
@@ -86,11 +86,10 @@ class EndpointCheck:
             for role in due:
                 if isinstance(role.model, EndpointChat):
                     await role.model.close()
-        errors = dict.fromkeys(problem.text for problem in problems if not problem.passing)
-        if errors:
+        if errors := _lines(problem for problem in problems if not problem.passing):
             raise UseError("\n".join(errors))
         self._open = [role for role in self._open if role not in due]
-        for text in dict.fromkeys(problem.text for problem in problems):
+        for text in _lines(problems):
             tell(text)
 
     @staticmethod
@@ -105,21 +104,35 @@ class EndpointCheck:
             if isinstance(outcome, Trouble) and outcome.status in _UNCLEAR:
                 outcome, tries = await _attempts(model, sampling)
         except UseError as error:  # without a key
-            return _Problem(f"{error}; nothing was played", passing=False)
+            return _problem(model, f"{error}; nothing was played", passing=False)
         if isinstance(outcome, Reply):
             if not outcome.usage.estimated:
                 self._meter.record(model.name, ROLE, outcome.usage)
             return None
         if outcome.passing and outcome.status != 200:
-            return _Problem(f"{model.name} at {model.address} answered {outcome.text} before the run.", passing=True)
-        error = f"{model.error_of(outcome, tries)}"
-        return _Problem(f"{error}{await _nearest(model, outcome)}; nothing was played", passing=False)
+            return _problem(model, f"{model.name} at {model.address} answered {outcome.text} before the run.", passing=True)
+        text = f"{model.error_of(outcome, tries)}{await _nearest(model, outcome)}; nothing was played"
+        return _problem(model, text, passing=False)
 
 
 class _Problem(NamedTuple):
+    model: str
     text: str
+    """What follows the model's name."""
     passing: bool
     """Whether the run may begin nevertheless."""
+
+
+def _problem(model: EndpointChat, text: str, *, passing: bool) -> _Problem:
+    return _Problem(model.name, text.removeprefix(model.name), passing)
+
+
+def _lines(problems: Iterable[_Problem]) -> list[str]:
+    """A line for each text, with the names of its models: a wrong key is one problem."""
+    models: dict[str, dict[str, None]] = {}
+    for problem in problems:
+        models.setdefault(problem.text, {})[problem.model] = None
+    return [" and ".join(names) + text for text, names in models.items()]
 
 
 async def _attempts(model: EndpointChat, sampling: Sampling) -> tuple[Reply | Trouble, int]:
