@@ -25,6 +25,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import BASELINES, GENERAL, Baseline
 from heartloop.models.baselines.counsellor import written_scenarios
+from heartloop.scoring.statistics import mean_interval
 
 RESULTS = Path(__file__).parent / "results" / "order.json"
 PAGE = DOCS / "results" / "order.md"
@@ -73,12 +74,9 @@ def scores_of(cell: Cell) -> dict[str, tuple[str, float]]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and percentile bootstrap interval over scenarios."""
-    draw = np.random.default_rng(0)
-    array = np.array(values)
-    means = array[draw.integers(0, len(array), (2_000, len(array)))].mean(1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return round(float(array.mean()), 2), round(float(low), 2), round(float(high), 2)
+    """Mean and 95 % interval over scenarios."""
+    mean, low, high, _ = mean_interval(values)
+    return round(mean, 2), round(low, 2), round(high, 2)
 
 
 def claims_of(environment: str, means: Mapping[str, float], scenes: Mapping[str, Mapping[str, float]]) -> dict[str, bool]:

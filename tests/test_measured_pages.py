@@ -20,6 +20,7 @@ import pytest
 
 from benchmarks import (
     cache_cost,
+    coverage,
     embedded_speed,
     empa_validity,
     esconv,
@@ -55,6 +56,7 @@ from heartloop.models.completions import read_reply
         ("judged_replies/readers", readers.PAGE, readers.RESULTS, readers.table),
         ("judged_replies/second_reader", readers.PAGE, second_reader.RESULTS, second_reader.table),
         ("judged_replies/sealed", sealed.PAGE, sealed.RESULTS, sealed.table),
+        ("coverage", coverage.PAGE, coverage.RESULTS, coverage.table),
         ("order", order.PAGE, order.RESULTS, order.table),
         ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),

@@ -143,7 +143,7 @@ def dialogues(target: Target, most: int, names: Sequence[str] = tuple(POLICIES))
     return {
         name: {
             "points": interval(values, ids),
-            "over_middling": [round(x, 2) for x in paired_difference(scores["middling"], values, clusters=ids)],
+            "over_middling": [round(x, 2) for x in paired_difference(scores["middling"], values, clusters=ids)[:3]],
             "dialogues": len(values),
         }
         for name, values in scores.items()

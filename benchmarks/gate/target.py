@@ -18,7 +18,7 @@ from heartloop.appraisal.reader import Reader, Reading, embedded_reader
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import load_environment, specs
 from heartloop.fitting.examples import Example, read_examples
-from heartloop.scoring.statistics import Interval, bootstrap_interval
+from heartloop.scoring.statistics import Interval, mean_interval
 
 __all__ = ["FOLDER", "TIERS", "Target", "clauses", "environments", "interval", "sentences", "texts", "things"]
 
@@ -94,8 +94,8 @@ def texts() -> Mapping[str, Any]:
 
 def interval(values: Sequence[float], scenarios: Sequence[str]) -> list[float]:
     """Mean and 95 % interval over scenarios, rounded."""
-    found: Interval = bootstrap_interval(values, clusters=scenarios)
-    return [round(x, 2) for x in found]
+    found: Interval = mean_interval(values, clusters=scenarios)
+    return [round(x, 2) for x in found[:3]]
 
 
 def sentences(text: str) -> list[str]:

@@ -23,7 +23,7 @@ from heartloop.core.errors import UseError
 from heartloop.evaluation.comparison import Comparison, Side, choose_sides, compare, worse_by
 from heartloop.evaluation.comparison_text import comparison_text
 from heartloop.evaluation.runs import read_run
-from heartloop.scoring.statistics import Interval
+from heartloop.scoring.statistics import Interval, Shape
 
 Talk = Callable[..., Transcript]
 WriteRun = Callable[..., Path]
@@ -51,12 +51,13 @@ def test_a_comparison_worked_by_hand(found: Comparison) -> None:
     # differences -10, -20, -3: mean -11, deviations 1, -9, 8, variance 146 / 2 = 73
     assert (found.pairs, found.scenarios) == (3, 3)
     assert (found.mean_a, found.mean_b) == (50.0, 39.0)
-    assert found.difference == Interval(-11.0, -20.0, -3.0)
+    reach = 4.30265 * (73 / 3) ** 0.5  # 97.5 % quantile of t with 2 degrees of freedom
+    assert found.difference[:3] == pytest.approx((-11.0, -11.0 - reach, -11.0 + reach), rel=1e-5)
     assert found.sd == pytest.approx(73**0.5)
     assert found.effect == pytest.approx(-11 / 73**0.5)
     assert found.rank_biserial == -1.0
     assert (found.p, found.exact) == (0.25, True)  # only --- and +++ of 8
-    assert found.needed == 5  # 7.849 * 73 / 121 = 4.74
+    assert found.needed == 7  # 7.849 * 73 / 121 = 4.74 by the normal approximation; the t test with so few needs more
     assert [(p.a.scenario, p.difference) for p in found.extremes] == [("s2", -20.0), ("s1", -10.0), ("s3", -3.0)]
 
 
@@ -75,7 +76,13 @@ def test_swapping_the_sides_flips_the_sign(found: Comparison) -> None:
 def test_a_model_with_its_own_copy_differs_by_nothing(talk: Talk) -> None:
     mine = by_ends(talk, "a", {"s1": 60, "s2": 50})
     same = compare(side("a", mine), side("a", mine))
-    assert (same.difference, same.p, same.effect, same.needed, same.extremes) == (Interval(0, 0, 0), 1.0, 0.0, None, ())
+    assert (same.difference, same.p, same.effect, same.needed, same.extremes) == (
+        Interval(0, 0, 0, Shape.CONSTANT),
+        1.0,
+        0.0,
+        None,
+        (),
+    )
     assert "B - A: 0.0" in comparison_text(same)
 
 
@@ -97,9 +104,10 @@ def test_each_intention_has_its_own_difference(talk: Talk) -> None:
 
 
 def test_the_smallest_difference_that_matters_sets_the_sample_size(talk: Talk) -> None:
-    a, b = by_ends(talk, "a", {"s1": 50, "s2": 50}), by_ends(talk, "b", {"s1": 51, "s2": 49})
+    ends = {f"s{number}": 50.0 + number % 2 * 2 - 1 for number in range(6)}  # 49 and 51, three times each: variance 6 / 5
+    a, b = by_ends(talk, "a", dict.fromkeys(ends, 50.0)), by_ends(talk, "b", ends)
     found = compare(side("a", a), side("b", b), min_difference=3.0)
-    assert found.needed == 2  # 7.849 * 2 / 9 = 1.7, and two at least
+    assert found.needed == 4
     assert "Equivalent: " in comparison_text(found, min_difference=3.0)
     assert compare(side("a", a), side("b", b)).needed is None  # the difference found is 0
     with pytest.raises(UseError, match=r"--min-difference is 0\.0"):
@@ -164,9 +172,12 @@ class TestWarnings:
 class TestGate:
     """Exit code by threshold: the whole interval below -threshold."""
 
-    @pytest.mark.parametrize(("threshold", "trips"), [(0.0, True), (2.9, True), (3.0, False), (11.0, False)])
-    def test_the_whole_interval_has_to_lie_beyond(self, found: Comparison, threshold: float, trips: bool) -> None:
-        assert worse_by(found, threshold) is trips  # the interval is -20 to -3
+    @pytest.mark.parametrize(("threshold", "trips"), [(0.0, True), (10.3, True), (10.4, False), (11.0, False)])
+    def test_the_whole_interval_has_to_lie_beyond(self, talk: Talk, threshold: float, trips: bool) -> None:
+        # differences -10, -11, -12, three times each: variance 6 / 8, error sqrt(0.75 / 9), t 2.306: -11.67 to -10.33
+        a = by_ends(talk, "a", {f"s{number}": 50.0 for number in range(9)})
+        b = by_ends(talk, "b", {f"s{number}": 40.0 - number % 3 for number in range(9)})
+        assert worse_by(compare(side("a", a), side("b", b)), threshold) is trips
 
     def test_better_never_trips(self, found: Comparison) -> None:
         assert not worse_by(compare(found.b, found.a), 0.0)
@@ -229,11 +240,11 @@ def test_the_text_says_it_all(found: Comparison) -> None:
         "A  a  (runs/a)  mean final emotion 50.0",
         "Paired on 3 dialogues of 3 scenarios",
         "left out: 1 unscored in B (user: AnswerError)",
-        "B - A: -11.0, 95 % interval -20.0 to -3.0",
+        "B - A: -11.0, 95 % interval -32.2 to +10.2",
         "permutation test p 0.2500 (exact, by scenario)",
         "effect d_z -1.29 (large), rank-biserial -1.00",
-        "B is worse: the interval lies below 0.",
-        "needs about 5 scenarios (80 % power, 95 % level); this comparison has 3.",
+        "Not distinguished: the interval includes 0.",
+        "needs about 7 scenarios (80 % power, 95 % level); this comparison has 3.",
         "listen",
         "50  30    -20  The title of s2",
     ):

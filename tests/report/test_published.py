@@ -22,7 +22,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.published import PrintedRow, published, published_names
 from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.scoring import summarise
-from heartloop.scoring.statistics import mean_pairwise_pearson, spearman_matrix
+from heartloop.scoring.agreement import mean_pairwise_pearson, spearman_matrix
 
 PACKAGES = [f"heartloop.environments.{name}.report" for name in ("sage", "eibench", "empa", "perm", "eqbench", "stances")]
 TABLES = {name: package for package in PACKAGES for name in published_names(package)}

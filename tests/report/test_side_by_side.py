@@ -4,6 +4,7 @@
 2. A column shows the numbers of its own page.
 3. A model that plays or judges itself is shown, marked, and left out of the agreement.
 4. Whatever leaves an agreement undefined leaves a dash, not a number and not an error.
+5. The mean over all instruments has an interval that includes their variance, and leaves out what a model scored itself.
 """
 
 from __future__ import annotations
@@ -64,6 +65,22 @@ def test_a_model_that_plays_itself_is_marked_and_left_out(run: Callable[..., Pat
     assert table.agreement[0][1].rho == pytest.approx(1.0)
     assert table.agreement[0][1].n == 3
     assert any("left out of the agreement there: a/four" in note for note in table.notes)
+
+
+def test_the_mean_over_all_instruments(run: Callable[..., Path], tmp_path: Path) -> None:
+    # a/one: 58 under the first and 52 under the second with both scenarios: only instruments vary; t 12.7
+    pages = [run("x/first"), run("x/second", {**ORDER, "a/one": 6}), run("other/four", {**ORDER, "a/one": 6})]
+    (table,) = side_by_side(_pages(*pages[:2]))
+    over = table.over["a/one"]
+    assert over is not None
+    assert (over.mean, over.shares["judge"]) == (55.0, 1.0)
+    assert over.high - over.mean == pytest.approx(12.7062 * 3.0, rel=1e-4)
+    (table,) = side_by_side(_pages(*pages))
+    own = table.over["a/four"]
+    assert own is not None
+    assert own.components.levels["judge"] == 2  # without the column that it plays itself
+    html = write_site(pages, tmp_path / "site").parent
+    assert any('data-label="over all"' in page.read_text(encoding="utf-8") for page in html.glob("*.html"))
 
 
 def test_judges_stand_side_by_side_too(run: Callable[..., Path]) -> None:

@@ -1,91 +1,153 @@
-"""The interval of a mean: a percentile bootstrap that resamples whole scenarios.
+"""The interval of a mean: a t interval over scenarios, with a mark where it covers less than it says.
 
-1. The mean is the plain mean of all values; the ends come from resampled clusters.
+1. The mean is the plain mean of all values; the ends come from clusters, by hand and as in statsmodels.
 2. Repeats of one scenario are no new evidence: agreeing repeats do not narrow the interval.
-3. One cluster has no spread to resample: the ends are nan, not a feigned certainty.
-4. The same seed gives the same interval.
+3. One cluster has no spread: the ends are nan, not a feigned certainty.
+4. Too skewed for so few, or without any spread: marked. Near normal: seldom marked.
+5. An end beyond a bound of the scale is moved to it.
+6. The interval of a share is Wilson's, as in statsmodels.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.statistics import Interval, bootstrap_interval
+from heartloop.scoring.statistics import Interval, Shape, mean_interval, share_interval, t_quantile
 
 SCENARIOS = [10.0, 25.0, 40.0, 55.0, 70.0, 85.0]
+T1, T2 = 12.7062, 4.30265
+"""97.5 % quantiles of Student's t with 1 and 2 degrees of freedom, from a table."""
 
 
-def test_two_values_worked_by_hand() -> None:
-    # Resamples of {0, 100} have means 0, 50, 100 with 1/4, 1/2, 1/4: the 2.5 % and 97.5 % points are 0 and 100,
-    # and the 30 % and 70 % points are both 50.
-    assert bootstrap_interval([0.0, 100.0]) == Interval(50.0, 0.0, 100.0)
-    assert bootstrap_interval([0.0, 100.0], level=0.4) == Interval(50.0, 50.0, 50.0)
+def test_three_values_worked_by_hand() -> None:
+    # 40, 50, 60: mean 50, standard deviation 10, standard error 10 / sqrt(3)
+    found = mean_interval([40.0, 50.0, 60.0])
+    assert found[:3] == pytest.approx((50.0, 50 - T2 * 10 / math.sqrt(3), 50 + T2 * 10 / math.sqrt(3)), rel=1e-5)
+    assert found.shape is Shape.NEAR_NORMAL
 
 
 def test_clusters_of_unequal_size_worked_by_hand() -> None:
-    # a: 0 and 0, b: 90. Mean 90 / 3 = 30. Resamples aa: 0 / 4, ab: 90 / 3 = 30, bb: 180 / 2 = 90.
-    assert bootstrap_interval([0.0, 0.0, 90.0], clusters=["a", "a", "b"]) == Interval(30.0, 0.0, 90.0)
-    assert bootstrap_interval([0.0, 0.0, 90.0], clusters=["a", "a", "b"], level=0.4) == Interval(30.0, 30.0, 30.0)
+    # a: 0 and 0, b: 90. Mean 30. Residual sums: 0 - 2 * 30 = -60 and 90 - 30 = 60; error sqrt(2 / 1 * 7200) / 3 = 40
+    assert mean_interval([0.0, 0.0, 90.0], clusters=["a", "a", "b"])[:3] == pytest.approx(
+        (30, 30 - T1 * 40, 30 + T1 * 40), rel=1e-5
+    )
 
 
 def test_clusters_need_not_stand_together() -> None:
-    apart = bootstrap_interval([1.0, 5.0, 3.0, 9.0], clusters=["a", "b", "a", "b"])
-    together = bootstrap_interval([1.0, 3.0, 5.0, 9.0], clusters=["a", "a", "b", "b"])
-    assert apart == together
+    apart = mean_interval([1.0, 5.0, 3.0, 9.0], clusters=["a", "b", "a", "b"])
+    assert apart == mean_interval([1.0, 3.0, 5.0, 9.0], clusters=["a", "a", "b", "b"])
+
+
+def test_as_the_cluster_robust_regression_of_statsmodels() -> None:
+    ols = pytest.importorskip("statsmodels.api").OLS
+    random = np.random.default_rng(3)
+    clusters = random.integers(0, 12, 60)
+    values = random.normal(50, 10, 60) + 5.0 * clusters
+    fitted = ols(values, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True)
+    assert mean_interval(values.tolist(), clusters=clusters.tolist())[1:3] == pytest.approx(fitted.conf_int()[0])
 
 
 def test_repeats_that_agree_do_not_feign_more_evidence() -> None:
     repeated = [value for value in SCENARIOS for _ in range(8)]
-    labels = [index for index in range(len(SCENARIOS)) for _ in range(8)]
-    once = bootstrap_interval(SCENARIOS)
-    clustered = bootstrap_interval(repeated, clusters=labels)
-    naive = bootstrap_interval(repeated)
-    assert clustered == once
+    clustered = mean_interval(repeated, clusters=[index for index in range(len(SCENARIOS)) for _ in range(8)])
+    naive = mean_interval(repeated)
+    assert clustered[:3] == pytest.approx(mean_interval(SCENARIOS)[:3])
     assert clustered.high - clustered.low > 2 * (naive.high - naive.low)
 
 
 def test_one_cluster_gives_a_mean_and_no_ends() -> None:
-    for interval in (bootstrap_interval([40.0]), bootstrap_interval([30.0, 50.0], clusters=["a", "a"])):
+    for interval in (mean_interval([40.0]), mean_interval([30.0, 50.0], clusters=["a", "a"])):
         assert interval.mean == 40.0
         assert math.isnan(interval.low)
         assert math.isnan(interval.high)
+        assert interval.shape is Shape.SINGLE
 
 
-def test_the_seed_decides_and_nothing_else() -> None:
-    values = [float(v) for v in range(0, 100, 7)]
-    assert bootstrap_interval(values, seed=1) == bootstrap_interval(values, seed=1)
-    assert bootstrap_interval(values, seed=1, resamples=50) != bootstrap_interval(values, seed=2, resamples=50)
+def test_equal_clusters_are_marked() -> None:
+    assert mean_interval([100.0] * 10) == Interval(100.0, 100.0, 100.0, Shape.CONSTANT)
+    assert mean_interval([0.1 + 0.2, 0.3, 0.3]).shape is Shape.CONSTANT  # equal but for rounding
+
+
+@pytest.mark.parametrize(
+    ("values", "shape"),
+    [
+        ([0.0] + [100.0] * 9, Shape.SKEWED),  # skewness -3.2; 25 * 10 clusters would do
+        ([0.0, 0.0] + [100.0] * 8, Shape.SKEWED),
+        ([0.0] * 5 + [100.0] * 5, Shape.NEAR_NORMAL),
+        ([0.0] * 20 + [100.0] * 80, Shape.NEAR_NORMAL),  # skewness -1.52; 25 * 2.3 = 58 clusters do
+        ([0.0, 1.0], Shape.NEAR_NORMAL),
+    ],
+)
+def test_too_skewed_for_so_few_is_marked(values: list[float], shape: Shape) -> None:
+    assert mean_interval(values).shape is shape
+
+
+@pytest.mark.parametrize("n", [10, 30, 100])
+def test_normal_scores_are_seldom_marked_and_covered(n: int) -> None:
+    found = [mean_interval(row) for row in np.random.default_rng(n).normal(0.0, 1.0, (2_000, n)).tolist()]
+    assert np.mean([one.shape is Shape.SKEWED for one in found]) < 0.08
+    assert np.mean([one.low <= 0 <= one.high for one in found]) == pytest.approx(0.95, abs=0.015)
+
+
+def test_an_end_beyond_the_scale_is_moved_to_it() -> None:
+    assert mean_interval([90.0, 100.0], within=(0.0, 100.0))[1:3] == pytest.approx((95 - T1 * 5, 100.0), rel=1e-5)
+    beyond = mean_interval([90.0, 104.0], within=(0.0, 100.0))  # a score may exceed the scale
+    assert beyond.high == 104.0
 
 
 def test_a_higher_level_is_a_wider_interval() -> None:
-    narrow, wide = bootstrap_interval(SCENARIOS, level=0.5), bootstrap_interval(SCENARIOS, level=0.99)
+    narrow, wide = mean_interval(SCENARIOS, level=0.5), mean_interval(SCENARIOS, level=0.99)
     assert wide.low < narrow.low < narrow.mean < narrow.high < wide.high
 
 
 def test_no_values_are_refused() -> None:
     with pytest.raises(UseError, match="no values"):
-        bootstrap_interval([])
+        mean_interval([])
 
 
 def test_labels_that_do_not_match_the_values_are_refused() -> None:
     with pytest.raises(UseError, match="3 values and 2 clusters"):
-        bootstrap_interval([1.0, 2.0, 3.0], clusters=["a", "b"])
+        mean_interval([1.0, 2.0, 3.0], clusters=["a", "b"])
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95.0, math.nan])
 def test_a_level_outside_0_to_1_is_refused(level: float) -> None:
     with pytest.raises(UseError, match="level is"):
-        bootstrap_interval([1.0, 2.0], level=level)
+        mean_interval([1.0, 2.0], level=level)
 
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=12))
-def test_the_interval_lies_within_the_values(values: list[float]) -> None:
-    interval = bootstrap_interval(values, resamples=200)
-    assert min(values) - 1e-9 <= interval.low <= interval.high <= max(values) + 1e-9
+def test_the_interval_lies_within_the_scale(values: list[float]) -> None:
+    interval = mean_interval(values, within=(0.0, 100.0))
+    assert -1e-9 <= interval.low <= interval.mean + 1e-9
+    assert interval.mean - 1e-9 <= interval.high <= 100.0 + 1e-9
     assert interval.mean == pytest.approx(sum(values) / len(values))
+
+
+def test_quantiles_from_a_table() -> None:
+    assert [t_quantile(0.975, df) for df in (1, 2, 9, 30, math.inf)] == pytest.approx([T1, T2, 2.2622, 2.0423, 1.95996], rel=1e-4)
+
+
+class TestShare:
+    """Wilson's interval."""
+
+    def test_worked_by_hand(self) -> None:
+        # 0 of 10, z = 1.96: middle and reach are both z^2 / (2 n) / (1 + z^2 / n) = 0.19207 / 1.38415
+        assert share_interval(0, 10)[:3] == pytest.approx((0.0, 0.0, 2 * 0.19207 / 1.38415), abs=1e-4)
+
+    @pytest.mark.parametrize(("successes", "n"), [(0, 7), (3, 7), (9, 10), (85, 100), (30, 30)])
+    def test_as_in_statsmodels(self, successes: int, n: int) -> None:
+        proportion_confint = pytest.importorskip("statsmodels.stats.proportion").proportion_confint
+        assert share_interval(successes, n)[1:3] == pytest.approx(proportion_confint(successes, n, method="wilson"), abs=1e-9)
+
+    @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
+    def test_what_is_no_share_is_refused(self, successes: int, n: int) -> None:
+        with pytest.raises(UseError, match=f"got {successes} of {n}"):
+            share_interval(successes, n)

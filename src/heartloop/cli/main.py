@@ -16,6 +16,7 @@ from heartloop.cli.environments import environments_app
 from heartloop.cli.evaluate import evaluate_app
 from heartloop.cli.export import export_app
 from heartloop.cli.imports import import_app
+from heartloop.cli.plan import plan_app
 from heartloop.cli.rejudge import rejudge_app
 from heartloop.cli.runs import runs_app
 from heartloop.cli.scenarios import scenarios_app
@@ -41,6 +42,7 @@ app.add_typer(environments_app)
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(runs_app)
 app.add_typer(rejudge_app)
+app.add_typer(plan_app)
 app.add_typer(student_app, name="student")
 app.add_typer(train_app)
 app.add_typer(import_app)

@@ -32,6 +32,7 @@ __all__ = [
     "Lazy",
     "OptionInfo",
     "Options",
+    "Pilot",
     "Player",
     "Ready",
     "ReplyLabels",
@@ -384,6 +385,20 @@ class DemoRun(NamedTuple):
     """Position among the environments of the demo."""
 
 
+class Pilot(NamedTuple):
+    """A small evaluation of two baselines with the embedded user, from which `heartloop plan` starts without a run."""
+
+    models: tuple[str, str]
+    scenario: float
+    """Variance of the difference of the two between scenarios, in squared points."""
+    repeat: float
+    """Variance of the difference between repeats of a scenario."""
+    turns: float
+    """Policy replies of a dialogue, the mean."""
+    tokens: float
+    """Tokens of the policy in a dialogue, prompts included, the mean."""
+
+
 class EnvironmentSpec:
     """Everything the rest of the code uses of an environment.
 
@@ -417,6 +432,7 @@ class EnvironmentSpec:
             `writing.Writing`.
         suites: validity suites, by name.
         demo: its part of the demo; `None` for none.
+        pilot: a `Pilot`; `None` where `heartloop plan` needs a run.
     """
 
     def __init__(
@@ -446,6 +462,7 @@ class EnvironmentSpec:
         writing: Mapping[str, Lazy] | None = None,
         suites: Mapping[str, Lazy] | None = None,
         demo: DemoRun | None = None,
+        pilot: Pilot | None = None,
     ) -> None:
         self.name = name
         self.title = title
@@ -458,6 +475,7 @@ class EnvironmentSpec:
         self.writing = dict(writing or {})
         self.suites = dict(suites or {})
         self.demo = demo
+        self.pilot = pilot
         self._parts: dict[str, Any] = {
             "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "embedded": embedded,
             "simulator": simulator, "players": players, "stored": stored, "training": training,

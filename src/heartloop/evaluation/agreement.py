@@ -16,7 +16,8 @@ from heartloop.core.text import printable
 from heartloop.core.wording import amount
 from heartloop.evaluation.measures import course_of, points_of
 from heartloop.evaluation.scores import latest
-from heartloop.scoring.statistics import Interval, mean_pairwise_pearson, paired_difference, sign_agreement, spearman_matrix
+from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman_matrix
+from heartloop.scoring.statistics import Interval, paired_difference
 
 __all__ = ["Agreement", "agreement", "agreement_text"]
 
@@ -67,7 +68,7 @@ def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
         f"{name} {value:.2f}" for name, value in (("Pearson", agreed.pearson), ("Spearman", agreed.spearman)) if value is not None
     )
     lines.append(f"  scores: {correlations or 'correlation not defined: needs two dialogues and scores that differ'}")
-    mean, low, high = agreed.difference
+    mean, low, high, _ = agreed.difference
     ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one scenario
     lines.append(f"  mean difference {mean:+.1f}{ends}")
     if agreed.signs is not None:

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from heartloop.scoring.statistics import Shape
+
 __all__ = ["Cause", "GroupMean", "ModelScore", "Outcomes", "RoleUse", "ScoreCard", "Standing", "TurnLength"]
 
 Standing = Literal["ranked", "unranked", "failure case"]
@@ -25,6 +27,9 @@ class Outcomes(_Frozen):
     mean: float | None = None
     low: float | None = None
     high: float | None = None
+    shape: Shape | None = None
+    """How the scenarios' scores are distributed, and so how far the interval can be trusted; `None` without dialogues, and in
+    files of older versions."""
     success: int = 0
     failure: int = 0
     success_percent: float | None = None
@@ -75,7 +80,11 @@ class ModelScore(_Frozen):
     rank: int | None
     """Rank from 1; equal means share a rank."""
     group: str | None = None
-    """Letter of the rank group: the paired interval to the first model of the group includes 0."""
+    """Letter of the rank group: the model is not significantly below the first one of the group (`scoring.ranks`)."""
+    best_rank: int | None = None
+    worst_rank: int | None = None
+    """Ends of the rank interval: all of them together contain the true ranks with a probability of 95 %. `None` for an unranked
+    model, and in files of older versions."""
     planned: int | None
     """Dialogues planned in the settings; `None` if unknown."""
     played: int

@@ -22,15 +22,16 @@ from heartloop.environments.spec import Scale
 from heartloop.evaluation.measures import group_of, in_group_order, options_of, points_of, scale_of
 from heartloop.evaluation.runs import Run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, latest, model_names
+from heartloop.scoring.power import sample_size_for
 from heartloop.scoring.statistics import (
     EXACT_UP_TO,
     Interval,
+    Shape,
     cluster_means,
     cohens_dz,
     paired_difference,
     permutation_p,
     rank_biserial,
-    sample_size_for,
 )
 
 __all__ = ["FEW_SCENARIOS", "Comparison", "GroupDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
@@ -38,7 +39,7 @@ __all__ = ["FEW_SCENARIOS", "Comparison", "GroupDifference", "Pair", "Side", "ch
 _MOST_DIFFERENT = 5
 _TEXT_DIFFERS = "the scenario's text differs"
 FEW_SCENARIOS = 10
-"""With fewer scenarios the intervals of a percentile bootstrap are too narrow."""
+"""Fewer scenarios cannot show whether the scores are near normal, which an interval relies on."""
 
 
 class Side(NamedTuple):
@@ -190,7 +191,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         left_out=tuple(left_out),
         groups=tuple(_by_group(pairs, scale)),
         extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
-        warnings=tuple(_warnings(a, b, pairs, left_out, len(means))),
+        warnings=tuple(_warnings(a, b, pairs, left_out, len(means), difference.shape)),
     )
 
 
@@ -278,7 +279,9 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
         yield GroupDifference(key, len(mine), *means, _interval(mine))
 
 
-def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], scenarios: int) -> Iterable[str]:
+def _warnings(
+    a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], scenarios: int, shape: Shape
+) -> Iterable[str]:
     """Warnings about the difference, as sentences."""
     yield from _other_rules(pairs)
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
@@ -296,7 +299,12 @@ def _warnings(a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[
     if scenarios == 1:
         yield "Only one scenario: no interval and no test."
     elif scenarios < FEW_SCENARIOS:
-        yield f"Only {scenarios} scenarios: the interval is too narrow, and p cannot fall below {2 / 2**scenarios:.2g}."
+        yield (
+            f"Only {scenarios} scenarios: too few to show whether the interval holds, "
+            f"and p cannot fall below {2 / 2**scenarios:.2g}."
+        )
+    elif shape is Shape.SKEWED:
+        yield f"The differences are too skewed for {scenarios} scenarios: the interval covers less than 95 %."
 
 
 def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:

@@ -48,7 +48,7 @@ def _groups(comparison: Comparison) -> Iterable[str]:
     ]
     yield from _table((f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
     if any(i.pairs < FEW_SCENARIOS for i in comparison.groups):
-        yield "Groups of fewer than 10 dialogues: their intervals are too narrow to conclude from."
+        yield "Groups of fewer than 10 dialogues are too few to conclude from."
 
 
 def _extremes(comparison: Comparison) -> Iterable[str]:

@@ -1,28 +1,28 @@
-"""Rank groups: the letters of the leaderboard.
+"""Ranks of the leaderboard: letters of rank groups, and rank intervals.
 
-Does not cover the rule (`scoring.statistics.rank_groups`), nor the comparison of two models (`comparison`).
+Does not cover the rule (`scoring.ranks`), nor the comparison of two models (`comparison`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from heartloop.scoring.statistics import rank_groups
+from heartloop.scoring.ranks import Rank, ranks
 
-__all__ = ["group_letter", "rank_letters"]
+__all__ = ["group_letter", "ranks_of"]
 
 Key = tuple[str, str, int, int]
 """Scenario, fingerprint, repeat, seed."""
 
 
-def rank_letters(finals: Mapping[str, Mapping[Key, float]], common: Collection[Key]) -> dict[str, str]:
-    """The group letter of each model, from its points on the dialogues scored for all; empty if there are none."""
+def ranks_of(finals: Mapping[str, Mapping[Key, float]], common: Collection[Key]) -> dict[str, Rank]:
+    """The rank of each model, from its points on the dialogues scored for all; empty if there are none."""
     keys = sorted(common)
     if not keys:
         return {}
     scenarios = [scenario for scenario, *_ in keys]
-    groups = rank_groups([[mine[key] for key in keys] for mine in finals.values()], clusters=scenarios)
-    return {model: group_letter(group) for model, group in zip(finals, groups, strict=True)}
+    found = ranks([[mine[key] for key in keys] for mine in finals.values()], clusters=scenarios)
+    return dict(zip(finals, found, strict=True))
 
 
 def group_letter(number: int) -> str:

@@ -12,11 +12,12 @@ from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
 from heartloop.evaluation.comparison import FEW_SCENARIOS
 from heartloop.evaluation.measures import in_group_order, scale_of
 from heartloop.models.budget import is_baseline
+from heartloop.scoring.statistics import Shape
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["in_lines", "leaderboard", "scripted_note", "terminal_table"]
+__all__ = ["in_lines", "leaderboard", "rank_interval", "scripted_note", "shape_notes", "terminal_table"]
 
 
 def terminal_table(title: str, caption: str) -> Table:
@@ -33,9 +34,9 @@ def terminal_table(title: str, caption: str) -> Table:
 
 
 def leaderboard(card: ScoreCard) -> Table:
-    """The ranking with rank groups, intervals, success, failure, scored, tokens, silences and cost, for a `rich` console.
+    """The ranking for a `rich` console: ranks with groups and intervals, means with intervals, outcomes, tokens, silences, cost.
 
-    A column without a value is left out: the cost where no prices are given.
+    A column without a value is left out: rank intervals below three models, the cost where no prices are given.
     """
     from rich.text import Text
 
@@ -44,8 +45,9 @@ def leaderboard(card: ScoreCard) -> Table:
     bounds = ("suc-\ncess", "fail-\nure") if scale.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
     groups = _groups(card) if scale.group_intervals else []
     heads = [*groups, "scored"] if groups else [*bounds, "scored", "tokens", "silent"]
-    heads = ["#", "model", "mean", "95 %\ninterval", *heads, "cost"]
-    rows = [_cells(row, groups) for row in card.models]
+    among = sum(row.standing == "ranked" for row in card.models)
+    heads = ["#", "ranks", "model", "mean", "95 %\ninterval", *heads, "cost"]
+    rows = [_cells(row, groups, among) for row in card.models]
     if groups and not card.unscored:  # the groups need the width
         place = heads.index("scored")
         heads, rows = [*heads[:place], *heads[place + 1 :]], [(*row[:place], *row[place + 1 :]) for row in rows]
@@ -53,8 +55,8 @@ def leaderboard(card: ScoreCard) -> Table:
         place for place, head in enumerate(heads) if head in ("model", "mean") or _says(head, [row[place] for row in rows])
     ]
     for head in (heads[place] for place in columns):
-        if head in ("#", "model"):
-            table.add_column(head, justify="left", no_wrap=True, style="dim" if head == "#" else None)
+        if head in ("#", "ranks", "model"):
+            table.add_column(head, justify="left", no_wrap=True, style=None if head == "model" else "dim")
         else:
             table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
     previous = None
@@ -99,7 +101,7 @@ def scripted_note(models: Sequence[str]) -> str:
     return f"scripted baselines: all but {' and '.join(others)}" if 0 < len(others) < len(models) else ""
 
 
-def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
+def _cells(row: ModelScore, groups: Sequence[str], among: int) -> tuple[str, ...]:
     seen = row.headline
 
     def number(value: float | None, digits: int = 1) -> str:
@@ -114,6 +116,7 @@ def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
 
     return (
         " ".join(filter(None, (str(row.rank), row.group))) if row.rank is not None else "–",
+        rank_interval(row, among) or "–",
         row.model,
         number(seen.mean),
         _interval(seen.low, seen.high),
@@ -122,6 +125,29 @@ def _cells(row: ModelScore, groups: Sequence[str]) -> tuple[str, ...]:
         *(() if groups else (number(row.tokens_per_dialogue, 0), str(row.silences))),
         money(row.cost),
     )
+
+
+def rank_interval(row: ModelScore, among: int) -> str:
+    """A model's rank interval, such as `1–3`; empty for fewer than three ranked models, and for an unranked one.
+
+    Args:
+        among: number of ranked models.
+    """
+    if among < 3 or row.best_rank is None or row.worst_rank is None:
+        return ""
+    return f"{row.best_rank}" if row.best_rank == row.worst_rank else f"{row.best_rank}–{row.worst_rank}"
+
+
+def shape_notes(card: ScoreCard) -> list[str]:
+    """Models whose intervals cover less than their level says, as sentences without a full stop."""
+    notes = []
+    for shape, words in (
+        (Shape.SKEWED, "skewed scores, so the interval covers less than 95 %"),
+        (Shape.CONSTANT, "the same score in every scenario, so the interval has no width"),
+    ):
+        if models := [row.model for row in card.models if row.headline.shape is shape]:
+            notes.append(f"{', '.join(models)}: {words}")
+    return notes
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -143,10 +169,15 @@ def _caption(card: ScoreCard) -> list[str]:
         f"user simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"
     ]
     if 0 < (card.scenarios or 0) < FEW_SCENARIOS:
-        lines.append(f"intervals over {amount(card.scenarios or 0, 'scenario')}: below {FEW_SCENARIOS} they are not reliable")
+        lines.append(
+            f"intervals over {amount(card.scenarios or 0, 'scenario')}: below {FEW_SCENARIOS} nothing shows whether they hold"
+        )
+    lines += shape_notes(card)
     if len(ranked) > 1:
         lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
         lines.append("same letter: not distinguished from the first model of that letter")
+    if len(ranked) > 2:
+        lines.append("ranks: 95 % for all models together; letters and ranks are corrected for the number of models")
     if card.replaced:
         lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")
     if note := scripted_note([row.model for row in card.models]):

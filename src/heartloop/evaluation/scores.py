@@ -23,7 +23,7 @@ from heartloop.environments.episode import BROKEN_FORMATS
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.card import Cause, GroupMean, ModelScore, Outcomes, RoleUse, ScoreCard, Standing, TurnLength
 from heartloop.evaluation.costs import cost_of
-from heartloop.evaluation.groups import Key, rank_letters
+from heartloop.evaluation.groups import Key, group_letter, ranks_of
 from heartloop.evaluation.measures import (
     bounds_of,
     group_means,
@@ -34,7 +34,8 @@ from heartloop.evaluation.measures import (
     roles_of,
     scale_of,
 )
-from heartloop.scoring.statistics import bootstrap_interval
+from heartloop.scoring.ranks import Rank
+from heartloop.scoring.statistics import mean_interval
 
 __all__ = [
     "ALLOWED_UNSCORED", "FAILURE_CASES", "common_keys", "latest", "model_names", "pairing_key", "score_card",
@@ -109,7 +110,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     finals = {
         model: {pairing_key(d): points for d in by_model[model] if (points := points_of(d)) is not None} for model in contenders
     }
-    rows = _ranked(rows, rank_letters(finals, common))
+    rows = _ranked(rows, ranks_of(finals, common))
     unscored = sum(row.unscored for row in rows)
     share = unscored / len(dialogues) if dialogues else 0.0
     return ScoreCard(
@@ -214,12 +215,15 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
     if scale.by_end:
         stops = Counter(d.stop for d in dialogues if d.scored)
         sums = sums._replace(success=stops["success"], failure=stops["failure"])
-    low, high = _ends([points for _, points in scored], dialogues)
+    interval = mean_interval(
+        [points for _, points in scored], clusters=[d.scenario for d in dialogues if d.scored], within=(scale.low, scale.high)
+    )
     return Outcomes(
         n=len(scored),
         mean=sums.mean,
-        low=low,
-        high=high,
+        low=_end(interval.low),
+        high=_end(interval.high),
+        shape=interval.shape,
         success=sums.success,
         failure=sums.failure,
         success_percent=100.0 * sums.success / len(scored),
@@ -227,10 +231,9 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
     )
 
 
-def _ends(points: Sequence[float], dialogues: Sequence[Transcript]) -> tuple[float | None, float | None]:
-    """The 95 % interval over scenarios; `None` with one scenario."""
-    interval = bootstrap_interval(points, clusters=[d.scenario for d in dialogues])
-    return (None, None) if interval.low != interval.low else (interval.low, interval.high)
+def _end(value: float) -> float | None:
+    """An end of an interval; `None` with one scenario."""
+    return None if value != value else value
 
 
 def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, ...]:
@@ -239,7 +242,10 @@ def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, .
     for key in in_group_order(scale, filter(None, means)):
         mine = [d for d in dialogues if group_of(d) == key]
         points = [points for d in mine if (points := points_of(d)) is not None]
-        low, high = _ends(points, mine) if scale.group_intervals else (None, None)
+        low, high = None, None
+        if scale.group_intervals and points:
+            seen = mean_interval(points, clusters=[d.scenario for d in mine if d.scored], within=(scale.low, scale.high))
+            low, high = _end(seen.low), _end(seen.high)
         groups.append(GroupMean(key=key, n=len(points), mean=means[key], low=low, high=high))
     return tuple(groups)
 
@@ -291,19 +297,22 @@ def _themes(dialogues: Sequence[Transcript]) -> tuple[GroupMean, ...]:
     return tuple(GroupMean(key=key, n=len(themes[key]), mean=statistics.fmean(themes[key])) for key in sorted(themes))
 
 
-def _ranked(rows: list[ModelScore], letters: Mapping[str, str]) -> list[ModelScore]:
+def _ranked(rows: list[ModelScore], ranks: Mapping[str, Rank]) -> list[ModelScore]:
     """Rows in order, with ranks: ranked by mean on the common set, then unranked by own mean, then failure cases."""
     places: dict[Standing, int] = {"ranked": 0, "unranked": 1, "failure case": 2}
     rows = sorted(
         rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else float("-inf")))
     )
     means = [row.headline.mean for row in rows if row.standing == "ranked"]
-    return [
-        row.model_copy(update={"rank": means.index(row.headline.mean) + 1, "group": letters.get(row.model)})
-        if row.standing == "ranked"
-        else row
-        for row in rows
-    ]
+    placed = []
+    for row in rows:
+        if row.standing == "ranked":
+            update: dict[str, object] = {"rank": means.index(row.headline.mean) + 1}
+            if (rank := ranks.get(row.model)) is not None:
+                update |= {"group": group_letter(rank.group), "best_rank": rank.best, "worst_rank": rank.worst}
+            row = row.model_copy(update=update)
+        placed.append(row)
+    return placed
 
 
 def _source(settings: Mapping[str, Any]) -> Iterable[str]:

@@ -1,7 +1,7 @@
 """Where each model wins and loses against the others of its page, as a sentence and with the dialogues that show it.
 
 Pure: scores in, values out. A difference is paired: the model's score minus the mean of the other ranked models on the same
-scenario, repeat and seed. Only what an interval supports is called a win or a loss: the bootstrap interval over scenarios
+scenario, repeat and seed. Only what an interval supports is called a win or a loss: the t interval over scenarios
 excludes 0, at a level that holds over all groups of the model together (Bonferroni). Does not cover two models against each other
 (`evaluation.comparison`) or markup (`templates/models.html`).
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from heartloop.core.wording import amount
 from heartloop.evaluation.card import ModelScore
-from heartloop.scoring.statistics import Interval, bootstrap_interval
+from heartloop.scoring.statistics import Interval, mean_interval
 
 __all__ = ["LEAST_IN_GROUP", "Against", "GroupResult", "ModelCard", "Scored", "model_cards"]
 
@@ -124,9 +124,7 @@ def _card(
     difference = {key: mine[key].points - statistics.fmean(other[key].points for other in others.values()) for key in keys}
 
     def interval(chosen: Sequence[Hashable], level: float) -> Interval:
-        return bootstrap_interval(
-            [difference[key] for key in chosen], clusters=[mine[key].scenario for key in chosen], level=level
-        )
+        return mean_interval([difference[key] for key in chosen], clusters=[mine[key].scenario for key in chosen], level=level)
 
     def shown(chosen: Sequence[Hashable], sign: int) -> Against | None:
         key = max(chosen, key=lambda key: sign * difference[key])

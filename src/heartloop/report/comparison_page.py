@@ -76,7 +76,7 @@ def comparison_page(
         title = " ".join(pair.a.facts.get("title", "").split()) or pair.a.scenario
         extremes.append(Extreme(pair, title, f"{file_a}#{a}" if file_a else "", f"{file_b}#{b}" if file_b else "", together))
     shown = [comparison.difference, *(group.difference for group in comparison.groups)]
-    widest = max(abs(value) for one in shown for value in one if not math.isnan(value))
+    widest = max(abs(value) for one in shown for value in one[:3] if not math.isnan(value))
     reach = math.ceil(max(widest, 1.0) * 1.05)
     return ComparisonPage(
         comparison=comparison,

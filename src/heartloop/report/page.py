@@ -6,7 +6,6 @@ markup (`templates/`).
 
 from __future__ import annotations
 
-import inspect
 import json
 import statistics
 from collections import Counter
@@ -21,7 +20,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.wording import amount
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.card import ModelScore, ScoreCard
-from heartloop.evaluation.leaderboard import scripted_note
+from heartloop.evaluation.leaderboard import rank_interval, scripted_note, shape_notes
 from heartloop.evaluation.measures import course_of, group_of, options_of, points_of, roles_of
 from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_keys, latest, pairing_key
@@ -33,7 +32,6 @@ from heartloop.report.lengths import Lengths, lengths_of
 from heartloop.report.themes import LEAST_SCENARIOS, Grouping, group_scenarios
 from heartloop.report.tokens import Point, Scatter, scatter
 from heartloop.report.trajectories import MOST_LINES, Frame, Line, faint_lines, mean_curve, path_of
-from heartloop.scoring.statistics import bootstrap_interval
 
 __all__ = ["Page", "TokenUse", "Trajectories", "is_same_model", "strategy_names"]
 
@@ -42,7 +40,7 @@ _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no
 
 
 FEW_SCENARIOS = 10
-"""An interval over fewer is too narrow, and the page says so."""
+"""Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
 
 
 class Trajectories(NamedTuple):
@@ -74,7 +72,6 @@ class TokenUse(NamedTuple):
 class Page:
     """One page: a measurement, its score card, and everything that is derived from them."""
 
-    resamples: int = inspect.signature(bootstrap_interval).parameters["resamples"].default
     allowed_unscored = ALLOWED_UNSCORED
     least_scenarios = LEAST_SCENARIOS
     few_scenarios = FEW_SCENARIOS
@@ -82,6 +79,7 @@ class Page:
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
         self.scripted_note = scripted_note([row.model for row in card.models])
+        self.shape_notes = shape_notes(card)
         self.environment = card.environment
         self.spec = load_environment(card.environment)
         self.panel = self.spec.report
@@ -127,6 +125,10 @@ class Page:
     def max_turns(self) -> int:
         """Turn limit of the environment where the settings name none."""
         return int(self.spec.options.model_fields["max_turns"].default)
+
+    def rank_interval(self, row: ModelScore) -> str:
+        """Its rank interval, such as `1–3`; empty for fewer than three ranked models."""
+        return rank_interval(row, sum(one.standing == "ranked" for one in self.card.models))
 
     def _scored(self, row: ModelScore) -> list[int]:
         return [i for i in self._of_model[row.model] if self.dialogues[i].scored]

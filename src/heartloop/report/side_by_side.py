@@ -2,21 +2,23 @@
 
 Pure: pages in, tables out. Each column is the leaderboard of a measurement's own page, number for number. A model that is
 played or judged by itself is shown, marked, and left out of the agreement (as EIBench, Table 5, leaves it out). Does not cover
-the rank correlation itself (`scoring.statistics.spearman_matrix`).
+the rank correlation itself (`scoring.agreement.spearman_matrix`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 from heartloop.core.errors import UseError
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.card import Outcomes
+from heartloop.evaluation.study import mean_over_instruments
 from heartloop.report.page import Page
-from heartloop.scoring.statistics import spearman_matrix
+from heartloop.scoring.agreement import spearman_matrix
+from heartloop.scoring.variance import JudgeMean
 
 __all__ = ["FEW_MODELS", "Against", "Agreement", "Column", "Dot", "Place", "SideBySide", "side_by_side"]
 
@@ -87,6 +89,8 @@ class SideBySide(NamedTuple):
     """Published agreement of its simulators or judges; empty where there is none."""
     scale: Scale
     start: float
+    over: dict[str, JudgeMean | None]
+    """By model the mean over the instruments that it does not play itself; `None` for fewer than two of them or of scenarios."""
 
 
 def side_by_side(pages: Sequence[tuple[str, Page]]) -> list[SideBySide]:
@@ -139,7 +143,21 @@ def _table(group: Sequence[tuple[str, Page]]) -> SideBySide:
         first.panel.agreement,
         first.scale,
         first.start,
+        {
+            model: _over([page for (_, page), place in zip(group, own, strict=True) if place], model)
+            for model, own in _others(rows)
+        },
     )
+
+
+def _others(rows: Sequence[tuple[str, Sequence[Place | None]]]) -> Iterable[tuple[str, list[bool]]]:
+    """By model, the columns that score it and are not the model itself."""
+    for model, places in rows:
+        yield model, [place is not None and not place.own for place in places]
+
+
+def _over(pages: Sequence[Page], model: str) -> JudgeMean | None:
+    return mean_over_instruments([page.dialogues for page in pages], model)
 
 
 def _mean_rank(places: Sequence[Place | None]) -> float:

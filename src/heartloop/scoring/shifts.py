@@ -4,8 +4,8 @@ Covers one scorer and one perturbation over pairs. Does not cover what is pertur
 between models (`statistics`).
 
 Ours: scorers have different units, so a shift is also given in standard deviations of the unperturbed score, and a tie, which the
-paper calls a near-zero change without a bound, is a change below 1 % of that standard deviation. Intervals resample whole
-clusters; the paper's resample pairs.
+paper calls a near-zero change without a bound, is a change below 1 % of that standard deviation. Intervals are t
+intervals over clusters; the paper's bootstrap resamples pairs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.statistics import EXACT_UP_TO, bootstrap_interval, cluster_means, permutation_p
+from heartloop.scoring.statistics import EXACT_UP_TO, cluster_means, mean_interval, permutation_p
 
 __all__ = ["TIE", "Shift", "shift", "wilcoxon_p"]
 
@@ -59,7 +59,6 @@ def shift(
     *,
     clusters: Sequence[Hashable] | None = None,
     scale: float | None = None,
-    seed: int = 0,
 ) -> Shift:
     """The shift of a score over pairs.
 
@@ -86,9 +85,9 @@ def shift(
     tied_n = np.abs(change_n) <= max(TIE * scale, 1e-9 * max(1.0, float(np.abs(before_n).max())))
     change_n[tied_n & (np.abs(change_n) < 1e-9)] = 0.0
     changes: list[float] = change_n.tolist()
-    interval = bootstrap_interval(changes, clusters=clusters, seed=seed)
+    interval = mean_interval(changes, clusters=clusters)
     by_cluster = cluster_means(changes, clusters)
-    over_clusters = bootstrap_interval(by_cluster, seed=seed)
+    over_clusters = mean_interval(by_cluster)
     return Shift(
         n=len(changes),
         mean=interval.mean,

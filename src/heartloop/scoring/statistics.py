@@ -1,27 +1,28 @@
-"""Intervals, paired tests, sample sizes and agreement for few, clustered measurements.
+"""The interval of a mean, and two models on the same dialogues, for few, clustered measurements.
 
-Covers the percentile bootstrap over clusters (scenarios), two models on the same dialogues (difference, sign-flip permutation
-test, effect sizes), the number of scenarios needed to detect a difference, rank groups, the mean Pearson correlation of judges
-(RLVER Table 5) and Spearman's rho between rankings (SAGE Table 1, EIBench Table 5). The unit of evidence is the scenario
-throughout: its repeats are resampled together. There is no correction for multiple comparisons.
+Covers the t interval over clusters with its warning, Wilson's interval of a share, and the paired difference of two models with
+sign-flip permutation test and effect sizes. The unit of evidence is the scenario throughout: its repeats stay together. Does not
+cover more than two models (`ranks`), variance components (`variance`), the size of a study (`power`) or judges (`agreement`).
+
+The t interval replaced the percentile bootstrap, BCa and bootstrap-t, which cover less with few scenarios: benchmarks/coverage.py
+simulates all of them for the score distributions of the embedded user (docs/results/coverage.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Hashable, Sequence
+from enum import StrEnum
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from heartloop.core.errors import UseError
 
 __all__ = [
-    "EXACT_UP_TO", "Interval", "SpearmanMatrix", "bootstrap_interval", "cluster_means", "cohens_dz", "mean_pairwise_pearson",
-    "paired_difference", "permutation_p", "rank_biserial", "rank_groups", "sample_size_for", "sign_agreement", "spearman_matrix",
+    "EXACT_UP_TO", "Interval", "Shape", "check_share", "cluster_means", "cohens_dz", "mean_interval", "paired_difference",
+    "permutation_p", "rank_biserial", "share_interval", "t_quantile",
 ]  # fmt: skip
 
 EXACT_UP_TO = 20
@@ -29,8 +30,23 @@ EXACT_UP_TO = 20
 _DRAWN_AT_ONCE = 1_000
 _ROUNDING = 1e-9
 """Sums whose difference is below this share of the summands' total size are equal."""
+_COCHRAN = 25.0
+"""The t interval needs more clusters than this times their squared skewness (Cochran 1977, Sampling Techniques, section 2.15)."""
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Shape(StrEnum):
+    """How the clusters are distributed, and so how far an interval can be trusted."""
+
+    NEAR_NORMAL = "near normal"
+    """The interval covers about what its level says."""
+    SKEWED = "skewed"
+    """Too skewed for this number of clusters: the interval covers less than its level says."""
+    CONSTANT = "constant"
+    """All clusters are equal: the interval has no width, which does not show that the next cluster is equal, too."""
+    SINGLE = "one cluster"
+    """No interval."""
 
 
 class Interval(NamedTuple):
@@ -39,52 +55,107 @@ class Interval(NamedTuple):
     mean: float
     low: float
     high: float
+    shape: Shape = Shape.NEAR_NORMAL
 
 
-def bootstrap_interval(
+def mean_interval(
     values: Sequence[float],
     *,
     clusters: Sequence[Hashable] | None = None,
     level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    within: tuple[float, float] | None = None,
 ) -> Interval:
-    """Percentile-bootstrap interval of the mean, resampling whole clusters.
+    """The mean of all values with its t interval over clusters.
+
+    The standard error is that of a ratio estimate, which for clusters of equal size is the standard error of the mean of cluster
+    means (Cochran 1977, equation 6.13; the cluster-robust error CR1 of a regression on a constant): with c clusters of sums s and
+    sizes n, sqrt(c / (c - 1) * sum((s - mean * n)^2)) / sum(n), and c - 1 degrees of freedom.
+
+    `shape` is `SKEWED` where c is at most 25 times the squared skewness of the clusters, by Cochran's rule, and the skewness is
+    more than 1.96 times its standard error in a normal sample; without the second condition a third of normal samples of ten
+    clusters would be marked.
 
     Args:
         values: measurements, shape (n,).
         clusters: the cluster of each value (its scenario), shape (n,); by default every value is its own cluster. A cluster's
-            repeats are resampled together, so that repeats do not count as more evidence.
+            repeats stay together, so that repeats do not count as more evidence.
         level: coverage in (0, 1).
+        within: lowest and highest possible value. An end beyond is moved to it, unless a value lies beyond, too.
 
     Raises:
         UseError: no values, lengths that differ, or a level outside (0, 1).
 
-    >>> bootstrap_interval([50.0, 50.0, 50.0])
-    Interval(mean=50.0, low=50.0, high=50.0)
+    >>> mean_interval([50.0, 50.0, 50.0])
+    Interval(mean=50.0, low=50.0, high=50.0, shape=<Shape.CONSTANT: 'constant'>)
+    >>> low, high = mean_interval([40.0, 50.0, 60.0])[1:3]  # 50 -+ 4.303 * 10 / sqrt(3)
+    >>> round(low, 2), round(high, 2)
+    (25.16, 74.84)
     """
-    _check_share("level", level)
-    sums_c, sizes_c = _by_cluster("bootstrap_interval", values, clusters)
-    mean = float(sums_c.sum() / sizes_c.sum())
-    if len(sums_c) == 1:
-        return Interval(mean, float("nan"), float("nan"))
-    draws_r_c = np.random.default_rng(seed).integers(0, len(sums_c), size=(resamples, len(sums_c)))
-    means_r = sums_c[draws_r_c].sum(axis=1) / sizes_c[draws_r_c].sum(axis=1)
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(means_r, [tail, 1.0 - tail])
-    return Interval(mean, float(low), float(high))
+    check_share("level", level)
+    sums_c, sizes_c = _by_cluster("mean_interval", values, clusters)
+    n, c = float(sizes_c.sum()), len(sums_c)
+    mean = float(sums_c.sum()) / n
+    if c == 1:
+        return Interval(mean, math.nan, math.nan, Shape.SINGLE)
+    residuals_c = sums_c - mean * sizes_c
+    size = float(np.abs(sums_c).max())
+    if float(np.abs(residuals_c).max()) <= _ROUNDING * size:
+        return Interval(mean, mean, mean, Shape.CONSTANT)
+    error = math.sqrt(c / (c - 1) * float(np.sum(residuals_c**2))) / n
+    reach = t_quantile(0.5 + level / 2.0, c - 1) * error
+    low, high = mean - reach, mean + reach
+    if within is not None:
+        low, high = max(low, min(within[0], *values)), min(high, max(within[1], *values))
+    return Interval(mean, low, high, Shape.SKEWED if _skewed(residuals_c) else Shape.NEAR_NORMAL)
+
+
+def _skewed(residuals_c: _Floats) -> bool:
+    c = len(residuals_c)
+    if c < 3:
+        return False  # two clusters are always symmetric
+    deviations_c = residuals_c - residuals_c.mean()
+    moment = float(np.mean(deviations_c**3)) / float(np.mean(deviations_c**2)) ** 1.5
+    skewness = float(moment) * math.sqrt(c * (c - 1)) / (c - 2)
+    error = math.sqrt(6.0 * c * (c - 1) / ((c - 2) * (c + 1) * (c + 3)))
+    return bool(c <= _COCHRAN * skewness**2 and abs(skewness) > 1.96 * error)
+
+
+def t_quantile(share: float, df: float) -> float:
+    """Quantile of Student's t with `df` degrees of freedom, which may be fractional or infinite.
+
+    >>> round(t_quantile(0.975, 9), 3), round(t_quantile(0.975, float("inf")), 3)
+    (2.262, 1.96)
+    """
+    from scipy.special import stdtrit  # a quarter of a second to import
+
+    return NormalDist().inv_cdf(share) if math.isinf(df) else float(stdtrit(df, share))
+
+
+def share_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
+    """A share with Wilson's interval, in [0, 1]; it covers also with few trials and shares near 0 or 1 (Wilson 1927).
+
+    For independent trials: repeats of one scenario are none.
+
+    Raises:
+        UseError: no trial, another number of successes, or a level outside (0, 1).
+
+    >>> [round(value, 3) for value in share_interval(9, 10)[:3]]
+    [0.9, 0.596, 0.982]
+    """
+    check_share("level", level)
+    if not 0 <= successes <= n or n < 1:
+        raise UseError(f"share_interval got {successes} of {n}; expected at least one trial, and from 0 to as many successes")
+    z = NormalDist().inv_cdf(0.5 + level / 2.0)
+    share = successes / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Interval(share, max(0.0, middle - reach), min(1.0, middle + reach))
 
 
 def paired_difference(
-    a: Sequence[float],
-    b: Sequence[float],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    a: Sequence[float], b: Sequence[float], *, clusters: Sequence[Hashable] | None = None, level: float = 0.95
 ) -> Interval:
-    """Mean of b - a over pairs with its `bootstrap_interval`.
+    """Mean of b - a over pairs with its `mean_interval`.
 
     Args:
         a, b: the two measurements of each pair, shape (n,).
@@ -93,13 +164,12 @@ def paired_difference(
     Raises:
         UseError: no pairs, lengths that differ, or a level outside (0, 1).
 
-    >>> paired_difference([40.0, 50.0], [43.0, 53.0])
-    Interval(mean=3.0, low=3.0, high=3.0)
+    >>> paired_difference([40.0, 50.0], [43.0, 53.0])[:3]
+    (3.0, 3.0, 3.0)
     """
     if len(a) != len(b):
         raise UseError(f"paired_difference got {len(a)} and {len(b)} values; expected pairs")
-    differences = [y - x for x, y in zip(a, b, strict=True)]
-    return bootstrap_interval(differences, clusters=clusters, level=level, resamples=resamples, seed=seed)
+    return mean_interval([y - x for x, y in zip(a, b, strict=True)], clusters=clusters, level=level)
 
 
 def permutation_p(
@@ -190,68 +260,12 @@ def rank_biserial(differences: Sequence[float], *, clusters: Sequence[Hashable] 
     return float((ranks_c * np.sign(means_c)).sum() / ranks_c.sum())
 
 
-def sample_size_for(difference: float, sd: float, *, power: float = 0.8, level: float = 0.95) -> int:
-    """Number of clusters (scenarios) needed to detect a paired difference, at least 2.
-
-    Normal approximation: n = ((z(1 - (1 - level)/2) + z(power)) * sd / difference)^2, rounded up, where z are quantiles of the
-    standard normal and `sd` is the standard deviation of the clusters' differences. Slightly too low below 30.
+def check_share(name: str, value: float) -> None:
+    """Refuses what is no share.
 
     Raises:
-        UseError: a difference of 0, a negative sd, a value that is not finite, or a power or level outside (0, 1).
-
-    >>> sample_size_for(5.0, 10.0)  # ((1.960 + 0.842) * 2)^2 = 31.4
-    32
+        UseError: `value` is outside (0, 1).
     """
-    _check_share("power", power)
-    _check_share("level", level)
-    if not math.isfinite(difference) or difference == 0.0:
-        raise UseError(f"difference is {difference!r}; expected a finite number other than 0")
-    if not (math.isfinite(sd) and sd >= 0.0):
-        raise UseError(f"sd is {sd!r}; expected a finite number of at least 0")
-    normal = NormalDist()
-    factor = normal.inv_cdf(1.0 - (1.0 - level) / 2.0) + normal.inv_cdf(power)
-    return max(2, math.ceil((factor * sd / difference) ** 2))
-
-
-def rank_groups(
-    values_m_n: Sequence[Sequence[float]],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> list[int]:
-    """Rank group of each model, from 1, in the order given.
-
-    In order of falling mean, a model whose paired interval to the first model of the current group excludes 0 starts the next
-    group. So no model of a group is significantly below its first; two others may still differ.
-
-    Args:
-        values_m_n: for each model its measurements of the same n dialogues, in the same order.
-        clusters: the scenario of each dialogue, shape (n,).
-
-    Raises:
-        UseError: models with different numbers of values, no values, or a level outside (0, 1).
-
-    >>> rank_groups([[40.0, 42.0], [70.0, 73.0], [71.0, 70.0]])
-    [2, 1, 1]
-    """
-    if len({len(values) for values in values_m_n}) > 1:
-        raise UseError("rank_groups got models with different numbers of values; expected the same dialogues for each")
-    order = sorted(range(len(values_m_n)), key=lambda m: -sum(values_m_n[m]))
-    groups, first, group = [0] * len(order), -1, 0
-    for model in order:
-        if first >= 0:
-            gap = paired_difference(
-                values_m_n[model], values_m_n[first], clusters=clusters, level=level, resamples=resamples, seed=seed
-            )
-        if first < 0 or gap.low > 0.0:  # nan (one cluster) is not above 0
-            first, group = model, group + 1
-        groups[model] = group
-    return groups
-
-
-def _check_share(name: str, value: float) -> None:
     if not 0.0 < value < 1.0:
         raise UseError(f"{name} is {value!r}; expected a number between 0 and 1")
 
@@ -269,93 +283,3 @@ def _by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable]
         sums_c[index[label]] += value
         sizes_c[index[label]] += 1
     return sums_c, sizes_c
-
-
-def sign_agreement(a: Sequence[float], b: Sequence[float]) -> float:
-    """Share of pairs with the same sign: both above 0, both 0, or both below 0 (RLVER's agreement of a judge).
-
-    Args:
-        a, b: the two measurements of each pair, shape (n,).
-
-    Raises:
-        UseError: no pair, or lengths that differ.
-
-    >>> sign_agreement([5.0, 0.0, -3.0, 2.0], [1.0, 0.0, 4.0, 0.0])
-    0.5
-    """
-    if not a or len(a) != len(b):
-        raise UseError(f"sign_agreement got {len(a)} and {len(b)} values; expected pairs, at least one")
-    return float(np.mean(np.sign(a) == np.sign(b)))
-
-
-class SpearmanMatrix(NamedTuple):
-    """Spearman's rho between every two of r rankings, and the number of entries behind each value."""
-
-    names: tuple[str, ...]
-    rho_r_r: npt.NDArray[np.float64]
-    n_r_r: npt.NDArray[np.int64]
-
-    def between(self, first: str, second: str) -> float:
-        """Rho of two rankings by name."""
-        return float(self.rho_r_r[self.names.index(first), self.names.index(second)])
-
-
-def mean_pairwise_pearson(judges_by_models: npt.ArrayLike) -> float:
-    """Agreement of judges: Pearson's r over the models, averaged over all pairs of judges.
-
-    Args:
-        judges_by_models: scores, shape (j, m).
-
-    Raises:
-        UseError: fewer than two judges or models, a score that is not finite, or a judge with the same score for all models, for
-            which r is undefined.
-
-    >>> round(mean_pairwise_pearson([[1, 2, 3], [2, 4, 6], [3, 2, 1]]), 4)  # r: 1, -1, -1
-    -0.3333
-    """
-    scores_j_m = np.asarray(judges_by_models, dtype=np.float64)
-    if scores_j_m.ndim != 2 or min(scores_j_m.shape) < 2:
-        raise UseError(f"mean_pairwise_pearson got shape {scores_j_m.shape}; expected at least two judges by two models")
-    _varied({f"judge {row}": list(scores) for row, scores in enumerate(scores_j_m.tolist(), start=1)})
-    r_j_j: npt.NDArray[np.float64] = np.asarray(np.corrcoef(scores_j_m))
-    return float(r_j_j[np.triu_indices(len(r_j_j), k=1)].mean())
-
-
-def spearman_matrix(table: Mapping[str, Mapping[str, float]]) -> SpearmanMatrix:
-    """Spearman's rho between rankings, each pair over its common entries; ties share their mean rank.
-
-    Args:
-        table: score by entry (a model) by ranking. An entry missing from a ranking, such as a model that would judge itself, is
-            left out of that ranking's pairs only.
-
-    Raises:
-        UseError: fewer than two rankings, a pair with fewer than two common entries, a score that is not finite, or a ranking
-            with the same score for all common entries.
-
-    >>> spearman_matrix({"a": {"x": 1, "y": 2, "z": 3}, "b": {"x": 10, "y": 30, "z": 20}}).between("a", "b")
-    0.5
-    """
-    from scipy.stats import rankdata  # a third of a second to import
-
-    names = tuple(table)
-    if len(names) < 2:
-        raise UseError(f"spearman_matrix got {len(names)} rankings; expected at least two")
-    rho_r_r = np.eye(len(names))
-    n_r_r = np.diag([len(table[name]) for name in names])
-    for i, j in combinations(range(len(names)), 2):
-        common = [entry for entry in table[names[i]] if entry in table[names[j]]]
-        pair = {name: [float(table[name][entry]) for entry in common] for name in (names[i], names[j])}
-        if len(common) < 2:
-            raise UseError(f"rankings {names[i]!r} and {names[j]!r} share {len(common)} entries; expected at least two")
-        _varied(pair)
-        rho_r_r[i, j] = rho_r_r[j, i] = np.corrcoef(*(rankdata(scores) for scores in pair.values()))[0, 1]
-        n_r_r[i, j] = n_r_r[j, i] = len(common)
-    return SpearmanMatrix(names, rho_r_r, n_r_r)
-
-
-def _varied(rows: Mapping[str, Sequence[float]]) -> None:
-    for name, scores in rows.items():
-        if not np.isfinite(scores).all():
-            raise UseError(f"{name} has a score that is not finite; expected finite scores: leave that entry out")
-        if min(scores) == max(scores):
-            raise UseError(f"{name} has the same score {scores[0]:g} for all entries; expected scores that differ")

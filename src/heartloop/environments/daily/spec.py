@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heartloop.environments.spec import EnvironmentSpec, Role
+from heartloop.environments.spec import EnvironmentSpec, Pilot, Role
 
 __all__ = ["SPEC"]
 
@@ -21,4 +21,5 @@ SPEC = EnvironmentSpec(
     report="heartloop.environments.daily.report.panel:PANEL",
     reading="heartloop.environments.daily.reading:READING",
     stored="heartloop.environments.daily.environment:STORED",
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=358.2, repeat=45.6, turns=1, tokens=330),
 )

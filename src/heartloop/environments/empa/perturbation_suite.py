@@ -67,7 +67,7 @@ _READING = Text(
         "step; the direct judge gives one number from 0 to 100 without a rubric.",
         f"Columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
         "all original replies. That standard deviation is the unit of “in sd”, which is comparable between scorers, and of “size "
-        "in sd”, the mean absolute change. Intervals resample scenarios. p is Wilcoxon's; over replies it assumes independent "
+        "in sd”, the mean absolute change. Intervals are over scenarios. p is Wilcoxon's; over replies it assumes independent "
         "replies, so prefer p over scenarios.",
     ),
 )
@@ -131,7 +131,7 @@ def _notes(shifts: PerturbationShifts) -> list[str]:
     if is_embedded(shifts.judge):
         notes.append("The judge is embedded: the shifts check the computation and do not transfer to a judge model.")
     if scenarios < _FEW_SCENARIOS:
-        notes.append(f"Fewer than {_FEW_SCENARIOS} scenarios: the intervals are too narrow.")
+        notes.append(f"Fewer than {_FEW_SCENARIOS} scenarios cannot show whether their intervals hold.")
     return notes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Role
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Pilot, Role
 
 __all__ = ["SPEC"]
 
@@ -27,6 +27,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.empa.reading:READING",
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=233.6, repeat=24.2, turns=28.6, tokens=37_134),
     training="heartloop.environments.empa.training:TRAINING",
     suites={"perturbation": "heartloop.environments.empa.perturbation_suite:SUITE"},
     importers={

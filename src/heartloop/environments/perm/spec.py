@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Role
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Pilot, Role
 
 __all__ = ["SPEC"]
 
@@ -22,6 +22,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.perm.reading:READING",
     stored="heartloop.environments.perm.stored:STORED",
     demo=DemoRun("general", 24, place=4),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=473.5, repeat=93.1, turns=1, tokens=389),
     training="heartloop.environments.perm.training:TRAINING",
     importers={
         "perm-samples": "heartloop.environments.perm.importers:SAMPLES",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Role
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Pilot, Role
 
 __all__ = ["SPEC"]
 
@@ -22,6 +22,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.sage.reading:READING",
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24, place=1),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=89.4, repeat=8.0, turns=10, tokens=3_986),
     training="heartloop.environments.sage.training:TRAINING",
     labels="heartloop.environments.sage.labels:LABELS",
     importers={

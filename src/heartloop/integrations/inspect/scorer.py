@@ -18,7 +18,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.measures import bounds_of
 from heartloop.integrations.inspect.samples import KEY, score_of
-from heartloop.scoring.statistics import Interval, bootstrap_interval
+from heartloop.scoring.statistics import Interval, mean_interval
 
 __all__ = ["SCORER", "failure", "interval", "mean", "metrics_of", "points", "success"]
 
@@ -55,11 +55,11 @@ def mean() -> Metric:
 
 @metric(name="interval", scores="unreduced")
 def interval() -> Metric:
-    """95 % bootstrap interval of the mean, resampling scenarios, so that epochs do not narrow it; nan without two scenarios."""
+    """95 % t interval of the mean over scenarios, so that epochs do not narrow it; nan without two scenarios."""
 
     def compute(scores: list[SampleScore]) -> dict[str, float]:
         scenarios = [score.sample_id for score in scores]
-        bounds = bootstrap_interval(_points(scores), clusters=scenarios) if scores else Interval(nan, nan, nan)
+        bounds = mean_interval(_points(scores), clusters=scenarios) if scores else Interval(nan, nan, nan)
         return {"low": bounds.low, "high": bounds.high}
 
     return compute

@@ -58,8 +58,9 @@ def build(page: PanelInput) -> PanelOutput:
 def means(graded: Sequence[tuple[Transcript, Mapping[str, int]]]) -> dict[str, Estimate | None]:
     """The mean level of each metric over dialogues with their levels, and the mean of the six."""
     scenarios = [d.scenario for d, _ in graded]
-    by_metric = {name: estimate([float(levels[name]) for _, levels in graded], scenarios) for name in METRICS}
-    return {**by_metric, AVERAGE: estimate([average(levels) for _, levels in graded], scenarios)}
+    within = (float(LOWEST), float(HIGHEST))
+    by_metric = {name: estimate([float(levels[name]) for _, levels in graded], scenarios, within=within) for name in METRICS}
+    return {**by_metric, AVERAGE: estimate([average(levels) for _, levels in graded], scenarios, within=within)}
 
 
 def _levels(dialogue: Transcript) -> dict[str, int]:

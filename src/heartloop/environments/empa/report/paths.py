@@ -162,7 +162,7 @@ def step_means(members: Sequence[Member]) -> list[StepMeans]:
     for number, row, mine in members:
         scenarios = [m.dialogue.scenario for m in mine for _ in m.path.energy]
         size = estimate([float(s) for m in mine for s in np.linalg.norm(m.path.increment, axis=1)], scenarios, n=len(mine))
-        alignment = estimate([float(cos) for m in mine for cos in m.path.alignment], scenarios, n=len(mine))
+        alignment = estimate([float(cos) for m in mine for cos in m.path.alignment], scenarios, n=len(mine), within=(-1.0, 1.0))
         if size is not None and alignment is not None:
             means.append(StepMeans(len(means) + 1, number, row, size, alignment))
     return means

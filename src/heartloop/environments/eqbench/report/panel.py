@@ -27,6 +27,7 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.wording import amount
 from heartloop.environments.eqbench.scale import SCALE
 from heartloop.environments.eqbench.scenario import KINDS
+from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.published import published
 from heartloop.scoring.estimates import estimate
 
@@ -83,7 +84,7 @@ def build(page: PanelInput) -> PanelOutput:
 
 def _score_of(dialogues: Sequence[Transcript], kind: str) -> Estimate | None:
     scores = [(d.score, d.scenario) for d in dialogues if d.facts.get("kind") == kind and d.score is not None]
-    return estimate([score for score, _ in scores], [scenario for _, scenario in scores])
+    return estimate([score for score, _ in scores], [scenario for _, scenario in scores], within=(SCALE.low, SCALE.high))
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
@@ -156,7 +157,7 @@ def marks(dialogue: Transcript) -> Iterator[tuple[str, bool, float]]:
 def mean_mark(dialogues: list[Transcript], criterion: str) -> Estimate | None:
     """The mean mark of a criterion over dialogues, with its interval over scenarios; `None` without a mark."""
     given = [(mark, dialogue.scenario) for dialogue in dialogues for name, _, mark in marks(dialogue) if name == criterion]
-    return estimate([mark for mark, _ in given], [scenario for _, scenario in given])
+    return estimate([mark for mark, _ in given], [scenario for _, scenario in given], within=(0.0, HIGHEST_MARK))
 
 
 def _columns(overall: str) -> tuple[Column, ...]:

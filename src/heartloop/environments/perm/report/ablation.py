@@ -15,7 +15,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.perm.environment import Rules
 from heartloop.environments.perm.report.graded import Graded
 from heartloop.environments.perm.scoring import PARTS, PRESETS, broken_form
-from heartloop.scoring.statistics import spearman_matrix
+from heartloop.scoring.agreement import spearman_matrix
 
 __all__ = ["VARIANTS", "Ablated", "Ablation", "AblationRow", "Variant", "ablations"]
 

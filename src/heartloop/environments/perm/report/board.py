@@ -141,7 +141,8 @@ class PermBoard:
         for _, row, answers in self.shown:
             for dimension in dimensions:
                 values = [(value, g.dialogue.scenario) for g in answers if (value := dimension.of(g)) is not None]
-                one = estimate([value for value, _ in values], [scenario for _, scenario in values])
+                within = (dimension.scale.low, dimension.scale.high)
+                one = estimate([value for value, _ in values], [scenario for _, scenario in values], within=within)
                 if one is not None:
                     table.setdefault(row.model, {})[dimension.key] = one
         return table

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from heartloop.core.errors import UseError
 from heartloop.environments.perm.report.graded import Graded
-from heartloop.scoring.statistics import spearman_matrix
+from heartloop.scoring.agreement import spearman_matrix
 
 __all__ = ["PAIRS", "Count", "PairTable", "pair_table", "pair_tables"]
 

@@ -1,0 +1,354 @@
+"""What runs say about the size of a study that compares two models: variances, calls, tokens, cost, designs.
+
+Pure: runs in, values out. The variance components are those of the difference of two models, averaged over all pairs of models in
+the runs. Repeats of a scenario are policy sampling (with whatever else changes between repeats). Runs of the same models and
+scenarios under other user simulators, or rejudged by other judges, add the variance between these instruments. Does not cover the
+components (`scoring.variance`), designs (`scoring.power`) or their text (`study_text`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount
+from heartloop.environments.spec import EnvironmentSpec
+from heartloop.evaluation.costs import cost_of, merged_prices
+from heartloop.evaluation.measures import points_of
+from heartloop.evaluation.runs import Run, judge_of
+from heartloop.evaluation.scores import FAILURE_CASES, latest
+from heartloop.models.budget import Price, is_paid
+from heartloop.scoring.power import (
+    Design,
+    DifferenceVariance,
+    Step,
+    Use,
+    minimum_difference,
+    next_steps,
+    study_designs,
+)
+from heartloop.scoring.variance import Component, JudgeMean, mean_over_judges, variance_components
+
+__all__ = ["Study", "StudyData", "mean_over_instruments", "plan_study", "study_data"]
+
+_Cell = tuple[str, str, int, int]
+"""Scenario, fingerprint, seed, repeat."""
+
+
+class StudyData(NamedTuple):
+    """What is known about a study before it is planned."""
+
+    source: str
+    """Where the numbers come from, in words."""
+    components: tuple[Component, ...]
+    """Of the difference of two models."""
+    variance: DifferenceVariance
+    repeats_known: bool
+    """Whether repeats were played, so that policy sampling has a variance of its own."""
+    instrument: str
+    """What differs between the instruments: `judge` or `user simulator`; empty for one instrument."""
+    size: tuple[int, int, int]
+    """Scenarios, repeats and instruments of the runs."""
+    dialogue: Use
+    """One dialogue of both models together, under the first instrument."""
+    further: Use
+    """The same under each further instrument: its judgements, or another dialogue."""
+    notes: tuple[str, ...]
+    """Assumptions and what was left out, as sentences."""
+
+    def use(self, scenarios: int, repeats: int, judges: int) -> Use:
+        """What a study takes."""
+        return self.dialogue.plus(self.further.times(judges - 1)).times(scenarios * repeats)
+
+
+class Study(NamedTuple):
+    """A plan: designs of equal power, the cheapest of those that hold for all judges and of those that hold for one."""
+
+    data: StudyData
+    difference: float
+    power: float
+    designs: tuple[Design, ...]
+    cheapest: Design | None
+    detects: float | None
+    """Minimum detectable difference of the runs themselves; `None` without runs."""
+    steps: tuple[Step, ...]
+    """One more scenario, repeat or judge for the runs; empty without runs."""
+
+
+def plan_study(data: StudyData, difference: float, *, power: float = 0.8, judges: Sequence[int] = (1, 2, 3, 5)) -> Study:
+    """The designs that detect a difference with a power at the 95 % level.
+
+    Args:
+        difference: in points.
+        judges: numbers of instruments; more than 1 only where their variance is known.
+
+    Raises:
+        UseError: a difference that is not above 0, or a power outside (0, 1).
+    """
+    repeats = (1, 2, 3, 5) if data.repeats_known else (1,)
+    designs = study_designs(
+        data.variance, difference, data.use, repeats=repeats, judges=judges if data.instrument else (1,), power=power
+    )
+
+    def price(design: Design) -> tuple[float, float, int]:
+        return (design.use.cost if design.use.cost else 0.0, design.use.calls, design.scenarios)
+
+    s, r, j = data.size
+    detects, steps = None, []
+    if s > 1:
+        variance = data.variance
+        detects = minimum_difference(variance.of_mean(s, r, j), variance.df(s, r, j), power=power)
+        steps = next_steps(variance, s, r, j, data.use, power=power)
+    return Study(data, difference, power, tuple(designs), min(designs, key=price, default=None), detects, tuple(steps))
+
+
+def study_data(spec: EnvironmentSpec, runs: Sequence[Run], *, prices: Mapping[str, Price] | None = None) -> StudyData:
+    """What runs say about a study; without runs, what the environment's pilot says.
+
+    Args:
+        prices: by model; default: those in the runs' settings.
+
+    Raises:
+        UseError: runs of another environment, fewer than two scenarios scored for every model and instrument, or no run and no
+            pilot.
+    """
+    if not runs:
+        return _from_pilot(spec)
+    dialogues = {id(run): latest(run.transcripts) for run in runs}
+    names = {d.environment for run in runs for d in dialogues[id(run)]} or {str(run.settings.get("environment")) for run in runs}
+    if names != {spec.name}:
+        raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of {spec.name}")
+    rejudged = [run for run in runs if judge_of(run.settings)]
+    shared = bool(rejudged)
+    by_instrument: dict[str, dict[tuple[str, _Cell], list[float]]] = {}
+    played: dict[str, list[Transcript]] = defaultdict(list)
+    for run in runs:
+        judge = judge_of(run.settings)
+        for dialogue in dialogues[id(run)]:
+            instrument = judge or _instrument(dialogue)
+            points = points_of(dialogue)
+            if dialogue.model in FAILURE_CASES or points is None:
+                continue
+            cell = (dialogue.scenario, dialogue.fingerprint, dialogue.seed, dialogue.repeat)
+            known = by_instrument.setdefault(instrument, {}).setdefault((dialogue.model, cell), [])
+            if known and not judge:
+                known.clear()  # played again: the last one counts
+                played[instrument] = [d for d in played[instrument] if (d.model, *_cell(d)) != (dialogue.model, *cell)]
+            known.append(points)
+            played[instrument].append(dialogue)
+    models = (
+        sorted(set.intersection(*({model for model, _ in known} for known in by_instrument.values()))) if by_instrument else []
+    )
+    if not models:
+        raise UseError("the runs share no model with a scored dialogue; expected the same models in every run")
+    kind = "" if len(by_instrument) < 2 else "judge" if shared else "user simulator"
+    components, size, left_out = _components(by_instrument, models, kind)
+    repeats_known = size[1] > 1
+    tables = merged_prices(run.settings.get("prices") for run in runs)
+    dialogue_use, further = _uses(played, list(by_instrument), models, kind, {**tables, **(prices or {})})
+    notes = (
+        [f"{amount(left_out, 'scenario')} left out: not scored for every model, repeat and {kind or 'judge'}."]
+        if left_out
+        else []
+    )
+    if len(models) == 1:
+        notes.append(
+            f"One model, {models[0]}: the second is assumed to vary as much and independently. Two models of one run usually "
+            "need fewer scenarios."
+        )
+    if not repeats_known:
+        notes.append(
+            "One repeat: policy sampling is part of the scenarios' variance. Evaluate with --repeats 2 to separate them."
+        )
+    if not kind:
+        notes.append(
+            "One user simulator and judge: the plan holds for them. To plan their number, too, give runs of the same scenarios "
+            "with other user simulators, or from heartloop rejudge."
+        )
+    first = next(iter(by_instrument))
+    of = {one.name: one.variance for one in components}
+    return StudyData(
+        source=f"{amount(len(runs), 'run')}: {amount(len(models), 'model')}, {amount(size[0], 'scenario')}, "
+        f"{amount(size[1], 'repeat')}, {amount(size[2], kind or 'judge')} ({', '.join(by_instrument) if kind else first})",
+        components=components,
+        variance=_difference_variance(of, kind),
+        repeats_known=repeats_known,
+        instrument=kind,
+        size=size,
+        dialogue=dialogue_use,
+        further=further,
+        notes=tuple(notes),
+    )
+
+
+def mean_over_instruments(columns: Sequence[Iterable[Transcript]], model: str) -> JudgeMean | None:
+    """A model's mean over user simulators or judges, which stand for many, on the scenarios that all of them scored.
+
+    `None` for fewer than two instruments or scenarios.
+
+    Args:
+        columns: for each instrument its dialogues.
+    """
+    cells: dict[tuple[str, int], list[float]] = {}
+    for place, dialogues in enumerate(columns):
+        for dialogue in dialogues:
+            if dialogue.model == model and (points := points_of(dialogue)) is not None:
+                cells.setdefault((dialogue.scenario, place), []).append(points)
+    places = sorted({place for _, place in cells})
+    scenarios = sorted({scenario for scenario, _ in cells if all((scenario, place) in cells for place in places)})
+    if len(places) < 2 or len(scenarios) < 2:
+        return None
+    rows = [(points, s, place) for s in scenarios for place in places for points in cells[s, place]]
+    return mean_over_judges([points for points, _, _ in rows], [s for _, s, _ in rows], [place for *_, place in rows])
+
+
+def _from_pilot(spec: EnvironmentSpec) -> StudyData:
+    if (pilot := spec.pilot) is None:
+        raise UseError(
+            f"{spec.name} has no pilot of its own; give a run, such as one of: heartloop eval {spec.name} --model A --model B "
+            "--limit 10 --repeats 2"
+        )
+    total = pilot.scenario + pilot.repeat
+    components = tuple(
+        Component(name, variance, variance / total, 0, 0.0, variance)
+        for name, variance in (("scenario", pilot.scenario), ("policy sampling", pilot.repeat))
+    )
+    calls, tokens = pilot.turns, pilot.tokens
+    notes = [
+        "Two scripted baselines and the embedded user: real models differ otherwise. Give a run of your own, such as one of: "
+        f"heartloop eval {spec.name} --model A --model B --limit 10 --repeats 2"
+    ]
+    if spec.training is not None:
+        asked = pilot.turns * spec.training.calls_per_turn
+        calls, tokens = calls + asked, tokens + asked * spec.training.tokens_per_call
+        notes.append("Calls and tokens are estimates for a language model that plays every role.")
+    else:
+        notes.append("Calls and tokens are those of the models under test alone.")
+    return StudyData(
+        source=f"the pilot of {spec.name}: {' and '.join(pilot.models)} with the embedded user",
+        components=components,
+        variance=DifferenceVariance(pilot.scenario, pilot.repeat),
+        repeats_known=True,
+        instrument="",
+        size=(0, 0, 1),
+        dialogue=Use(2 * calls, 2 * tokens),
+        further=Use(0, 0, 0.0),
+        notes=tuple(notes),
+    )
+
+
+def _cell(dialogue: Transcript) -> _Cell:
+    return (dialogue.scenario, dialogue.fingerprint, dialogue.seed, dialogue.repeat)
+
+
+def _instrument(dialogue: Transcript) -> str:
+    """Who plays or judges the user, in words."""
+    others = sorted({name for role, name in dialogue.models.items() if role != "policy"} | {dialogue.user})
+    return " + ".join(others)
+
+
+def _components(
+    by_instrument: Mapping[str, Mapping[tuple[str, _Cell], Sequence[float]]], models: Sequence[str], kind: str
+) -> tuple[tuple[Component, ...], tuple[int, int, int], int]:
+    """Components of the difference, averaged over pairs of models; the size of the design; scenarios left out."""
+    cells = {name: {model: {c for m, c in known if m == model} for model in models} for name, known in by_instrument.items()}
+    common = {name: set.intersection(*mine.values()) for name, mine in cells.items()}
+    if kind == "judge":  # the same dialogues under each judge
+        both = set.intersection(*common.values())
+        common = dict.fromkeys(common, both)
+    scenarios = {name: Counter((scenario, text) for scenario, text, _, _ in some) for name, some in common.items()}
+    every: set[tuple[str, str]] = set().union(*scenarios.values())
+    counted = Counter(n for one in scenarios.values() for n in one.values())
+    repeats = counted.most_common(1)[0][0] if counted else 1
+    whole = sorted(key for key in every if all(one[key] >= repeats for one in scenarios.values()))
+    if len(whole) < 2:
+        raise UseError(
+            f"{amount(len(whole), 'scenario')} scored for every model and {kind or 'judge'} of the runs; expected at least 2, "
+            "better 10"
+        )
+    chosen = {name: {key: sorted(c for c in common[name] if c[:2] == key)[:repeats] for key in whole} for name in by_instrument}
+    judged = {len(values) for known in by_instrument.values() for values in known.values()}
+    reruns = min(judged) if kind == "judge" and len(judged) == 1 else 1
+    pairs: list[tuple[str, str | None]] = list(combinations(models, 2)) or [(models[0], None)]
+    sums: dict[str, list[Component]] = {}
+    for a, b in pairs:
+        values: list[float] = []
+        factors: dict[str, list[object]] = {"scenario": [], kind or "judge": [], "policy sampling": []}
+        for name, known in by_instrument.items():
+            for key in whole:
+                for place, cell in enumerate(chosen[name][key]):
+                    first = known[a, cell]
+                    second = known[b, cell] if b is not None else [0.0] * len(first)
+                    for rerun in range(reruns):
+                        values.append(second[rerun] - first[rerun] if b is not None else first[rerun])
+                        factors["scenario"].append(key)
+                        factors[kind or "judge"].append(name)
+                        factors["policy sampling"].append(place)
+        within = ["scenario"] if kind != "user simulator" else ["scenario", "user simulator"]
+        for one in variance_components(values, factors, within={"policy sampling": within}).components:
+            sums.setdefault(one.name, []).append(one)
+    doubled = 2.0 if len(models) == 1 else 1.0
+    raw = {name: doubled * sum(one.raw for one in some) / len(some) for name, some in sums.items()}
+    total = sum(max(0.0, value) for value in raw.values())
+    components = tuple(
+        Component(
+            name, max(0.0, raw[name]), max(0.0, raw[name]) / total if total else float("nan"), some[0].df,
+            doubled * sum(one.mean_square for one in some) / len(some), raw[name],
+        )
+        for name, some in sums.items()
+    )  # fmt: skip
+    return components, (len(whole), repeats, len(by_instrument)), len(every) - len(whole)
+
+
+def _difference_variance(of: Mapping[str, float], kind: str) -> DifferenceVariance:
+    sampling = of.get("policy sampling", 0.0)
+    if kind == "judge":
+        rest = of.get("judge × policy sampling", 0.0) + of.get("rerun", 0.0)
+        return DifferenceVariance(of["scenario"], sampling, of.get("judge", 0.0), of.get("scenario × judge", 0.0), rest)
+    if kind == "user simulator":
+        both = of.get("scenario × user simulator", 0.0)
+        return DifferenceVariance(of["scenario"], 0.0, of.get("user simulator", 0.0), both, sampling)
+    return DifferenceVariance(of["scenario"], sampling)
+
+
+def _uses(
+    played: Mapping[str, Sequence[Transcript]],
+    instruments: Sequence[str],
+    models: Sequence[str],
+    kind: str,
+    prices: Mapping[str, object],
+) -> tuple[Use, Use]:
+    """One dialogue of two models under the first instrument, and under each further one."""
+    first, *others = (
+        _mean_use([d for d in played[name] if d.model in models], prices, policy=place == 0 or kind != "judge")
+        for place, name in enumerate(instruments)
+    )
+    if not others:
+        return first.times(2), Use(0, 0, 0.0)
+    cost = None if any(one.cost is None for one in others) else sum(one.cost or 0.0 for one in others) / len(others)
+    further = Use(sum(one.calls for one in others) / len(others), sum(one.tokens for one in others) / len(others), cost)
+    return first.times(2), further.times(2)
+
+
+def _mean_use(dialogues: Sequence[Transcript], prices: Mapping[str, object], *, policy: bool) -> Use:
+    """Calls, tokens and cost of a dialogue, the mean; of a rejudged one without the stored replies, `policy` being false."""
+    if not policy:
+        dialogues = [
+            d.model_copy(
+                update={
+                    "usage": {role: usage for role, usage in d.usage.items() if role != "policy"},
+                    "calls": tuple(call for call in d.calls if call.role != "policy"),
+                }
+            )
+            for d in dialogues
+        ]
+    n = len(dialogues)
+    calls = sum(len(d.calls) for d in dialogues)
+    tokens = sum(u.prompt_tokens + u.completion_tokens for d in dialogues for u in d.usage.values())
+    paid = any(is_paid(model) for d in dialogues for model in (d.model, *d.models.values()))
+    cost = cost_of(dialogues, prices) if prices or not paid else None
+    return Use(calls / n, tokens / n, None if cost is None else cost / n)

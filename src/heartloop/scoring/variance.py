@@ -1,0 +1,240 @@
+"""Variance components of crossed repeats, and a mean over several judges with their variance in its interval.
+
+Covers random-effects analysis of variance by the method of moments for balanced designs: factors crossed with each other
+(scenario, user simulator, judge), factors nested in cells of others (policy sampling), and repeats of whole cells (rerun). An
+incomplete design is refused: leave out the scenarios that are not complete. Does not cover the size of a study (`power`), or
+correlations between judges (`agreement`).
+
+Sources: expected mean squares by Cornfield and Tukey 1956 (Searle, Casella and McCulloch 1992, Variance Components, chapter 4);
+degrees of freedom by Satterthwaite 1946. Departure: an estimate below 0, which has no meaning as a variance, is reported as
+`raw` and counts as 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heartloop.core.errors import UseError
+from heartloop.scoring.statistics import Interval, check_share, t_quantile
+
+__all__ = ["Component", "Components", "JudgeMean", "mean_over_judges", "variance_components"]
+
+_Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Component(NamedTuple):
+    """One source of variance."""
+
+    name: str
+    """Its factors, ` × ` between them; a nested factor stands for those that it is nested in, too."""
+    variance: float
+    """In squared units of the values, at least 0."""
+    share: float
+    """Of the sum of all components, in [0, 1]; nan if that is 0."""
+    df: int
+    mean_square: float
+    raw: float
+    """The estimate before negative ones are set to 0."""
+
+
+class Components(NamedTuple):
+    """The analysis of a design."""
+
+    mean: float
+    levels: Mapping[str, int]
+    """Number of levels of each factor; of a nested one, within its cell."""
+    components: tuple[Component, ...]
+    """Main effects first; the last one contains what no factor explains."""
+
+    def of(self, name: str) -> float:
+        """The variance of a component; 0 if the design has none of that name."""
+        return next((one.variance for one in self.components if one.name == name), 0.0)
+
+
+def variance_components(
+    values: Sequence[float],
+    factors: Mapping[str, Sequence[Hashable]],
+    *,
+    within: Mapping[str, Sequence[str]] | None = None,
+    repeated: str = "rerun",
+) -> Components:
+    """Variance components of a balanced design in which every factor is random.
+
+    The mean square of a term has the expectation sum over T' that contain the term of (N / number of cells of T') * variance of
+    T'; the equations are solved from the largest term down. Without repeats of whole cells, the term of all factors and the error
+    cannot be told apart, and are one component.
+
+    Args:
+        values: measurements, shape (n,).
+        factors: by name, the level of each value, shape (n,). A factor with one level is left out.
+        within: nested factors, by name: the factors in whose cells their levels are numbered.
+        repeated: name of the component between values of one cell.
+
+    Raises:
+        UseError: no values, lengths that differ, no factor with two levels, an unknown factor in `within`, cells with different
+            numbers of values, or a value that is not finite.
+
+    >>> found = variance_components([1.0, 3.0, 5.0, 7.0], {"scenario": ["a", "a", "b", "b"], "judge": [1, 2, 1, 2]})
+    >>> [(one.name, one.variance, one.share) for one in found.components]  # scenarios differ by 4, judges by 2, nothing else
+    [('scenario', 8.0, 0.8), ('judge', 2.0, 0.2), ('scenario × judge', 0.0, 0.0)]
+    """
+    names = [name for name, levels in factors.items() if len(set(levels)) > 1]
+    parents = {name: [p for p in (within or {}).get(name, ()) if p in names] for name in names}
+    _check_design(values, factors, within or {}, names)
+    table, replicates = _table(values, {name: factors[name] for name in names}, parents)
+    axes = {name: axis for axis, name in enumerate(names)}
+    shape = table.shape[:-1]
+    cells = table.mean(axis=-1)
+    n = table.size
+    squares: defaultdict[frozenset[str], float] = defaultdict(float)
+    degrees: defaultdict[frozenset[str], int] = defaultdict(int)
+    for size in range(1, len(names) + 1):
+        for chosen in combinations(names, size):
+            term = frozenset(chosen).union(*(parents[name] for name in chosen))
+            effect_squares = _effect_squares(cells, [axes[name] for name in chosen])
+            squares[term] += n / cells.size * effect_squares
+            degrees[term] += math.prod(shape[axes[name]] - 1 for name in chosen)
+    terms = sorted(squares, key=lambda term: (len(term), [axes[name] for name in sorted(term, key=axes.__getitem__)]))
+    mean_squares = {term: squares[term] / degrees[term] for term in terms}
+    error = float(np.sum((table - cells[..., None]) ** 2)) / (n - cells.size) if replicates > 1 else 0.0
+    each = {term: n / math.prod(shape[axes[name]] for name in term) for term in terms}
+    raw: dict[frozenset[str], float] = {}
+    for term in reversed(terms):
+        larger = sum(each[other] * raw[other] for other in raw if other > term)
+        raw[term] = (mean_squares[term] - larger - error) / each[term]
+    rows = [(_label(term, names, parents), raw[term], degrees[term], mean_squares[term]) for term in terms]
+    if replicates > 1:
+        rows.append((repeated, error, n - cells.size, error))
+    total = sum(max(0.0, variance) for _, variance, _, _ in rows)
+    return Components(
+        mean=float(table.mean()),
+        levels={name: shape[axes[name]] for name in names} | ({repeated: replicates} if replicates > 1 else {}),
+        components=tuple(
+            Component(name, max(0.0, v), max(0.0, v) / total if total else math.nan, int(df), float(square), float(v))
+            for name, v, df, square in rows
+        ),
+    )
+
+
+def _check_design(
+    values: Sequence[float], factors: Mapping[str, Sequence[Hashable]], within: Mapping[str, Sequence[str]], names: Sequence[str]
+) -> None:
+    if not len(values) or not all(map(math.isfinite, values)):
+        raise UseError(f"variance_components got {len(values)} values, or one that is not finite; expected finite ones")
+    for name, levels in factors.items():
+        if len(levels) != len(values):
+            raise UseError(f"variance_components got {len(values)} values and {len(levels)} levels of {name}; expected as many")
+    if unknown := [name for pair in within.items() for name in (pair[0], *pair[1]) if name not in factors]:
+        raise UseError(f"within names {unknown[0]!r}; expected one of {', '.join(factors)}")
+    if not names:
+        raise UseError(f"variance_components got one level of each of {', '.join(factors) or 'no factor'}; expected two of one")
+
+
+def _table(
+    values: Sequence[float], factors: Mapping[str, Sequence[Hashable]], parents: Mapping[str, Sequence[str]]
+) -> tuple[_Floats, int]:
+    """The values as an array with an axis by factor and a last one of the values of a cell."""
+    places: list[list[int]] = []
+    for name, levels in factors.items():
+        known: dict[Hashable, dict[Hashable, int]] = {}
+        above = [factors[parent] for parent in parents[name]]
+        cells = [tuple(column[i] for column in above) for i in range(len(values))]
+        places.append([known.setdefault(c, {}).setdefault(v, len(known[c])) for c, v in zip(cells, levels, strict=True)])
+    keys = list(zip(*places, strict=True))
+    counts = Counter(keys)
+    shape = tuple(max(place) + 1 for place in places)
+    if len(counts) != math.prod(shape) or len(set(counts.values())) != 1:
+        fewest = min(counts.values()) if len(counts) == math.prod(shape) else 0
+        sizes = " × ".join(f"{n} of {name}" for name, n in zip(factors, shape, strict=True))
+        raise UseError(
+            f"the design is incomplete: a cell of {sizes} has {fewest} values and another {max(counts.values())}; "
+            "expected the same number in each: leave incomplete scenarios out"
+        )
+    replicates = counts[keys[0]]
+    table = np.zeros((*shape, replicates))
+    filled: Counter[tuple[int, ...]] = Counter()
+    for key, value in zip(keys, values, strict=True):
+        table[(*key, filled[key])] = value
+        filled[key] += 1
+    return table, replicates
+
+
+def _effect_squares(cells: _Floats, axes: Sequence[int]) -> float:
+    """Sum over all cells of the squared interaction effect of some axes."""
+    effect = cells
+    for axis in range(cells.ndim):
+        mean = effect.mean(axis=axis, keepdims=True)
+        effect = effect - mean if axis in axes else mean
+    return float(np.sum(effect**2)) * cells.size / effect.size
+
+
+def _label(term: frozenset[str], names: Sequence[str], parents: Mapping[str, Sequence[str]]) -> str:
+    implied = {parent for name in term for parent in parents[name]}
+    return " × ".join(name for name in names if name in term and name not in implied)
+
+
+class JudgeMean(NamedTuple):
+    """A mean over scenarios and judges, both random."""
+
+    mean: float
+    low: float
+    high: float
+    df: float
+    """Satterthwaite's degrees of freedom, at least 1."""
+    shares: Mapping[str, float]
+    """Shares of the variance of the mean by source: `scenario`, `judge`, `scenario × judge`; empty if it is 0."""
+    components: Components
+
+    @property
+    def interval(self) -> Interval:
+        """The mean with its ends."""
+        return Interval(self.mean, self.low, self.high)
+
+
+def mean_over_judges(
+    values: Sequence[float], scenarios: Sequence[Hashable], judges: Sequence[Hashable], *, level: float = 0.95
+) -> JudgeMean:
+    """Mean over judges with an interval that includes the variance between judges, for judges drawn from many.
+
+    With S scenarios, J judges and the mean squares of the table of cell means, the variance of the mean is (MS_scenario +
+    MS_judge - MS_interaction) / (S J), with Satterthwaite's degrees of freedom. A component below 0 counts as 0. With two or
+    three judges that differ the interval is wide, because so few say little about other judges; with two that differ much it
+    still covers only 89 % (docs/results/coverage.md).
+
+    Args:
+        values: scores, or differences of two models, shape (n,); values of one scenario and judge are averaged.
+        scenarios, judges: of each value, shape (n,); a user simulator, or a pair of user and judge, may take the judge's place.
+
+    Raises:
+        UseError: fewer than two scenarios or judges, a scenario without a value of some judge, or a level outside (0, 1).
+
+    >>> found = mean_over_judges([1.0, 3.0, 5.0, 7.0], ["a", "a", "b", "b"], ["x", "y", "x", "y"])
+    >>> found.mean, {name: round(share, 2) for name, share in found.shares.items()}
+    (4.0, {'scenario': 0.8, 'judge': 0.2, 'scenario × judge': 0.0})
+    """
+    check_share("level", level)
+    if len(set(scenarios)) < 2 or len(set(judges)) < 2:
+        counted = f"{len(set(scenarios))} scenarios and {len(set(judges))} judges"
+        raise UseError(f"mean_over_judges got {counted}; expected at least two of each")
+    sums: dict[tuple[Hashable, Hashable], list[float]] = {}
+    for value, scenario, judge in zip(values, scenarios, judges, strict=True):
+        sums.setdefault((scenario, judge), []).append(value)
+    cells = {key: math.fsum(some) / len(some) for key, some in sums.items()}
+    found = variance_components(list(cells.values()), {"scenario": [s for s, _ in cells], "judge": [j for _, j in cells]})
+    by_scenario, by_judge, both = found.components
+    s, j = found.levels["scenario"], found.levels["judge"]
+    parts = {"scenario": by_scenario.variance / s, "judge": by_judge.variance / j, "scenario × judge": both.variance / (s * j)}
+    variance = sum(parts.values())
+    scenarios_vary, judges_vary = by_scenario.raw > 0, by_judge.raw > 0
+    squares = [(both, 1 - scenarios_vary - judges_vary), (by_scenario, scenarios_vary), (by_judge, judges_vary)]
+    below = sum((sign * one.mean_square) ** 2 / one.df for one, sign in squares)
+    df = max(1.0, (variance * s * j) ** 2 / below) if below else 1.0
+    reach = t_quantile(0.5 + level / 2.0, df) * math.sqrt(variance)
+    shares = {name: part / variance for name, part in parts.items()} if variance else {}
+    return JudgeMean(found.mean, found.mean - reach, found.mean + reach, df, shares, found)
