@@ -73,9 +73,9 @@ def scores_of(cell: Cell) -> dict[str, tuple[str, float]]:
     return asyncio.run(go())
 
 
-def interval(values: Sequence[float]) -> tuple[float, float, float]:
+def interval(values: Sequence[float], within: tuple[float, float]) -> tuple[float, float, float]:
     """Mean and 95 % interval over scenarios."""
-    mean, low, high, _ = mean_interval(values)
+    mean, low, high, _ = mean_interval(values, within=within)
     return round(mean, 2), round(low, 2), round(high, 2)
 
 
@@ -111,9 +111,11 @@ def measure(environments: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]
             }
             for baseline in names[name]
         }
+        scale = load_environment(name).scale
+        within = (scale.low, scale.high)
         results["environments"][name] = {
             "scenarios": len(over["counsellor"]),
-            "means": {baseline: interval(list(rows.values())) for baseline, rows in over.items()},
+            "means": {baseline: interval(list(rows.values()), within) for baseline, rows in over.items()},
             "claims": claims,
         }
     return results

@@ -88,7 +88,9 @@ class TestVariance:
 
     def test_a_second_judge_of_the_same_dialogues(self) -> None:
         # differences of scenarios under the judges: 1 4 / 6 7, as in tests/scoring/test_variance.py
-        first, second = (two_models([[50], [20]], lambda s, r, j=j: [[1.0, 4.0], [6.0, 7.0]][s][j]) for j in (0, 1))
+        table = [[1.0, 4.0], [6.0, 7.0]]
+        first = two_models([[50], [20]], lambda s, r: table[s][0])
+        second = two_models([[50], [20]], lambda s, r: table[s][1])
         rejudged = [d.model_copy(update={"models": {"judge": "openai/j"}}) for d in second]
         data = study_data(SAGE, [run_of(first), run_of(rejudged, rejudged={"from": "run"}, roles={"judge": "openai/j"})])
         assert data.instrument == "judge"
@@ -96,9 +98,10 @@ class TestVariance:
         assert data.variance == (7.5, 0.0, 1.5, 1.0, 0.0)
 
     def test_another_user_simulator_plays_dialogues_of_its_own(self) -> None:
+        scores = [[50.0, 45.0], [20.0, 25.0]]
         runs = [
-            run_of(two_models([[50, 45], [20, 25]], lambda s, r, by=by: s + 3.0 * r * by, user=user))
-            for by, user in enumerate(("x/u", "x/v"))
+            run_of(two_models(scores, lambda s, r: float(s), user="x/u")),
+            run_of(two_models(scores, lambda s, r: s + 3.0 * r, user="x/v")),
         ]
         data = study_data(SAGE, runs)
         assert data.instrument == "user simulator"
