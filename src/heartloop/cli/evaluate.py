@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,16 +17,18 @@ evaluate_app = typer.Typer(rich_markup_mode=None)
 @evaluate_app.command("eval")
 def evaluate_command(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="Name of an environment (heartloop environments lists them).")],
+    environment: Annotated[
+        str | None, typer.Argument(help="Name of an environment (heartloop environments lists them).", show_default=False)
+    ] = None,
     model: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--model",
             "-m",
             help="Model under test, repeatable: service/model, local/smollm2, local/PATH.gguf, heartloop/BASELINE, "
             "python:module:function, checkpoint:DIR.",
         ),
-    ],
+    ] = None,
     user: Annotated[
         str | None,
         typer.Option(help="User simulator: service/model, or embedded. Plays every role without an option of its own."),
@@ -60,6 +62,13 @@ def evaluate_command(
             "repeatable.",
         ),
     ] = None,
+    policy_prompt: Annotated[
+        Path | None, typer.Option(help="File with a system prompt for the models under test, in place of the environment's.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="YAML or JSON file with the keys of settings.json, such as a finished run's; options win over it."),
+    ] = None,
     max_connections: given.MaxConnections = 32,
     timeout: given.Timeout = 120.0,
     retries: given.Retries = 6,
@@ -75,19 +84,33 @@ def evaluate_command(
     cache: given.Cache = None,
 ) -> None:
     """Evaluate models against a user simulator. Rerun the same command to resume."""
-    from heartloop.cli.running import Pilot, exit_code_of, play_run, read_options, write_report
+    from heartloop.cli.running import Pilot, exit_code_of, given_options, play_run, read_options, read_prompt, write_report
+    from heartloop.core.errors import UseError
     from heartloop.core.wording import amount
     from heartloop.environments.registry import load_environment
+    from heartloop.evaluation.config import arguments_of, changed_since, read_config
     from heartloop.evaluation.planning import plan_evaluation
 
+    settings = {} if config is None else read_config(config)
+    name = environment or settings.get("environment")
+    models = model or settings.get("models")
+    if name is None or not models:
+        lacking = "the name of an environment" if name is None else "--model"
+        raise UseError(f"{lacking} is missing; pass it, or name it in a file with --config")
+    options = read_options(context, load_environment(name), option)
+    chosen: dict[str, Any] = {
+        "user": user, "judge": judge, "roles": role or (), "scenarios": scenarios, "scenario_ids": scenario or (),
+        "tags": tag or (), "exclude_tags": exclude_tag or (), "limit": limit, "repeats": repeats, "seed": seed, "shard": shard,
+        "prices": prices, "policy_prompt": read_prompt(policy_prompt),
+    }  # fmt: skip
     plan = plan_evaluation(
-        environment, model, user=user, judge=judge, roles=role or (),
-        options=read_options(context, load_environment(environment), option), scenarios=scenarios,
-        scenario_ids=scenario or (), tags=tag or (), exclude_tags=exclude_tag or (),
-        limit=limit, repeats=repeats, seed=seed, shard=shard, sampling=sampling or (),
-        requests=request or (), max_connections=max_connections, timeout=timeout, retries=retries, max_cost=max_cost,
-        max_tokens=max_tokens, prices=prices, cache=cache,
+        name, models, **given_options(context, chosen, arguments_of(settings), environment=name, options=options),
+        sampling=sampling or (), requests=request or (), max_connections=max_connections, timeout=timeout, retries=retries,
+        max_cost=max_cost, max_tokens=max_tokens, cache=cache,
     )  # fmt: skip
+    for sentence in changed_since(settings, plan.settings):
+        typer.echo(f"{config}: {sentence}", err=True)
+    limit = plan.settings.limit
     run = out or plan.path
     if limit is not None and limit > plan.available:
         there = f"{amount(plan.available, 'scenario')} of {plan.settings.scenario_set}"

@@ -18,7 +18,7 @@ from rich.console import Console
 from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling
-from heartloop.core.errors import UseError
+from heartloop.core.errors import InputError, UseError
 from heartloop.core.wording import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation import playing
@@ -36,7 +36,9 @@ from heartloop.models.endpoint_check import AskedRole, EndpointCheck
 from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, local_speed, resolve
 from heartloop.report.site import write_site
 
-__all__ = ["Judging", "Pilot", "exit_code_of", "play_run", "read_options", "write_report"]
+__all__ = [
+    "Judging", "Pilot", "exit_code_of", "given_options", "play_run", "read_options", "read_prompt", "write_report",
+]  # fmt: skip
 
 
 def exit_code_of(ended: Run, *, done: str = "played") -> int:
@@ -196,3 +198,60 @@ def play_run(
 def write_report(runs: Sequence[Played], page: Path) -> Path:
     """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
     return write_site(runs, page, tell=partial(typer.echo, err=True))
+
+
+def read_prompt(path: Path | None) -> str | None:
+    """The text of `--policy-prompt`, without the white space around it.
+
+    Raises:
+        InputError: the file cannot be read, or is empty.
+    """
+    if path is None:
+        return None
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; expected a text file with a system prompt") from error
+    if not text:
+        raise InputError(f"{path} is empty; expected a text file with a system prompt")
+    return text
+
+
+_CHOOSING = ("scenario_ids", "tags", "exclude_tags", "limit")
+
+
+def given_options(
+    context: typer.Context, chosen: Mapping[str, Any], of_file: Mapping[str, Any], *, environment: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments of a plan: those that the command line gives, over those of a file, over the defaults of the command.
+
+    The options of the environment are merged by name, if the file is of the same environment. A `--user` replaces every role of
+    the file, `--judge` and `--role` the roles that they name. One way of choosing scenarios replaces the file's.
+
+    Args:
+        chosen: values of the command line, defaults included, by the argument's name.
+        of_file: arguments from `config.arguments_of`.
+        environment: name of the environment.
+        options: of the environment, from the command line.
+    """
+    merged = {**chosen, **{name: value for name, value in of_file.items() if name != "models"}}
+    named = {name for name, value in chosen.items() if _is_given(context, name, value)}
+    if named & set(_CHOOSING):
+        named |= set(_CHOOSING)
+    merged |= {name: chosen[name] for name in named}
+    merged["options"] = {**of_file.get("options", {}), **options}
+    by_role = {} if "user" in named else dict(text.split("=", 1) for text in of_file.get("roles", ()))
+    if chosen["judge"] is not None:
+        by_role.pop("judge", None)
+    own = [text.partition("=")[0] for text in chosen["roles"]]
+    merged["roles"] = [*chosen["roles"], *(f"{role}={model}" for role, model in by_role.items() if role not in own)]
+    return merged
+
+
+_PARAMETERS = {"roles": "role", "scenario_ids": "scenario", "tags": "tag", "exclude_tags": "exclude_tag"}
+
+
+def _is_given(context: typer.Context, name: str, value: Any) -> bool:
+    """Whether a value comes from the command line and is no default."""
+    source = context.get_parameter_source(_PARAMETERS.get(name, name))
+    return value is not None and source is not None and source.name == "COMMANDLINE"

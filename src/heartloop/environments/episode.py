@@ -9,6 +9,7 @@ transport fails, the dialogue ends as `failed` and is unscored.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -31,10 +32,13 @@ from heartloop.core.errors import AnswerError, ModelError
 from heartloop.scoring.credit import keeps_format
 
 __all__ = [
-    "BROKEN_FORMATS", "SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed", "UserTurn",
-    "broken_formats", "play", "thinks_then_says",
+    "BROKEN_FORMATS", "OWN_PROMPT", "SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed",
+    "UserTurn", "broken_formats", "own_prompt", "play", "thinks_then_says",
 ]  # fmt: skip
 
+
+OWN_PROMPT = "policy-own"
+"""Name of a policy prompt that is given for a run in place of the environment's, among the hashes of prompts."""
 
 BROKEN_FORMATS = "broken formats"
 """Name of the count of replies that break the form that the policy's prompt asks for."""
@@ -162,6 +166,12 @@ class Environment(Protocol):
         ...
 
 
+def own_prompt(prompts: Mapping[str, str], text: str) -> dict[str, str]:
+    """Hashes of a dialogue's prompts where the policy read `text` and none of the environment's policy prompts."""
+    others = {name: digest for name, digest in prompts.items() if not name.startswith("policy")}
+    return {**others, OWN_PROMPT: hashlib.sha256(text.encode()).hexdigest()[:12]}
+
+
 def thinks_then_says(answer: Reply) -> bool:
     """Whether an answer is one think block followed by text (RLVER App. A.5, `scoring.credit.keeps_format`).
 
@@ -191,6 +201,7 @@ async def play(
     repeat: int = 0,
     sampling: Sampling | None = None,
     think: bool = False,
+    policy_prompt: str | None = None,
     watch: Callable[[Transcript], None] | None = None,
 ) -> Transcript:
     """Plays one dialogue to its end.
@@ -199,6 +210,7 @@ async def play(
     is `sampling.seed`, by default the dialogue's, advanced by the turn so that no two turns share it.
 
     Args:
+        policy_prompt: system prompt of the policy in place of the episode's; its hash stands in the transcript as `OWN_PROMPT`.
         think: count replies that are not a think block followed by text, under `broken formats`. The count changes no score.
         watch: called after the opening and after every turn with the dialogue so far; its `stop` is `cut` until it ends.
 
@@ -207,7 +219,8 @@ async def play(
     """
     episode = environment.begin(scenario_id, seed=seed)
     sampling = sampling or Sampling()
-    messages = [Message(role="system", content=episode.policy_prompt)] if episode.policy_prompt else []
+    shown = episode.policy_prompt if policy_prompt is None else policy_prompt
+    messages = [Message(role="system", content=shown)] if shown else []
     started = time.monotonic()
     turns: list[Turn] = []
     calls: list[Call] = []
@@ -221,6 +234,8 @@ async def play(
         fields = dict(environment.describe(scenario_id))
         models = {"policy": policy.name, **fields.pop("models", {})}
         samplings = {"policy": sampling, **fields.pop("sampling", {})}
+        if policy_prompt is not None:
+            fields["prompts"] = own_prompt(fields["prompts"], policy_prompt)
         return Transcript(
             environment=environment.name,
             scenario=scenario_id,

@@ -160,6 +160,7 @@ def evaluate(
     seed: int = 0,
     shard: str | None = None,
     sampling: Mapping[str, Sampling | Mapping[str, Any]] | None = None,
+    policy_prompt: str | None = None,
     max_connections: int = 32,
     timeout: float = 120.0,
     retries: int = 6,
@@ -194,6 +195,7 @@ def evaluate(
         repeats: dialogues per model and scenario.
         shard: `i/n`, part i of n of the scenarios.
         sampling: settings by role, e.g. `{"policy": {"temperature": 0.7}}`; further fields of the request under `request`.
+        policy_prompt: system prompt of the models under test in place of the environment's; baselines do not read it.
         max_connections: maximum number of concurrent dialogues.
         timeout: of one call, in seconds.
         retries: of a failed call.
@@ -220,7 +222,8 @@ def evaluate(
             tags=_texts("tags", tags), exclude_tags=_texts("exclude_tags", exclude_tags),
             limit=None if limit is None else _at_least(1, "limit", limit), repeats=_at_least(1, "repeats", repeats),
             seed=_at_least(None, "seed", seed), shard=shard, sampling=list(_settings(sampling or {})),
-            requests=list(_requests(sampling or {})), max_connections=_at_least(1, "max_connections", max_connections),
+            requests=list(_requests(sampling or {})), policy_prompt=policy_prompt,
+            max_connections=_at_least(1, "max_connections", max_connections),
             timeout=_timeout(timeout), retries=_at_least(0, "retries", retries), max_tokens=max_tokens, max_cost=max_cost,
             prices=_path(prices), cache=_path(cache),
         )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import HeartloopError
-from heartloop.environments.episode import SILENCE, YOU_BEGIN
+from heartloop.environments.episode import SILENCE, YOU_BEGIN, own_prompt
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenario
 from heartloop.evaluation.measures import options_of
@@ -35,6 +35,9 @@ class PolicyPrompts:
     def of(self, dialogue: Transcript) -> str | None:
         """The system prompt, empty where the environment has none; `None` if scenario or prompt have changed since the run."""
         played = {name: digest for name, digest in dialogue.prompts.items() if name.startswith("policy")}
+        own = self._settings.get("policy_prompt")
+        if isinstance(own, str) and own_prompt({}, own) == played:
+            return own
         key = (
             dialogue.environment, dialogue.scenario, dialogue.fingerprint, dialogue.preset, dialogue.variant,
             tuple(sorted(played.items())),

@@ -22,6 +22,7 @@ from heartloop.evaluation.roles import assign_roles, model_names
 from heartloop.evaluation.runner import Play, player
 from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.settings import EvaluationSettings, Shard, settings_of, stratified
+from heartloop.models.budget import Price
 from heartloop.models.cache import AnswerCache, cache_at
 from heartloop.models.endpoint_check import AskedRole, EndpointCheck
 from heartloop.models.functions import function_model, function_name
@@ -81,12 +82,14 @@ def plan_evaluation(
     shard: str | None = None,
     sampling: Sequence[str] = (),
     requests: Sequence[str] = (),
+    samplings: Mapping[str, Sampling] | None = None,
+    policy_prompt: str | None = None,
     max_connections: int = 32,
     timeout: float = 120.0,
     retries: int = 6,
     max_cost: float | None = None,
     max_tokens: int | None = None,
-    prices: Path | None = None,
+    prices: Path | Mapping[str, Price] | None = None,
     cache: Path | None = None,
     opened: Mapping[str, ChatModel] | None = None,
 ) -> EvaluationPlan:
@@ -100,6 +103,9 @@ def plan_evaluation(
         tags: only scenarios with one of these.
         sampling: `role.setting=value` texts.
         requests: `role.field=JSON` texts.
+        samplings: by role, where the texts say nothing.
+        policy_prompt: system prompt of the policy in place of the environment's.
+        prices: a file, or prices by model.
         shard: `i/n`.
         opened: models under test that are not opened by name; their calls are neither counted nor cached.
 
@@ -120,9 +126,15 @@ def plan_evaluation(
     if judges := [name for name in under_test if name.startswith("student:") or is_embedded(name)]:
         raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
     playing_roles = {name: [player_name] for name, player_name in assigned.items()}
-    samplings = read_samplings(sampling, requests, models={"policy": under_test, **playing_roles})
+    chosen_samplings = read_samplings(sampling, requests, models={"policy": under_test, **playing_roles})
+    for name, default in (samplings or {}).items():
+        if name not in ("policy", *assigned):
+            raise UseError(f"sampling is given for {name}; expected policy or {' or '.join(assigned)}")
+        chosen_samplings[name] = chosen_samplings.get(name, Sampling()).over(default)
+    if policy_prompt is not None and not policy_prompt.strip():
+        raise UseError("the policy prompt is empty; expected the text of a system prompt")
     if spec.policy_sampling != Sampling():
-        samplings["policy"] = samplings.get("policy", Sampling()).over(spec.policy_sampling)
+        chosen_samplings["policy"] = chosen_samplings.get("policy", Sampling()).over(spec.policy_sampling)
     if scenario_ids:
         if tags or exclude_tags or limit is not None:
             raise UseError("--scenario names each scenario; expected no --tag, --exclude-tag or --limit beside it")
@@ -139,7 +151,8 @@ def plan_evaluation(
     if part is not None:
         chosen = part.of(chosen)
     names = [*under_test, *model_names(assigned)]
-    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=names)
+    by_model = prices if isinstance(prices, Mapping) else load_prices(prices)
+    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
     needed = min(max_connections, len(chosen) * repeats * len(under_test))
     own = dict(opened or {})
     models_by_name = own | {name: function_model(name, function, timeout) for name, function in functions.items()}
@@ -156,16 +169,20 @@ def plan_evaluation(
         name: None if player_name == EMBEDDED else counted(models_by_name[player_name], meter, name, answers)
         for name, player_name in assigned.items()
     }
-    asked = [AskedRole(models_by_name[name], samplings.get("policy"), under_test=True) for name in under_test]
-    asked += [AskedRole(models_by_name[player], samplings.get(name)) for name, player in assigned.items() if player != EMBEDDED]
-    built = spec.make(chosen, spec.players(playing, samplings), chosen_options)
+    asked = [AskedRole(models_by_name[name], chosen_samplings.get("policy"), under_test=True) for name in under_test]
+    asked += [
+        AskedRole(models_by_name[player], chosen_samplings.get(name)) for name, player in assigned.items() if player != EMBEDDED
+    ]
+    built = spec.make(chosen, spec.players(playing, chosen_samplings), chosen_options)
     with_source = ("checkpoint:", "python:", LOCAL_PREFIX)
     sources = {name: getattr(models_by_name[name], "source", "") for name in names if name.startswith(with_source)}
     settings = settings_of(
         built, under_test, roles=assigned, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
         scenario_ids=tuple(dict.fromkeys(scenario_ids)), tags=tuple(sorted(tags)), exclude_tags=tuple(sorted(exclude_tags)),
-        sampling=samplings, prices=meter.prices, weights=sources,
+        sampling=chosen_samplings, prices=meter.prices, policy_prompt=policy_prompt, weights=sources,
     )  # fmt: skip
-    play = player(built, policies, samplings.get("policy"), think=chosen_options.asks_to_think)
+    play = player(
+        built, policies, chosen_samplings.get("policy"), policy_prompt=policy_prompt, think=chosen_options.asks_to_think
+    )
     paid = tuple(name for name in names if is_paid(name))
     return EvaluationPlan(settings, built, play, meter, models_by_name, answers, EndpointCheck(asked, meter), paid, available)

@@ -133,20 +133,26 @@ def spent_on(transcript: Transcript, free: Mapping[tuple[str, str], tuple[int, U
 
 
 def player(
-    environment: Environment, policies: Mapping[str, ChatModel], sampling: Sampling | None = None, *, think: bool = False
+    environment: Environment,
+    policies: Mapping[str, ChatModel],
+    sampling: Sampling | None = None,
+    *,
+    policy_prompt: str | None = None,
+    think: bool = False,
 ) -> Play:
     """A function that plays a job's scenario with the job's model.
 
     Args:
         policies: models by the names in the jobs.
         sampling: sampling settings of the policy.
+        policy_prompt: system prompt of every policy in place of the environment's.
         think: count replies without a think block, except those of baselines, which read no prompt.
     """
 
     async def play_job(job: Job) -> Transcript:
         return await play(
             environment, job.scenario, policies[job.model], seed=job.seed, repeat=job.repeat, sampling=sampling,
-            think=think and not is_baseline(job.model),
+            policy_prompt=policy_prompt, think=think and not is_baseline(job.model),
         )  # fmt: skip
 
     return play_job
@@ -154,7 +160,8 @@ def player(
 
 async def evaluate(directory: RunDirectory, environment: Environment, policies: Mapping[str, ChatModel], **how: Any) -> Run:
     """Plays every unfinished dialogue of the directory's settings; `how` are further arguments of `work_through`."""
-    play_job = player(environment, policies, directory.settings.sampling.get("policy"))
+    settings = directory.settings
+    play_job = player(environment, policies, settings.sampling.get("policy"), policy_prompt=settings.policy_prompt)
     return await work_through(directory, play_job, **how)
 
 

@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 import heartloop
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
+from heartloop.environments.episode import own_prompt
 from heartloop.environments.registry import stratified
 from heartloop.environments.spec import Ready
 from heartloop.environments.spec import Scenario as AnyScenario
@@ -92,6 +93,8 @@ class EvaluationSettings(BaseModel):
     sampling: Mapping[str, Sampling] = Field(default_factory=dict)
     """Sampling settings by role, `policy` included."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
+    policy_prompt: str | None = Field(default=None, min_length=1)
+    """System prompt of the policy in place of the environment's; written only where it is set."""
     weights: Mapping[str, str] = Field(default_factory=dict)
     """Hashes of checkpoints, local models and Python functions, by model name."""
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
@@ -103,6 +106,11 @@ class EvaluationSettings(BaseModel):
         """First 10 hex digits of the SHA-256 of all settings that decide dialogues."""
         body = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without a policy prompt as in runs before there was that setting, so that their hashes stay."""
+        return {name: value for name, value in handler(self).items() if name != "policy_prompt" or value is not None}
 
     @property
     def jobs(self) -> list[Job]:
@@ -120,6 +128,8 @@ class EvaluationSettings(BaseModel):
         `rescored` and `rejudged` differ if only the saved run has them.
         """
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
+        if "policy_prompt" in other:
+            mine.setdefault("policy_prompt", None)
         derived = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
         names: list[str] = []
         for name in mine:
@@ -149,6 +159,7 @@ def settings_of(
         roles: a model's name or `embedded`, by role.
         more: further fields of `EvaluationSettings`.
     """
+    prompts = prompts_of(environment)
     return EvaluationSettings(
         environment=environment.name,
         models=tuple(models),
@@ -156,7 +167,7 @@ def settings_of(
         options=environment.options.model_dump(mode="json"),
         scenario_set=scenario_set,
         scenarios={scenario.id: scenario.fingerprint for scenario in environment.scenarios.values()},
-        prompts=prompts_of(environment),
+        prompts=prompts if (text := more.get("policy_prompt")) is None else own_prompt(prompts, text),
         **more,
     )
 

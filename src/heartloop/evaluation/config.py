@@ -1,0 +1,98 @@
+"""A file that names the settings of a run: `heartloop eval --config run.yaml`.
+
+Covers reading YAML or JSON with the keys of `settings.json`, the arguments of `planning.plan_evaluation` that follow from them,
+and what differs today from a finished run whose `settings.json` was given. Does not cover which option of a command wins over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from heartloop.core.errors import InputError
+from heartloop.core.wording import amount
+from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.models.budget import Price
+
+__all__ = ["arguments_of", "changed_since", "read_config"]
+
+_ARGUMENTS = {
+    "models": "models", "options": "options", "scenario_set": "scenarios", "scenario_ids": "scenario_ids", "tags": "tags",
+    "exclude_tags": "exclude_tags", "limit": "limit", "repeats": "repeats", "seed": "seed", "sampling": "samplings",
+    "policy_prompt": "policy_prompt",
+}  # fmt: skip
+"""Arguments of a plan by the setting that they are taken from as they are."""
+
+_FIELDS: Any = {
+    name: (Annotated[(field.annotation, Field(), *field.metadata)] | None, None)
+    for name, field in EvaluationSettings.model_fields.items()
+}
+_Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(frozen=True, extra="forbid"), **_FIELDS)
+"""`EvaluationSettings`, any part of it."""
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings that a file names, validated, by name.
+
+    Raises:
+        InputError: it cannot be read, is no mapping, has an unknown key, or a value is wrong; names the key.
+    """
+    try:
+        read = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON with the keys of settings.json") from error
+    if not isinstance(read, dict):
+        raise InputError(f"{path} holds {type(read).__name__}; expected a mapping with the keys of settings.json")
+    known = EvaluationSettings.model_fields
+    for name in read:
+        if name in ("rescored", "rejudged", "recipe"):
+            raise InputError(
+                f"{path} is of a run that was not played by `heartloop eval` ({name}); expected that of a played run"
+            )
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
+            raise InputError(f"{path}: unknown key {name!r}; the nearest is {near!r}, and all are {', '.join(known)}")
+    try:
+        settings = _Settings.model_validate({name: value for name, value in read.items() if value is not None})
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}, not {one['input']!r}" for one in error.errors()[:5]]
+        raise InputError(f"{path}: {'; '.join(problems)}") from error
+    return {name: value for name, value in settings if value is not None}
+
+
+def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `plan_evaluation` that follow from settings, without `environment` and those that are left out.
+
+    >>> arguments_of({"environment": "sage", "roles": {"user": "embedded"}, "limit": 4})
+    {'limit': 4, 'roles': ['user=embedded']}
+    """
+    found = {argument: settings[name] for name, argument in _ARGUMENTS.items() if name in settings}
+    if found.get("scenario_ids"):  # the file of a run that was asked for these keeps its other choices empty
+        found = {name: value for name, value in found.items() if name not in ("tags", "exclude_tags", "limit")}
+    if "roles" in settings:
+        found["roles"] = [f"{role}={model}" for role, model in settings["roles"].items()]
+    if "shard" in settings:
+        found["shard"] = f"{settings['shard'].index}/{settings['shard'].count}"
+    if "prices" in settings:
+        found["prices"] = {model: Price(**price) for model, price in settings["prices"].items()}
+    return found
+
+
+def changed_since(settings: Mapping[str, Any], planned: EvaluationSettings) -> list[str]:
+    """What a finished run records and the plan does not repeat, each as a sentence: prompts, weights, scenarios."""
+    told: list[str] = []
+    for name, what in (("prompts", "prompt"), ("weights", "weights")):
+        before, now = settings.get(name, {}), getattr(planned, name)
+        for key in sorted(key for key in before if key in now and before[key] != now[key]):
+            told.append(f"The {what} {key} is {now[key]} now, and was {before[key]} in that run.")
+    before, now = settings.get("scenarios", {}), planned.scenarios
+    if before and (missing := [name for name in before if name not in now]):
+        told.append(f"{amount(len(missing), 'scenario')} of that run will not be played, such as {missing[0]}.")
+    if before and (other := [name for name in before if name in now and before[name] != now[name]]):
+        told.append(f"{amount(len(other), 'scenario')} changed since that run, such as {other[0]}.")
+    return told

@@ -1,0 +1,170 @@
+"""`heartloop eval --config` and `--policy-prompt`.
+
+1. A finished run's settings.json, given as --config, plays the same dialogues, in every environment.
+2. Options of the command line win over the file: options by name, roles, and one way of choosing scenarios.
+3. A wrong file is named with its key; what a finished run records and is otherwise today is told.
+4. A policy prompt replaces the environment's for every model under test; its text is in the settings, its hash in the
+   transcripts; runs without one keep their hash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import heartloop
+from heartloop.core.dialogue import read_transcripts
+from heartloop.environments.episode import OWN_PROMPT
+from heartloop.environments.registry import specs
+from heartloop.evaluation.settings import EvaluationSettings
+from tests.commands import heartloop as command
+
+EMBEDDED = [spec.name for spec in specs() if spec.reading is not None]
+
+
+def dialogues(run: Path) -> list[Mapping[str, Any]]:
+    """What was said and judged, without times."""
+    return [one.model_dump(exclude={"seconds"}) for one in read_transcripts(run / "transcripts.jsonl")]
+
+
+@pytest.mark.parametrize("environment", EMBEDDED)
+def test_the_settings_of_a_finished_run_play_it_again(environment: str, tmp_path: Path) -> None:
+    words = ("--user", "embedded", "--model", "heartloop/reflector", "--limit", "2", "--seed", "3", "--repeats", "2")
+    first = command("eval", environment, *words, "--out", "a", cwd=tmp_path)
+    assert first.code == 0, first
+    again = command("eval", "--config", "a/settings.json", "--out", "b", cwd=tmp_path)
+    assert again.code == 0, again
+    assert "a/settings.json" not in again.err, "nothing has changed since"
+    assert dialogues(tmp_path / "a") == dialogues(tmp_path / "b")
+    assert (tmp_path / "a" / "settings.json").read_bytes() == (tmp_path / "b" / "settings.json").read_bytes()
+
+
+def settings(run: Path) -> dict[str, Any]:
+    return dict(json.loads((run / "settings.json").read_text()))
+
+
+def test_options_win_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "environment: sage\nmodels: [heartloop/silent, heartloop/reflector]\nroles: {user: embedded}\n"
+        "options: {max_turns: 3, preset: released}\nlimit: 2\nseed: 4\n",
+        encoding="utf-8",
+    )
+    plain = command("eval", "--config", "run.yaml", "--out", "plain", cwd=tmp_path)
+    assert plain.code == 0, plain
+    found = settings(tmp_path / "plain")
+    assert (found["models"], found["seed"], found["limit"]) == (["heartloop/silent", "heartloop/reflector"], 4, 2)
+    assert (found["options"]["max_turns"], found["options"]["preset"]) == (3, "released")
+    chosen = next(iter(found["scenarios"]))
+    words = ("-E", "max_turns=2", "--model", "heartloop/silent", "--seed", "0", "--scenario", chosen)
+    over = command("eval", "--config", "run.yaml", *words, "--out", "over", cwd=tmp_path)
+    assert over.code == 0, over
+    found = settings(tmp_path / "over")
+    assert (found["models"], found["seed"], found["limit"]) == (["heartloop/silent"], 0, None)
+    assert list(found["scenarios"]) == [chosen]
+    assert (found["options"]["max_turns"], found["options"]["preset"]) == (2, "released")
+
+
+def test_roles_of_the_command_line_win_by_name(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "environment: empa\nmodels: [heartloop/silent]\nroles: {user: embedded, judge: embedded, director: embedded}\nlimit: 1\n",
+        encoding="utf-8",
+    )
+    assert command("eval", "--config", "run.yaml", "--out", "a", "-E", "max_turns=2", cwd=tmp_path).code == 0
+    named = command("eval", "--config", "run.yaml", "--role", "director=nobody", "--out", "b", cwd=tmp_path)
+    assert (named.code, "director" in named.err) == (2, True), named
+    everyone = command("eval", "--config", "run.yaml", "--user", "nobody", "--out", "b", cwd=tmp_path)
+    assert (everyone.code, "--user" in everyone.err) == (2, True), everyone
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("environment: sage\nmodel: [heartloop/silent]\n", ("'model'", "'models'")),
+        ("environment: sage\nmodels: []\n", ("models", "[]")),
+        ("environment: sage\nmodels: [heartloop/silent]\nrepeats: 0\nroles: {user: embedded}\n", ("repeats", "0")),
+        ("environment: [sage\n", ("run.yaml", "YAML")),
+        ("- sage\n", ("list", "mapping")),
+        ("models: [heartloop/silent]\n", ("environment", "--config")),
+        ("environment: sage\n", ("--model", "--config")),
+        ("environment: sage\nmodels: [heartloop/silent]\nrejudged: {}\n", ("rejudged", "played")),
+        (
+            "environment: sage\nmodels: [heartloop/silent]\nroles: {user: embedded}\nsampling: {judge: {seed: 1}}\n",
+            ("judge", "user"),
+        ),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, text: str, parts: tuple[str, ...]) -> None:
+    (tmp_path / "run.yaml").write_text(text, encoding="utf-8")
+    done = command("eval", "--config", "run.yaml", cwd=tmp_path)
+    assert done.code == 2, done
+    message = " ".join(done.err.split())
+    assert all(part in message for part in parts), message
+    assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+def test_what_is_otherwise_than_in_the_finished_run_is_told(tmp_path: Path) -> None:
+    words = ("--user", "embedded", "--model", "heartloop/silent", "--limit", "2", "-E", "max_turns=2")
+    assert command("eval", "sage", *words, "--out", "a", cwd=tmp_path).code == 0
+    found = settings(tmp_path / "a")
+    first, *_ = found["scenarios"]
+    found["scenarios"][first] = "another"
+    found["prompts"] = dict.fromkeys(found["prompts"], "0" * 12)
+    (tmp_path / "a" / "settings.json").write_text(json.dumps(found))
+    again = command("eval", "--config", "a/settings.json", "--out", "b", cwd=tmp_path)
+    assert again.code == 0, again
+    assert first in again.err
+    assert "000000000000" in again.err
+
+
+def test_a_policy_prompt_replaces_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    heard: list[list[dict[str, str]]] = []
+
+    def policy(messages: list[dict[str, str]]) -> str:
+        heard.append(messages)
+        return "I hear you."
+
+    run = heartloop.evaluate(
+        "sage", policy, user="embedded", limit=1, options={"max_turns": 2}, policy_prompt="Be brief.", progress=False
+    )
+    assert {messages[0]["content"] for messages in heard} == {"Be brief."}
+    assert run.settings["policy_prompt"] == "Be brief."
+    prompts = run.transcripts[0].prompts
+    assert [name for name in prompts if name.startswith("policy")] == [OWN_PROMPT]
+    assert run.settings["prompts"][OWN_PROMPT] == prompts[OWN_PROMPT]
+    rows = heartloop.load_run(run.path).table("turns")
+    assert rows
+
+
+def test_the_command_reads_a_policy_prompt_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "prompt.md").write_text("Be brief.\n", encoding="utf-8")
+    words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/counsellor", "--limit", "1", "-E", "max_turns=2")
+    assert command(*words, "--policy-prompt", "prompt.md", "--out", "a", cwd=tmp_path).code == 0
+    assert settings(tmp_path / "a")["policy_prompt"] == "Be brief."
+    mixed = command(*words, "--out", "a", cwd=tmp_path)
+    assert (mixed.code, "policy_prompt" in mixed.err) == (2, True), mixed
+    again = command("eval", "--config", "a/settings.json", "--out", "b", cwd=tmp_path)
+    assert again.code == 0, again
+    assert settings(tmp_path / "b") == settings(tmp_path / "a")
+    exported = command("export", "a", "--to", "sft", "--best-of", "1", "--out", "sft", cwd=tmp_path)
+    assert exported.code == 0, exported
+    assert "Be brief." in "".join(path.read_text() for path in (tmp_path / "sft").rglob("*.jsonl"))
+    (tmp_path / "prompt.md").write_text(" \n", encoding="utf-8")
+    empty = command(*words, "--policy-prompt", "prompt.md", "--out", "c", cwd=tmp_path)
+    assert (empty.code, "prompt.md is empty" in empty.err) == (2, True), empty
+
+
+def test_runs_without_a_policy_prompt_keep_their_hash() -> None:
+    given: dict[str, Any] = {
+        "environment": "sage", "models": ("a/b",), "roles": {"user": "embedded"}, "options": {}, "scenario_set": "sage",
+        "scenarios": {"x": "y"},
+    }  # fmt: skip
+    plain, own = EvaluationSettings(**given), EvaluationSettings(**given, policy_prompt="Be brief.")
+    assert "policy_prompt" not in plain.model_dump()
+    assert plain.hash != own.hash
+    assert plain.differences(own.model_dump(mode="json")) == ["policy_prompt"]
+    assert own.differences(plain.model_dump(mode="json")) == ["policy_prompt"]
