@@ -118,9 +118,9 @@ class StancesEpisode(LoggedEpisode[Stances, Scenario]):
         return _standings(self._verdicts, self._environment.preset)
 
     def outcome(self) -> Outcome:
-        """The turn of flip, 0 to 5; `None` before all replies are judged."""
+        """The turn of flip so far; `None` before the first reply is judged."""
         states = self._states
-        score = float(states[-1].tof) if len(self._verdicts) == len(MOVES) else None
+        score = float(states[-1].tof) if self._verdicts else None
         return Outcome(score, _rewards(states), tuple(_state(state) for state in states))
 
 
