@@ -4,7 +4,7 @@
 and exits with 1, or prints PASS. `--dump DIR` writes the canonical JSON of each item to a file, so that two versions of the code
 can be compared with `diff -r`. A whole comparison takes about half a minute of one core, `--quick` a few seconds.
 
-Covers, for all six environments (EQ-Bench3 with the invented checkout of the tests), with policies and roles that answer by the
+Covers, for all seven environments (EQ-Bench3 with the invented checkout of the tests), with policies and roles that answer by the
 hash of what they are asked (`models`):
 
 - `play`: dialogues in every preset, variant and option, unusable answers and failed calls included: the transcript, and every
@@ -25,5 +25,6 @@ are compared to 10 significant digits.
 Deliberate changes so far: the schemas that are sent are bounded (`heartloop.core.schemas`). That changed the parts `schemas` and
 `keys` of `play`, `keys` of `rejudged`, the requests in `perturbed`, and keys and the order of rows in `cache`; messages, sampling
 and all that follows from the answers stayed equal. Score cards count broken formats (`broken_formats`), and recipes have the
-setting `algorithm.shuffled`, which verl is told; three recipes are new.
+setting `algorithm.shuffled`, which verl is told; three recipes are new. The environment `stances` and the prompts of the validity
+suites are new; of the items before, only the list of all environments (`catalogue/all`) differs.
 """

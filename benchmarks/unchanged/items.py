@@ -35,7 +35,7 @@ from tests.released_form import profile as sage_profile
 
 __all__ = ["ENVIRONMENTS", "QUICK", "Recorder"]
 
-ENVIRONMENTS = ("sage", "eibench", "empa", "perm", "daily", "eqbench")
+ENVIRONMENTS = ("sage", "eibench", "empa", "perm", "daily", "eqbench", "stances")
 QUICK = 2
 """Items of a kind and environment in a quick comparison."""
 DEFAULT = "default"
@@ -97,6 +97,10 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(DEFAULT, "checkout", {}),
         Case("repaired", "checkout", {"variant": "repaired"}),
         Case("six-turns", "checkout", {"max_turns": 6}),
+    ),
+    "stances": (
+        Case(DEFAULT, "stances", {}),
+        Case("lenient", "stances", {"preset": "lenient"}),
     ),
 }
 IMPORTED = ("sage", "eibench", "perm")
