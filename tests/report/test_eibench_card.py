@@ -126,6 +126,19 @@ def test_the_terminal_table_has_the_scenes_and_fits(mixed: list[Transcript]) -> 
     assert "-100 to 55" in text  # a dash would run into the sign
 
 
+def test_a_full_table_with_prices_and_rank_intervals_fits(mixed: list[Transcript]) -> None:
+    models = {"x/good": "some-service/a-good-model", "x/poor": "some-service/a-poor-model", "third": "some-service/a-third-model"}
+    talks = [d.model_copy(update={"model": models[d.model]}) for d in mixed]
+    talks += [d.model_copy(update={"model": models["third"]}) for d in talks if d.model == models["x/good"]]
+    card = score_card(talks, {"prices": dict.fromkeys([*models.values(), "embedded"], (1000.0, 1000.0))})
+    console = Console(width=80, file=StringIO(), color_system=None)
+    console.print(leaderboard(card))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert "1–2 A" in text  # the poor one is told apart from both
+    assert "cost" in text
+
+
 def test_a_comparison_is_in_points_and_by_scene(mixed: list[Transcript]) -> None:
     run = run_of(*mixed)
     found = compare(*choose_sides(run, None, "x/poor", "x/good"))

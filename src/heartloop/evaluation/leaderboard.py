@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["in_lines", "leaderboard", "rank_interval", "scripted_note", "shape_notes", "terminal_table"]
 
+_WIDTH = 78
+"""Characters of a line of the table, without a space on either side."""
+_WIDEST_NAME, _NARROWEST_NAME = 26, 10
+"""Characters of a line of a model's name."""
+
 
 def terminal_table(title: str, caption: str) -> Table:
     """A table without columns yet; rich is imported here, so that what only computes does not load it."""
@@ -36,7 +41,8 @@ def terminal_table(title: str, caption: str) -> Table:
 def leaderboard(card: ScoreCard) -> Table:
     """The ranking for a `rich` console: ranks with groups and intervals, means with intervals, outcomes, tokens, silences, cost.
 
-    A column without a value is left out: rank intervals below three models, the cost where no prices are given.
+    From three models on the first column shows rank intervals in place of ranks. A column without a value is left out, such as
+    the cost where no prices are given. Names of models break so that the table fits.
     """
     from rich.text import Text
 
@@ -46,7 +52,7 @@ def leaderboard(card: ScoreCard) -> Table:
     groups = _groups(card) if scale.group_intervals else []
     heads = [*groups, "scored"] if groups else [*bounds, "scored", "tokens", "silent"]
     among = sum(row.standing == "ranked" for row in card.models)
-    heads = ["#", "ranks", "model", "mean", "95 %\ninterval", *heads, "cost"]
+    heads = ["#", "model", "mean", "95 %\ninterval", *heads, "cost"]
     rows = [_cells(row, groups, among) for row in card.models]
     if groups and not card.unscored:  # the groups need the width
         place = heads.index("scored")
@@ -55,15 +61,18 @@ def leaderboard(card: ScoreCard) -> Table:
         place for place, head in enumerate(heads) if head in ("model", "mean") or _says(head, [row[place] for row in rows])
     ]
     for head in (heads[place] for place in columns):
-        if head in ("#", "ranks", "model"):
-            table.add_column(head, justify="left", no_wrap=True, style=None if head == "model" else "dim")
+        if head in ("#", "model"):
+            table.add_column(head, justify="left", no_wrap=True, style="dim" if head == "#" else None)
         else:
             table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
+    taken = [max(len(line) for text in (heads[at], *(row[at] for row in rows)) for line in text.split("\n")) for at in columns]
+    others = sum(width + 2 for width, at in zip(taken, columns, strict=True) if heads[at] != "model")
+    room = max(_NARROWEST_NAME, min(_WIDEST_NAME, _WIDTH - others))
     previous = None
     for row, cells in zip(card.models, rows, strict=True):
         if row.standing == "failure case" and previous != "failure case":
             table.add_section()
-        shown = [in_lines(cells[place]) if heads[place] == "model" else cells[place] for place in columns]
+        shown = [in_lines(cells[place], room) if heads[place] == "model" else cells[place] for place in columns]
         table.add_row(*map(Text, shown), style="dim" if row.standing == "failure case" else None)
         previous = row.standing
     return table
@@ -75,7 +84,7 @@ def _says(head: str, cells: Sequence[str]) -> bool:
     return len(telling) > (1 if head == "#" else 0)
 
 
-def in_lines(name: str, width: int = 26) -> str:
+def in_lines(name: str, width: int = _WIDEST_NAME) -> str:
     """A model's name in lines of at most `width` characters, broken behind `/`, `:`, `-`, `_` or `.` and never within a word.
 
     >>> in_lines("openai/gpt-4.1"), in_lines("checkpoint:runs/grpo_smollm2-0/global_step_10", 20)
@@ -115,8 +124,7 @@ def _cells(row: ModelScore, groups: Sequence[str], among: int) -> tuple[str, ...
         return [number(means.get(key), 0) for key in groups]
 
     return (
-        " ".join(filter(None, (str(row.rank), row.group))) if row.rank is not None else "–",
-        rank_interval(row, among) or "–",
+        " ".join(filter(None, (rank_interval(row, among) or str(row.rank), row.group))) if row.rank is not None else "–",
         row.model,
         number(seen.mean),
         _interval(seen.low, seen.high),
@@ -177,7 +185,7 @@ def _caption(card: ScoreCard) -> list[str]:
         lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
         lines.append("same letter: not distinguished from the first model of that letter")
     if len(ranked) > 2:
-        lines.append("ranks: 95 % for all models together; letters and ranks are corrected for the number of models")
+        lines.append("#: rank, 95 % interval; ranks and letters are corrected for the number of models")
     if card.replaced:
         lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")
     if note := scripted_note([row.model for row in card.models]):
