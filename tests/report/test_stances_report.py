@@ -73,7 +73,9 @@ async def test_an_embedded_judge_is_said_to_be_a_stand_in(played: list[Transcrip
     assert build(page._replace(embedded=True)).warnings == (STAND_IN,)
     by_rules = await play(Stances([FIRST], EmbeddedUser()), FIRST.id, ScriptedChat(["No."], name="x/one", cycle=True))
     site = write_site([write_run([by_rules])], tmp_path / "site").parent
-    assert "reads phrases, not positions" in (site / "index.html").read_text(encoding="utf-8")
+    html = (site / "index.html").read_text(encoding="utf-8")
+    assert "reads phrases, not positions" in html
+    assert "learned" not in html
 
 
 async def test_a_file_may_hold_anything(played: list[Transcript]) -> None:

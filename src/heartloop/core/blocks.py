@@ -366,6 +366,8 @@ class ReportPanel(NamedTuple):
     """JSON of one dialogue for the script, as `said.panel`."""
     published: Callable[[], Published] | None = None
     """Published results (`environments.published` reads tables of the package)."""
+    learned: bool = True
+    """Whether the embedded player is a learned reader."""
     package: str = ""
     """Package with the files below."""
     template: str = ""

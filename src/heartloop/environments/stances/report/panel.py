@@ -160,6 +160,7 @@ PANEL = ReportPanel(
     scenario=_scenario,
     turn=_turn,
     published=published_results,
+    learned=False,
     package=__package__,
     glossary="glossary.html",
 )
