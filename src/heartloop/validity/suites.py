@@ -20,6 +20,7 @@ __all__ = ["GENERIC", "environment_of", "run_suites", "suite_of"]
 GENERIC: Mapping[str, Lazy] = {
     "blri": "heartloop.validity.questionnaires:BLRI",
     "utterance": "heartloop.validity.questionnaires:UTTERANCE",
+    "capabilities": "heartloop.validity.capabilities:CAPABILITIES",
     "calibration": "heartloop.validity.calibration:CALIBRATION",
 }
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
