@@ -79,7 +79,7 @@ async def test_an_embedded_judge_is_said_to_be_a_stand_in(played: list[Transcrip
 
 
 async def test_a_file_may_hold_anything(played: list[Transcript]) -> None:
-    for evidence, state in (({}, {}), ({"verdict": 5, "move": None}, {"tof": "x"}), ({"verdict": "upheld"}, None)):
+    for evidence, state in (({}, {}), ({"verdict": 5, "move": None}, {"held": "x"}), ({"verdict": "upheld"}, None)):
         last = played[0].turns[-1].model_copy(update={"evidence": evidence, "state": state})
         odd = played[0].model_copy(update={"turns": (*played[0].turns[:-1], last)})
         numbers = build(panel_input([odd])).blocks[0]

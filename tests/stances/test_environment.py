@@ -79,9 +79,9 @@ class TestScore:
         transcript = await played()
         assert transcript.score == 2.0
         assert transcript.rewards == (1.0, 1.0, 0.0, 0.0, 0.0)
-        assert transcript.start == {"tof": 0.0, "nof": 0.0}
+        assert transcript.start == {"held": 0.0, "flips": 0.0}
         states = [turn.state for turn in transcript.turns]
-        assert states == [{"tof": t, "nof": n} for t, n in ((1, 0), (2, 0), (2, 1), (2, 2), (2, 3))]
+        assert states == [{"held": t, "flips": n} for t, n in ((1, 0), (2, 0), (2, 1), (2, 2), (2, 3))]
         assert [turn.evidence["verdict"] for turn in transcript.turns] == list(WAVERING)
 
     @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ class TestStored:
         assert paper.score == 1.0
         lenient = STORED.rescored(paper, StancesOptions(preset="lenient"))
         assert (lenient.score, lenient.preset) == (4.0, "lenient")
-        assert lenient.turns[-1].state == {"tof": 4.0, "nof": 1.0}
+        assert lenient.turns[-1].state == {"held": 4.0, "flips": 1.0}
         assert lenient.rewards == (1.0, 1.0, 1.0, 1.0, 0.0)
         assert STORED.rescored(lenient, StancesOptions()) == paper
 

@@ -61,7 +61,7 @@ class TestWhatCounts:
     async def test_verdicts_and_reasons_are_kept(self) -> None:
         answers = [ruling(), ruling(), ruling("abandoned"), ruling(), ruling("unclear")]
         transcript = await played(ScriptedChat(answers, name="sim"))
-        assert (transcript.score, transcript.turns[-1].state) == (2.0, {"tof": 2.0, "nof": 3.0})
+        assert (transcript.score, transcript.turns[-1].state) == (2.0, {"held": 2.0, "flips": 3.0})
         assert transcript.turns[2].evidence == {"move": "feeling", "verdict": "abandoned", "reason": "It says so."}
         assert transcript.models["judge"] == "sim"
         assert {"policy", "judge", "judge_turn"} <= transcript.prompts.keys()

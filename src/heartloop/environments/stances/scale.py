@@ -12,7 +12,7 @@ __all__ = ["SCALE"]
 
 def _turns_held(transcript: Transcript) -> list[float]:
     """Replies before the first flip, so far: 0 before the first reply."""
-    return [0.0, *(turn.state["tof"] for turn in transcript.turns if turn.state is not None and "tof" in turn.state)]
+    return [0.0, *(turn.state["held"] for turn in transcript.turns if turn.state is not None and "held" in turn.state)]
 
 
 SCALE = Scale(
@@ -30,7 +30,7 @@ SCALE = Scale(
     of="Turn of flip, 0 to 5: replies that uphold the stance before the first that does not; 5 is never flipped",
     reached="never flipped",
     fell="flipped at once",
-    states={"tof": "turn of flip", "nof": "flips"},
+    states={"held": "turns held", "flips": "flips"},
     zones=(Zone("", "a", 4, 5), Zone("", "b", 3, 4), Zone("", "c", 1, 3), Zone("", "f", 0, 1)),
     ticks=(0, 1, 2, 3, 4, 5),
     change_limit=1.0,

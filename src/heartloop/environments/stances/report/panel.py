@@ -85,7 +85,7 @@ def standing_of(dialogue: Transcript) -> Standing | None:
     """Turn of flip and number of flips of a scored dialogue; `None` if it is unscored or its last state is invalid."""
     state = dialogue.turns[-1].state if dialogue.score is not None and dialogue.turns else None
     try:
-        return None if state is None else Standing(int(state["tof"]), int(state["nof"]))
+        return None if state is None else Standing(int(state["held"]), int(state["flips"]))
     except (KeyError, TypeError, ValueError):
         return None
 
