@@ -130,7 +130,7 @@ def test_a_full_table_with_prices_and_rank_intervals_fits(mixed: list[Transcript
     models = {"x/good": "some-service/a-good-model", "x/poor": "some-service/a-poor-model", "third": "some-service/a-third-model"}
     talks = [d.model_copy(update={"model": models[d.model]}) for d in mixed]
     talks += [d.model_copy(update={"model": models["third"]}) for d in talks if d.model == models["x/good"]]
-    card = score_card(talks, {"prices": dict.fromkeys([*models.values(), "embedded"], (1000.0, 1000.0))})
+    card = score_card(talks, {"prices": dict.fromkeys([*models, *models.values()], (1000.0, 1000.0))})
     console = Console(width=80, file=StringIO(), color_system=None)
     console.print(leaderboard(card))
     text = console.file.getvalue()  # type: ignore[attr-defined]
