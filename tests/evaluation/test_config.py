@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,15 @@ import pytest
 import heartloop
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.episode import OWN_PROMPT
-from heartloop.environments.registry import specs
-from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.environments.registry import load_environment, specs
+from heartloop.evaluation.config import read_config
+from heartloop.evaluation.runs import comparable, read_run
+from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.report.provenance import command_of
 from tests.commands import heartloop as command
+from tests.eqbench_checkout import write_checkout
 
-EMBEDDED = [spec.name for spec in specs() if spec.reading is not None]
+ENVIRONMENTS = [spec.name for spec in specs()]
 
 
 def dialogues(run: Path) -> list[Mapping[str, Any]]:
@@ -31,9 +36,15 @@ def dialogues(run: Path) -> list[Mapping[str, Any]]:
     return [one.model_dump(exclude={"seconds"}) for one in read_transcripts(run / "transcripts.jsonl")]
 
 
-@pytest.mark.parametrize("environment", EMBEDDED)
+def scenarios_of(environment: str, folder: Path) -> str:
+    """The default set, or an invented one where none is shipped."""
+    return next(iter(load_environment(environment).scenarios.sets), "") or str(write_checkout(folder / "checkout"))
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_the_settings_of_a_finished_run_play_it_again(environment: str, tmp_path: Path) -> None:
     words = ("--user", "embedded", "--model", "heartloop/reflector", "--limit", "2", "--seed", "3", "--repeats", "2")
+    words += ("--scenarios", scenarios_of(environment, tmp_path))
     first = command("eval", environment, *words, "--out", "a", cwd=tmp_path)
     assert first.code == 0, first
     again = command("eval", "--config", "a/settings.json", "--out", "b", cwd=tmp_path)
@@ -83,11 +94,14 @@ def test_roles_of_the_command_line_win_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("environment: sage\nmodel: [heartloop/silent]\n", ("'model'", "'models'")),
-        ("environment: sage\nmodels: []\n", ("models", "[]")),
-        ("environment: sage\nmodels: [heartloop/silent]\nrepeats: 0\nroles: {user: embedded}\n", ("repeats", "0")),
+        ("environment: sage\nmodel: [heartloop/silent]\n", ("line 2", "'model'", "'models'")),
+        ("environment: sage\nmodels: []\n", ("line 2, models", "at least 1")),
+        ("environment: sage\nmodels: [heartloop/silent]\nrepeats: 0\nroles: {user: embedded}\n", ("line 3, repeats", "0")),
         ("environment: [sage\n", ("run.yaml", "YAML")),
-        ("- sage\n", ("list", "mapping")),
+        ("- sage\n", ("str", "mapping")),
+        ("- environment: sage\n- environment: sage\n", ("2 records", "mapping")),
+        ("environment: sage\nseed: 1\nseed: 2\n", ("line 3, seed", "twice")),
+        ("", ("0 records", "mapping")),
         ("models: [heartloop/silent]\n", ("environment", "--config")),
         ("environment: sage\n", ("--model", "--config")),
         ("environment: sage\nmodels: [heartloop/silent]\nrejudged: {}\n", ("rejudged", "played")),
@@ -95,6 +109,11 @@ def test_roles_of_the_command_line_win_by_name(tmp_path: Path) -> None:
             "environment: sage\nmodels: [heartloop/silent]\nroles: {user: embedded}\nsampling: {judge: {seed: 1}}\n",
             ("judge", "user"),
         ),
+        (
+            "environment: sage\nmodels: [heartloop/silent]\nroles: {user: embedded}\nsampling: {user: {temperature: 1}}\n",
+            ("user.temperature=1.0", "embedded"),
+        ),
+        ("environment: sage\nmodels: [heartloop/silent]\nroles: {user: embedded}\nshard: 9/8\n", ("shard", "9/8")),
     ],
 )
 def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, text: str, parts: tuple[str, ...]) -> None:
@@ -140,22 +159,93 @@ def test_a_policy_prompt_replaces_the_environments(tmp_path: Path, monkeypatch: 
     assert rows
 
 
-def test_the_command_reads_a_policy_prompt_from_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_a_policy_prompt_reaches_models_in_every_environment_and_changes_no_baseline(
+    environment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    heard: list[list[dict[str, str]]] = []
+
+    def policy(messages: list[dict[str, str]]) -> str:
+        heard.append(messages)
+        return "I hear you."
+
+    given: dict[str, Any] = {"user": "embedded", "limit": 2, "progress": False, "scenarios": scenarios_of(environment, tmp_path)}
+    plain = heartloop.evaluate(environment, ["heartloop/reflector"], **given, out="plain")
+    own = heartloop.evaluate(environment, ["heartloop/reflector", policy], **given, policy_prompt="Be brief.", out="own")
+    assert {(messages[0]["role"], messages[0]["content"]) for messages in heard} == {("system", "Be brief.")}
+    baseline = [one for one in own.transcripts if one.model == "heartloop/reflector"]
+    drop = {"seconds"}
+    assert [one.model_dump(exclude=drop) for one in baseline] == [one.model_dump(exclude=drop) for one in plain.transcripts]
+    assert all(OWN_PROMPT in one.prompts for one in own.transcripts if one.model != "heartloop/reflector")
+
+
+def test_runs_with_another_policy_prompt_are_not_pooled_in_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, prompt in (("a", None), ("b", "Be brief.")):
+        heartloop.evaluate("sage", "heartloop/silent", user="embedded", limit=1, policy_prompt=prompt, out=name, progress=False)
+    assert len(comparable([read_run(Path("a")), read_run(Path("b"))])) == 2
+
+
+POLICY = """
+def reply(messages):
+    return "I hear you."
+"""
+
+
+def test_the_command_reads_a_policy_prompt_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prompt.md").write_text("Be brief.\n", encoding="utf-8")
-    words = ("eval", "sage", "--user", "embedded", "--model", "heartloop/counsellor", "--limit", "1", "-E", "max_turns=2")
+    (tmp_path / "policy_of_a_file.py").write_text(POLICY, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = (
+        "eval",
+        "sage",
+        "--user",
+        "embedded",
+        "--model",
+        "python:policy_of_a_file:reply",
+        "--limit",
+        "1",
+        "-E",
+        "max_turns=2",
+    )
     assert command(*words, "--policy-prompt", "prompt.md", "--out", "a", cwd=tmp_path).code == 0
     assert settings(tmp_path / "a")["policy_prompt"] == "Be brief."
+    digest = settings(tmp_path / "a")["prompts"][OWN_PROMPT]
+    assert digest in (tmp_path / "a" / "report" / "index.html").read_text()
     mixed = command(*words, "--out", "a", cwd=tmp_path)
     assert (mixed.code, "policy_prompt" in mixed.err) == (2, True), mixed
-    again = command("eval", "--config", "a/settings.json", "--out", "b", cwd=tmp_path)
+    line, _ = command_of(read_run(tmp_path / "a"))
+    assert line is not None
+    again = command(*shlex.split(line)[1:], "--out", "b", cwd=tmp_path)
     assert again.code == 0, again
     assert settings(tmp_path / "b") == settings(tmp_path / "a")
+    assert command(*words, "--out", "c", cwd=tmp_path).code == 0
+    compared = command("compare", "a", "c", cwd=tmp_path)
+    assert OWN_PROMPT in compared.out + compared.err
     exported = command("export", "a", "--to", "sft", "--best-of", "1", "--out", "sft", cwd=tmp_path)
     assert exported.code == 0, exported
     assert "Be brief." in "".join(path.read_text() for path in (tmp_path / "sft").rglob("*.jsonl"))
     (tmp_path / "prompt.md").write_text(" \n", encoding="utf-8")
-    empty = command(*words, "--policy-prompt", "prompt.md", "--out", "c", cwd=tmp_path)
+    empty = command(*words, "--policy-prompt", "prompt.md", "--out", "d", cwd=tmp_path)
     assert (empty.code, "prompt.md is empty" in empty.err) == (2, True), empty
+
+
+def test_settings_of_an_earlier_version_are_a_config(tmp_path: Path) -> None:
+    old = {
+        "environment": "sage", "models": ["heartloop/silent"], "user": "embedded", "preset": "corrected", "variant": "vanilla",
+        "max_turns": 3, "scenario_set": "support", "limit": 1,
+    }  # fmt: skip
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    done = command("eval", "--config", "old.json", "--out", "run", cwd=tmp_path)
+    assert done.code == 0, done
+    assert settings(tmp_path / "run")["options"]["max_turns"] == 3
+
+
+def test_words_of_yaml_stay_texts_and_a_shard_may_be_written_as_in_the_command(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("exclude_tags: [no, 12:30]\nshard: 1/2\n", encoding="utf-8")
+    read = read_config(tmp_path / "run.yaml")
+    assert (read["exclude_tags"], read["shard"]) == (("no", "12:30"), Shard(index=1, count=2))
 
 
 def test_runs_without_a_policy_prompt_keep_their_hash() -> None:

@@ -53,6 +53,7 @@ CHANGES: dict[str, Any] = {
     "seed": 4,
     "sampling": {"policy": Sampling(temperature=0.8)},
     "prompts": {"feel": "dddd"},
+    "policy_prompt": "Be brief.",
     "weights": {"checkpoint:policy": "eeee"},
 }
 

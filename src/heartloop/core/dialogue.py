@@ -165,6 +165,15 @@ class Sampling(_Frozen):
         """
         return default.model_copy(update={**self.chosen(), "request": _merged(default.request, self.request)})
 
+    def without(self, other: Sampling) -> Sampling:
+        """These settings without those that `other` sets to the same value.
+
+        >>> Sampling(temperature=0.7, seed=1).without(Sampling(temperature=0.7, seed=2))
+        Sampling(seed=1)
+        """
+        same = {name for name, value in other.chosen().items() if getattr(self, name) == value}
+        return self.model_copy(update={name: getattr(type(self)(), name) for name in same})
+
     def seeded(self, seed: int, step: int) -> Sampling:
         """The settings of one call: the seed is the role's own, or else the given one, plus `step`.
 

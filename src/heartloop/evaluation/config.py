@@ -11,11 +11,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import from_json
 
 from heartloop.core.errors import InputError
+from heartloop.core.renames import is_old_settings
 from heartloop.core.wording import amount
+from heartloop.environments.sources import Problem, Source, is_yaml, plain, sources
+from heartloop.evaluation.old_runs import current_settings
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.models.budget import Price
 
@@ -37,17 +40,20 @@ _Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(froz
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The settings that a file names, validated, by name.
+    """The settings that a file names, validated, by name: YAML (`.yaml`, `.yml`) or JSON.
 
     Raises:
-        InputError: it cannot be read, is no mapping, has an unknown key, or a value is wrong; names the key.
+        InputError: it cannot be read, is no mapping, has an unknown key, or a value is wrong; names the key, in YAML its line.
+        UseError: `shard` is a text and no part.
     """
+    source = _source(path)
     try:
-        read = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON with the keys of settings.json") from error
+        read = from_json(source.text, allow_inf_nan=False)  # rejects lone surrogates too
+    except ValueError as error:
+        raise InputError(f"cannot read {path}: {error}; expected JSON, or YAML in a file named .yaml") from error
     if not isinstance(read, dict):
         raise InputError(f"{path} holds {type(read).__name__}; expected a mapping with the keys of settings.json")
+    read = current_settings(read) if is_old_settings(read) else read
     known = EvaluationSettings.model_fields
     for name in read:
         if name in ("rescored", "rejudged", "recipe"):
@@ -56,13 +62,32 @@ def read_config(path: Path) -> dict[str, Any]:
             )
         if name not in known:
             near = get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
-            raise InputError(f"{path}: unknown key {name!r}; the nearest is {near!r}, and all are {', '.join(known)}")
+            where = f"{path}, line {source.line_of((name,))}" if source.lines else path
+            raise InputError(f"{where}: unknown key {name!r}; the nearest is {near!r}, and all are {', '.join(known)}")
     try:
         settings = _Settings.model_validate({name: value for name, value in read.items() if value is not None})
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}, not {one['input']!r}" for one in error.errors()[:5]]
-        raise InputError(f"{path}: {'; '.join(problems)}") from error
+        first = error.errors()[0]
+        line = f"line {source.line_of(first['loc'])}, " if source.lines else ""
+        raise InputError(f"{path}, {line}{'.'.join(map(str, first['loc']))} {plain(first)}") from error
     return {name: value for name, value in settings if value is not None}
+
+
+def _source(path: Path) -> Source:
+    """The file as one record: YAML with the lines of its keys, or the text of a JSON file."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON with the keys of settings.json") from error
+    if not is_yaml(path):
+        return Source(1, text)
+    records = list(sources(path, text))
+    for record in records:
+        if isinstance(record, Problem):
+            raise InputError(f"{path}, {record}; correct that line")
+    if len(records) != 1 or not isinstance(records[0], Source):
+        raise InputError(f"{path} holds {amount(len(records), 'record')}; expected one, a mapping with the keys of settings.json")
+    return records[0]
 
 
 def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -126,11 +126,10 @@ def plan_evaluation(
     if judges := [name for name in under_test if name.startswith("student:") or is_embedded(name)]:
         raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
     playing_roles = {name: [player_name] for name, player_name in assigned.items()}
-    chosen_samplings = read_samplings(sampling, requests, models={"policy": under_test, **playing_roles})
-    for name, default in (samplings or {}).items():
-        if name not in ("policy", *assigned):
-            raise UseError(f"sampling is given for {name}; expected policy or {' or '.join(assigned)}")
-        chosen_samplings[name] = chosen_samplings.get(name, Sampling()).over(default)
+    base = dict(samplings or {})
+    if "policy" in base:  # the environment's defaults are set below, also where a baseline does not take them
+        base["policy"] = base["policy"].without(spec.policy_sampling)
+    chosen_samplings = read_samplings(sampling, requests, models={"policy": under_test, **playing_roles}, base=base)
     if policy_prompt is not None and not policy_prompt.strip():
         raise UseError("the policy prompt is empty; expected the text of a system prompt")
     if spec.policy_sampling != Sampling():

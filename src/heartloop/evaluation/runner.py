@@ -145,14 +145,16 @@ def player(
     Args:
         policies: models by the names in the jobs.
         sampling: sampling settings of the policy.
-        policy_prompt: system prompt of every policy in place of the environment's.
-        think: count replies without a think block, except those of baselines, which read no prompt.
+        policy_prompt: system prompt of every policy but the baselines in place of the environment's. Baselines get the
+            environment's, from which some read the form of an answer or their role.
+        think: count replies without a think block, except those of baselines, which were not written for one.
     """
 
     async def play_job(job: Job) -> Transcript:
+        baseline = is_baseline(job.model)
         return await play(
             environment, job.scenario, policies[job.model], seed=job.seed, repeat=job.repeat, sampling=sampling,
-            policy_prompt=policy_prompt, think=think and not is_baseline(job.model),
+            policy_prompt=None if baseline else policy_prompt, think=think and not baseline,
         )  # fmt: skip
 
     return play_job

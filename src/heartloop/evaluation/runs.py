@@ -153,7 +153,8 @@ def shared_rules(run: Run) -> tuple[object, ...]:
     """What must be equal in runs that are compared across user simulators or judges.
 
     Environment, preset, variant, turn limit, start, bounds, kind of scenario, and prompts and sampling of the policy. Empty for a
-    run without a dialogue.
+    run without a dialogue. A system prompt of the run's own is in its settings: a baseline's dialogue, which may be the first, is
+    without it.
     """
     if not run.transcripts:
         return ()
@@ -164,7 +165,7 @@ def shared_rules(run: Run) -> tuple[object, ...]:
     counted = (*bounds_of(settings, scale), "rescored" in settings)
     rules = (first.environment, first.preset, first.variant, str(options_of(settings).get("max_turns")), scale.rules(first))
     asked = tuple(digest for name, digest in sorted(first.prompts.items()) if name.startswith("policy"))
-    return (*rules, families, policy, asked, *counted)
+    return (*rules, families, policy, settings.get("policy_prompt"), asked, *counted)
 
 
 def _together(runs: list[Run]) -> Measurement:

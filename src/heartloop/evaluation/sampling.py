@@ -6,6 +6,7 @@ body. Does not cover what a server refuses of them (`models.completions`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -28,7 +29,11 @@ _NO_JSON = {
 
 
 def read_samplings(
-    texts: Sequence[str], requests: Sequence[str] = (), *, models: Mapping[str, Sequence[str]]
+    texts: Sequence[str],
+    requests: Sequence[str] = (),
+    *,
+    models: Mapping[str, Sequence[str]],
+    base: Mapping[str, Sampling] | None = None,
 ) -> dict[str, Sampling]:
     """Sampling settings by role.
 
@@ -39,6 +44,7 @@ def read_samplings(
         texts: `role.setting=value`; several texts of `stop` as a JSON list.
         requests: `role.field=value`.
         models: names of the models of each role. Models that take no settings, such as baselines, may stand beside others.
+        base: settings by role for what the texts do not set, checked as texts are.
 
     Raises:
         UseError: a text of another form, an unknown role or setting, one given twice, one that no model or not every model of the
@@ -76,7 +82,25 @@ def read_samplings(
         for part in path[:-1]:
             at = at.setdefault(part, {})
         at[path[-1]] = _json(value, text)
-    return {role: _sampling(role, values) for role, values in given.items()}
+    read = {role: _sampling(role, values) for role, values in given.items()}
+    for role, sampling in (base or {}).items():
+        _check_base(role, sampling, models)
+        read[role] = read.get(role, Sampling()).over(sampling)
+    return read
+
+
+def _check_base(role: str, sampling: Sampling, models: Mapping[str, Sequence[str]]) -> None:
+    """Checks the role of settings, and that its models take them, as their texts are checked."""
+    for setting, value in sampling.chosen().items():
+        if setting == "request":
+            for field, content in value.items():
+                text = f"{role}.{field}={json.dumps(content, ensure_ascii=False)}"
+                _parts("--request", text, models)
+                _check_taken("--request", text, role, models[role], "request", f"request.{field}")
+        else:
+            text = f"{role}.{setting}={json.dumps(list(value)) if isinstance(value, tuple) else value}"
+            _parts("--sampling", text, models)
+            _check_taken("--sampling", text, role, models[role], setting)
 
 
 def _parts(option: str, text: str, models: Mapping[str, Sequence[str]]) -> tuple[str, list[str], str]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 import heartloop
 from heartloop.core.dialogue import Sampling
@@ -44,6 +44,12 @@ class Shard(BaseModel):
         if not slash or not index.isdecimal() or not count.isdecimal() or not 1 <= int(index) <= int(count):
             raise UseError(f"--shard is {text!r}; expected i/n with 1 <= i <= n, for example 2/8")
         return cls(index=int(index), count=int(count))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        """`i/n` as the two fields; other values are unchanged."""
+        return cls.parse(value).model_dump() if isinstance(value, str) else value
 
     def of(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
         """This part of a list: every `count`-th element, which keeps the list stratified."""

@@ -18,6 +18,7 @@ from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, Section
 from heartloop.core.dialogue import Transcript
 from heartloop.core.wording import amount
+from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.card import ModelScore, ScoreCard
 from heartloop.evaluation.leaderboard import rank_interval, scripted_note, shape_notes
@@ -274,6 +275,7 @@ class Page:
         played = Counter((d.model, d.scenario) for d in self.dialogues).values()
         times = max(played, default=0)
         up_to = "up to " if times > min(played, default=0) else ""
+        own = (settings.get("prompts") or {}).get(OWN_PROMPT)
         seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
         facts = [
             ("Environment", self.title),
@@ -282,6 +284,7 @@ class Page:
             ("Preset", ", ".join(card.presets)),
             *self.output.facts,
             ("Variant", ", ".join(card.variants)),
+            ("System prompt", f"the run's own, {own}; its text is on the page of settings" if own else ""),
             ("Sampling", "; ".join(self._sampling())),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
             ("Scenarios", f"{scenarios}" + (f", {up_to}{times} times each" if times > 1 else "") if scenarios else ""),

@@ -103,6 +103,8 @@ def command_of(run: Run) -> tuple[str | None, str]:
         return None, f"There is no command: settings.json does not name {', '.join(missing)}."
     if HUMAN in models:
         return None, "Somebody typed the replies of human (heartloop talk)."
+    if settings.get("policy_prompt"):  # a text, which is no word of a command
+        return shlex.join(["heartloop", "eval", "--config", str(run.path / "settings.json")]), _caveat(settings)
     words = ["heartloop", "eval", str(environment)]
     for model in models:
         words += ["--model", model]
