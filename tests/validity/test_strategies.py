@@ -23,7 +23,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
 from heartloop.validity.answering import AnswerFile, answer_all
 from heartloop.validity.material import material_of
-from heartloop.validity.strategies import READER, STRATEGIES_SUITE, f1, labels_by_judge, labels_by_reader, shares
+from heartloop.validity.strategies import GROUPS, READER, STRATEGIES_SUITE, f1, labels_by_judge, labels_by_reader, shares
 from tests.commands import heartloop
 
 MODELS = ("counsellor", "hostile")
@@ -115,6 +115,9 @@ def test_without_a_judge_the_reader_labels_alone(place: Path) -> None:
     assert list(shown) == [READER]
     empathy = {model: used["B"]["mean"] for model, used in shown[READER].items()}
     assert empathy["heartloop/counsellor"] > empathy["heartloop/hostile"]
+    assert {letter for letter in GROUPS if shown[READER]["heartloop/hostile"][letter]["mean"] > 0} == set(), (
+        "insults do not support"
+    )
 
 
 def test_a_language_that_the_reader_does_not_read_needs_a_judge(material: Material) -> None:

@@ -5,7 +5,8 @@ What is reported is the share of replies that use a strategy, and a strategy of 
 reply with the message before it, splits it into passages and labels each with any number of strategies. The embedded reader reads
 the same replies without a judge. Agreement of every two of them is F1 and Krippendorff's alpha over the replies that both
 labelled. Departures: the reader reads the words of the dialogue alone, without what a scenario tells about the person, so that
-runs of all environments are read alike, and it names at most three strategies a reply; silent replies count for nothing.
+runs of all environments are read alike; it names at most three strategies a reply, and none in a hostile one; silent replies
+are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.appraisal.aspects import STRATEGIES
+from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
 from heartloop.appraisal.english import lacks_english
 from heartloop.appraisal.features import Context
 from heartloop.appraisal.names import EMBEDDED
@@ -34,11 +35,15 @@ from heartloop.scoring.agreement import krippendorff_alpha
 from heartloop.scoring.estimates import estimate
 from heartloop.validity.questions import dialogue_key, question
 
-__all__ = ["GROUPS", "STRATEGIES_SUITE", "Labels", "f1", "groups_of", "labels_by_judge", "labels_by_reader", "shares"]
+__all__ = ["GROUPS", "HOSTILE", "STRATEGIES_SUITE", "Labels", "f1", "groups_of", "labels_by_judge", "labels_by_reader", "shares"]
 
 READER = "embedded reader"
 GROUPS: Mapping[str, str] = {one.group: one.group_name for one in STRATEGIES.values()}
 """The 7 groups by letter."""
+
+HOSTILE = 2.0
+"""Mark of hostility, 0 to 4, from which a reply supports in no way for the reader: of 64 labelled replies at or above it 51 have
+no label, and the fits of the strategies alone name one for some of these."""
 
 _MOST_PASSAGES = 8
 _MOST_LABELS = 4
@@ -116,7 +121,7 @@ def _is_read(dialogue: Transcript) -> bool:
 
 
 def labels_by_reader(dialogues: Sequence[Transcript]) -> dict[tuple[str, int], frozenset[str]]:
-    """What the embedded reader reads; without dialogues that are not in English."""
+    """What the embedded reader reads, none in a hostile reply; without dialogues that are not in English."""
     reader = embedded_reader()
     labels: dict[tuple[str, int], frozenset[str]] = {}
     for dialogue in filter(_is_read, dialogues):
@@ -125,7 +130,8 @@ def labels_by_reader(dialogues: Sequence[Transcript]) -> dict[tuple[str, int], f
         for turn in dialogue.turns:
             if turn.reply.strip():
                 reading = reader.read(turn.reply, Context(tuple(messages), tuple(replies)))
-                labels[dialogue_key(dialogue), turn.index] = frozenset(reading.strategies)
+                hostile = reading.aspects[ASPECTS.index("hostility")] >= HOSTILE
+                labels[dialogue_key(dialogue), turn.index] = frozenset(() if hostile else reading.strategies)
             replies.append(turn.reply)
             if turn.message is not None:
                 messages.append(turn.message)
