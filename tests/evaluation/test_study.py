@@ -28,7 +28,7 @@ from heartloop.evaluation.study import StudyData, mean_over_instruments, plan_st
 from heartloop.evaluation.study_text import study_text
 from heartloop.models.baselines.counsellor import written_scenarios
 from heartloop.models.budget import Price
-from heartloop.scoring.power import minimum_difference
+from heartloop.scoring.power import Use, minimum_difference
 
 SAGE = load_environment("sage")
 
@@ -179,8 +179,13 @@ class TestPlan:
         study = plan_study(data, 4.0)
         assert [one.repeats for one in study.designs] == [1, 2, 3, 5]
         assert all(one.detects <= 4.0 for one in study.designs)
-        assert study.cheapest is not None
-        assert study.cheapest.use.calls == min(one.use.calls for one in study.designs)
+        assert [one.use.calls for one in study.cheapest] == [min(one.use.calls for one in study.designs)]
+
+    def test_one_judge_and_several_have_a_cheapest_design_each(self, data: StudyData) -> None:
+        several = data._replace(instrument="judge", variance=data.variance._replace(judge=0.5), further=Use(2, 10, 0.0))
+        study = plan_study(several, 4.0)
+        assert [one.judges > 1 for one in study.cheapest] == [False, True]
+        assert study_text(study, SAGE.scale).count("< cheapest") == 2
 
     def test_the_runs_own_minimum_detectable_difference(self, data: StudyData) -> None:
         expected = minimum_difference((data.variance.scenario + data.variance.repeat / 2) / 3, 2)

@@ -66,13 +66,14 @@ class StudyData(NamedTuple):
 
 
 class Study(NamedTuple):
-    """A plan: designs of equal power, the cheapest of those that hold for all judges and of those that hold for one."""
+    """A plan: designs of equal power, and the cheapest of them."""
 
     data: StudyData
     difference: float
     power: float
     designs: tuple[Design, ...]
-    cheapest: Design | None
+    cheapest: tuple[Design, ...]
+    """The cheapest design with one judge, and the cheapest with several, since their results hold for different judges."""
     detects: float | None
     """Minimum detectable difference of the runs themselves; `None` without runs."""
     steps: tuple[Step, ...]
@@ -103,7 +104,9 @@ def plan_study(data: StudyData, difference: float, *, power: float = 0.8, judges
         variance = data.variance
         detects = minimum_difference(variance.of_mean(s, r, j), variance.df(s, r, j), power=power)
         steps = next_steps(variance, s, r, j, data.use, power=power)
-    return Study(data, difference, power, tuple(designs), min(designs, key=price, default=None), detects, tuple(steps))
+    kinds = ([d for d in designs if d.judges == 1], [d for d in designs if d.judges > 1])
+    cheapest = tuple(min(some, key=price) for some in kinds if some)
+    return Study(data, difference, power, tuple(designs), cheapest, detects, tuple(steps))
 
 
 def study_data(spec: EnvironmentSpec, runs: Sequence[Run], *, prices: Mapping[str, Price] | None = None) -> StudyData:

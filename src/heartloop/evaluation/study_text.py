@@ -63,8 +63,8 @@ def _table(study: Study) -> Iterable[str]:
     for design in study.designs:
         rows.append([*_sizes(design, bool(study.data.instrument)), _short(design.use.calls), _short(design.use.tokens)])
         if priced:
-            rows[-1].append("–" if design.use.cost is None else f"{design.use.cost:,.2f}")
-        rows[-1].append("< cheapest" if design == study.cheapest else "")
+            rows[-1].append("–" if design.use.cost is None else _money(design.use.cost))
+        rows[-1].append("< cheapest" if design in study.cheapest else "")
     yield from _aligned(rows)
 
 
@@ -73,8 +73,17 @@ def _sizes(design: Design, judges: bool) -> list[str]:
 
 
 def _calls(use: Use) -> str:
-    cost = f" and {use.cost:,.2f}" if use.cost else ""
+    cost = f" at a cost of {_money(use.cost)}" if use.cost else ""
     return f"{_short(use.calls)} calls{cost}"
+
+
+def _money(cost: float) -> str:
+    """Two decimals, or two digits of less than a cent.
+
+    >>> _money(1234.5), _money(0.00257)
+    ('1,234.50', '0.0026')
+    """
+    return f"{cost:,.2f}" if cost >= 0.01 or not cost else f"{cost:.2g}"
 
 
 def _short(value: float) -> str:
