@@ -481,7 +481,7 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
     """An answer of a user simulator, judge or policy that is good enough for whole dialogues."""
     said = str(asked.body["messages"][-1]["content"])
     if asked.body["messages"][0]["role"] == "user" and "response_format" in asked.body:  # a question of a validity suite
-        return broken(kind, _example(asked.body["response_format"]["json_schema"]["schema"], draw))
+        return broken(kind, example_of(asked.body["response_format"]["json_schema"]["schema"], draw))
     if asked.part == "policy":
         if kind == "silence":
             return ""
@@ -526,17 +526,17 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
     return broken(kind, answer)
 
 
-def _example(schema: Mapping[str, Any], draw: random.Random) -> Any:
+def example_of(schema: Mapping[str, Any], draw: random.Random) -> Any:
     """A value that fits a schema as `schemas.schema_of` writes them."""
     if "enum" in schema:
         return draw.choice(schema["enum"])
     if "anyOf" in schema:
-        return _example(draw.choice(schema["anyOf"]), draw)
+        return example_of(draw.choice(schema["anyOf"]), draw)
     if schema["type"] == "object":
-        return {name: _example(part, draw) for name, part in schema["properties"].items()}
+        return {name: example_of(part, draw) for name, part in schema["properties"].items()}
     if schema["type"] == "array":
         number = draw.randint(schema.get("minItems", 0), schema["maxItems"])
-        return [_example(schema["items"], draw) for _ in range(number)]
+        return [example_of(schema["items"], draw) for _ in range(number)]
     if schema["type"] == "integer":
         return draw.randint(schema["minimum"], schema["maximum"])
     if schema["type"] == "number":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -36,7 +37,10 @@ from heartloop.environments.grading import Level
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sage import llm_user as sage_user
 from heartloop.environments.spec import load_attribute
+from heartloop.environments.suites import Material
 from heartloop.environments.writing import Stage, Writing
+from heartloop.validity.suites import run_suites
+from tests.faulty_server import example_of
 
 Schema = Mapping[str, Any]
 SOURCE = Path(heartloop.__file__).parent
@@ -145,6 +149,27 @@ def stages() -> Sequence[tuple[type[Writing], Stage]]:
     return [(kind, stage) for kind in sorted(writings, key=lambda kind: kind.name) for stage in kind.stages]
 
 
+@cache
+def suite_schemas() -> list[Schema]:
+    """Of every question that the validity suites ask about a dialogue, those that build on earlier answers included."""
+    spec = load_environment("sage")
+    scenario = spec.load()[0]
+    ready = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names)), {"max_turns": 2})
+    dialogue = asyncio.run(play(ready, scenario.id, Policy("lab/policy")))
+    material = Material(spec, (dialogue,), {scenario.id: scenario}, ("lab/judge",))
+    found: dict[str, Schema] = {}
+    for suite in run_suites(spec).values():
+        answers: dict[str, Any] = {}
+        while suite.lacks(material) is None and (
+            open_ := [q for q in suite.questions(material, answers) if q.key not in answers]
+        ):
+            for question in open_:
+                if question.schema is not None:
+                    found[str(question.schema)] = question.schema
+                answers[question.key] = example_of(question.schema, random.Random(0)) if question.schema is not None else {}
+    return list(found.values())
+
+
 def everything() -> dict[str, list[Schema]]:
     """The schemas that are sent, by the module that asks."""
     roles = {f"environments.{name}.llm_user": [schema for _, schema in sent(name)] for name in OWN}
@@ -155,6 +180,7 @@ def everything() -> dict[str, list[Schema]]:
         "environments.empa.direct_judge": [schema_of(direct_judge._Impression)],
         "authoring.writing": [schema_of(stage.answer) for _, stage in stages()],
         "authoring.auditing": [schema_of(auditing._Audit), schema_of(auditing._Repeats)],
+        "validity.questions": suite_schemas(),
     }
 
 

@@ -81,18 +81,18 @@ def ask_suites(
             for name, suite in suites.items():
                 everything[name] = {}
                 for judge in judges:
-                    ask = partial(
+                    asked = partial(
                         answer_all, name, suite, material, judge, models.get(judge), file, sampling=samplings.get("judge"),
                         max_connections=max_connections, retry_failed=retry_failed,
                     )  # fmt: skip
-                    if check.due({judge}) and (await ask(at_most=0)).open:
+                    if check.due({judge}) and (await asked(at_most=0)).open:
                         with store.only() if store is not None else nullcontext():
-                            cached = store is not None and (await ask()).stopped is None
+                            cached = store is not None and (await asked()).stopped is None
                         if not cached:
                             await check.ask({judge}, tell=partial(typer.echo, err=True))
                     if (pilot or is_paid(judge)) and not agreed:
                         before = meter.spend(judge)
-                        tried = await ask(at_most=PILOT)
+                        tried = await asked(at_most=PILOT)
                         agreed = tried.open == 0 or _agreed(name, judge, tried, before, meter, pilot=pilot)
                         if not agreed:
                             everything.pop(name)
@@ -104,7 +104,7 @@ def ask_suites(
                         line.show(Progress(planned, done, 0, time.monotonic() - started, None))
 
                     with line:
-                        answered = await ask(report=show)
+                        answered = await asked(report=show)
                     everything[name][judge] = answered.answers
                     code = max(code, _told(name, judge, answered))
                     if answered.stopped is not None:

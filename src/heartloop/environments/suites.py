@@ -128,6 +128,8 @@ class Question(NamedTuple):
     """SHA-256 of everything that the answer depends on besides the judge; an answer to another fingerprint does not count."""
     ask: Callable[[ChatModel | None, Sampling | None], Awaitable[Mapping[str, Any]]]
     """`ask(judge, sampling)` gives the answer as JSON values; `None` as judge: embedded. Raises `HeartloopError` without one."""
+    schema: Mapping[str, Any] | None = None
+    """The JSON schema of the answer, where a language model is asked for one."""
 
 
 class Material(NamedTuple):

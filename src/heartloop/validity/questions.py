@@ -60,7 +60,8 @@ def question(
         chosen = (sampling or Sampling()).seeded(0, repeat)
         return (await ask(judge, messages, form, sampling=chosen, check=check, passages=passages)).model_dump(mode="json")
 
-    return Question(key, fingerprint_of(sent, dict(schema_of(form)), repeat), answer)
+    schema = schema_of(form)
+    return Question(key, fingerprint_of(sent, dict(schema), repeat), answer, schema)
 
 
 def needs_judge(material: Material) -> str | None:
