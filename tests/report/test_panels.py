@@ -89,6 +89,9 @@ def test_a_chart_in_pixels() -> None:
     assert [words for _, words in bars.ticks_x] == ["w", "v"]
     assert [mark.x for one in bars.series for mark in one.marks] == [149.2, 473.2, 278.8, 602.8]  # slots of 324, bars of 129.6
     assert drawn(Chart("t", "points", (), "x", "y")).series == []
+    plane = drawn(Chart("t", "points", (Series("a", (Point(-0.5, 0.0),)),), "x", "y", -1.0, 1.0, x_low=-1.0, x_high=1.0))
+    assert plane.series[0].marks == [(214, 145, None, None)]  # a quarter of the way from 52 to 700, half of the way up
+    assert [words for _, words in plane.ticks_x] == ["-1", "-0.5", "0", "0.5", "1"]
 
 
 def test_a_shade_grows_from_the_low_end_and_turns_below_zero() -> None:

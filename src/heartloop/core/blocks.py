@@ -126,6 +126,9 @@ class Chart(NamedTuple):
     """Ends of the axis up; by default those of the values."""
     high: float | None = None
     help: str = ""
+    x_low: float | None = None
+    """Ends of the axis across, where its values are numbers; by default those of the values. With a low end it has grid lines."""
+    x_high: float | None = None
 
     @property
     def kind(self) -> str:

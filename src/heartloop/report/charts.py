@@ -61,13 +61,14 @@ def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn
     places = [p.x for one in chart.series for p in one.points]
     words = list(dict.fromkeys(str(p) for p in places if chart.form == "bars" or isinstance(p, str)))
     numbers = [float(p) for p in places if not isinstance(p, str)]
-    first, last = min(numbers, default=0.0), max(numbers, default=1.0)
+    first = chart.x_low if chart.x_low is not None else min(numbers, default=0.0)
+    last = chart.x_high if chart.x_high is not None else max(numbers, default=1.0)
     slot = (right - left) / max(1, len(words))
 
     def x(value: float | str) -> float:
         if words:
             return left + slot * (words.index(str(value)) + 0.5)
-        return left + (right - left) * (float(value) - first) / ((last - first) or 1.0)
+        return left + (right - left) * (min(last, max(first, float(value))) - first) / ((last - first) or 1.0)
 
     def y(value: float) -> float:
         return round(bottom - (bottom - top) * (min(high, max(low, value)) - low) / (high - low), 1)

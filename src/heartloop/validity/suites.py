@@ -22,6 +22,7 @@ GENERIC: Mapping[str, Lazy] = {
     "utterance": "heartloop.validity.questionnaires:UTTERANCE",
     "capabilities": "heartloop.validity.capabilities:CAPABILITIES",
     "strategies": "heartloop.validity.strategies:STRATEGIES_SUITE",
+    "coordinate": "heartloop.validity.coordinate:COORDINATE",
     "calibration": "heartloop.validity.calibration:CALIBRATION",
 }
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""

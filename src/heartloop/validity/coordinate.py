@@ -1,0 +1,175 @@
+"""Suite `coordinate`: the social-cognition coordinate, structured to creative and solution to empathy.
+
+SAGE, Appendix G.
+For each model up to 20 dialogues are chosen: the 10 best and the 10 worst, evenly over the groups of scenarios. A judge is asked
+why each went so, then for one profile of the model from these reasons, then three times to place the profile on x from
+structured (-1) to creative (+1) and y from solution (-1) to empathy (+1); the mean counts. Departures: best and worst of a model
+stand for successes and failures, so that environments without such bounds are read alike; each model is placed alone, and not in
+one question with the others; shares of strategies (suite `strategies`) are not shown to the judge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
+from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.prompts import load_prompt
+from heartloop.core.wording import amount
+from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.evaluation.measures import group_of
+from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
+
+__all__ = ["COORDINATE", "EACH", "ENOUGH", "REPEATS", "best_and_worst"]
+
+EACH = 10
+"""Best and worst dialogues of a model, each."""
+REPEATS = 3
+ENOUGH = 0.75
+"""Share of a model's reasons that must be answered before a profile is made of them."""
+_PROMPTS = ("coordinate-reason", "coordinate-profile", "coordinate-place")
+
+
+class _Reason(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    reason: Annotated[str, Field(min_length=1, max_length=1_000)]
+
+
+class _Profile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    role: Annotated[str, Field(max_length=120)]
+    personality: Annotated[str, Field(max_length=400)]
+    distance: Annotated[str, Field(max_length=400)]
+    summary: Annotated[str, Field(min_length=1, max_length=1_500)]
+
+
+class _Place(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    why: Annotated[str, Field(max_length=400)]
+    x: Annotated[float, Field(ge=-1, le=1)]
+    y: Annotated[float, Field(ge=-1, le=1)]
+
+
+def best_and_worst(dialogues: Sequence[Transcript], each: int = EACH) -> tuple[list[Transcript], list[Transcript]]:
+    """The best and the worst dialogues of one model, in turn from each group; no dialogue is both.
+
+    A group gives at most half of its dialogues to either side; where no group has two, groups do not count.
+    """
+    groups: dict[str, list[Transcript]] = defaultdict(list)
+    for one in sorted(dialogues, key=lambda one: (-(one.score or 0.0), one.key)):
+        groups[group_of(one)].append(one)
+    if not any(len(mine) > 1 for mine in groups.values()):
+        groups = defaultdict(list, {"": [*chain.from_iterable(groups.values())]})
+        groups[""].sort(key=lambda one: (-(one.score or 0.0), one.key))
+    halves = [(mine[: len(mine) // 2], mine[::-1][: len(mine) // 2]) for _, mine in sorted(groups.items())]
+
+    def in_turn(sides: Sequence[Sequence[Transcript]]) -> list[Transcript]:
+        return [one for row in zip_longest(*sides) for one in row if one is not None][:each]
+
+    return in_turn([best for best, _ in halves]), in_turn([worst for _, worst in halves])
+
+
+def _questions(material: Material, answers: Answers) -> list[Question]:
+    reason, profile, place = (load_prompt("heartloop.validity", name) for name in _PROMPTS)
+    asked: list[Question] = []
+    for model in material.models:
+        notes: list[str] = []
+        sides = best_and_worst([one for one in material.dialogues if one.model == model])
+        for outcome, one in [(word, one) for word, side in zip(("better", "worse"), sides, strict=True) for one in side]:
+            content = reason.fill(outcome=outcome, text=spoken(one))
+            asked.append(question(key := f"reason|{dialogue_key(one)}", [Message(role="user", content=content)], _Reason))
+            if key in answers:
+                notes.append(f"- Went {outcome}: {answers[key]['reason']}")
+        if not notes or len(notes) < ENOUGH * sum(map(len, sides)):
+            continue
+        content = profile.fill(reasons="\n".join(notes))
+        asked.append(question(key := f"profile|{model}", [Message(role="user", content=content)], _Profile))
+        if key in answers:
+            placing = [Message(role="user", content=place.fill(profile="\n".join(_paragraphs(answers[key]))))]
+            asked += [question(f"place|{model}|{repeat}", placing, _Place, repeat=repeat) for repeat in range(REPEATS)]
+    return asked
+
+
+def _paragraphs(profile: Mapping[str, Any]) -> list[str]:
+    return [
+        f"Role: {profile['role']}",
+        f"Personality: {profile['personality']}",
+        f"Distance: {profile['distance']}",
+        profile["summary"],
+    ]
+
+
+def _lacks(material: Material) -> str | None:
+    if not any(sum(one.model == model for one in material.dialogues) > 1 for model in material.models):
+        return "it compares the best and the worst dialogues of a model, and no model has two"
+    return needs_judge(material)
+
+
+def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
+    record: dict[str, Any] = {}
+    notes: list[str] = []
+    page: list[Block] = []
+    summary: Table | None = None
+    for judge, given in answers.items():
+        placed = {model: one for model in material.models if (one := _placed(model, given)) is not None}
+        missing = [model for model in material.models if model not in placed]
+        reasons = sum(key.startswith("reason|") for key in given)
+        notes.append(f"{judge} placed {amount(len(placed), 'model')} from the reasons of {amount(reasons, 'dialogue')}.")
+        if missing:
+            notes.append(f"{judge} did not place {' and '.join(missing)}: too few of its answers could be read.")
+        if not placed:
+            continue
+        record[judge] = {model: {**one, "profile": given[f"profile|{model}"]} for model, one in placed.items()}
+        title = "Social-cognition coordinate" if len(answers) == 1 else f"Social-cognition coordinate, {judge}"
+        points = tuple(Series(model, (Point(one["x"], one["y"]),), material.models.index(model)) for model, one in placed.items())
+        page.append(
+            Chart(
+                title, "points", points, "structured (-1) to creative (+1)", "solution (-1) to empathy (+1)", -1.0, 1.0,
+                help="Left: structured, right: creative. Below: solution, above: empathy.", x_low=-1.0, x_high=1.0,
+            )
+        )  # fmt: skip
+        columns = (Column("x", digits=2), Column("y", digits=2), Column("Spread", digits=2), Column("n"))
+        rows = tuple(
+            Row(model, (one["x"], one["y"], one["spread"], one["n"]), material.models.index(model))
+            for model, one in placed.items()
+        )
+        table = Table(f"{title}: values", columns, rows, help="Mean of n answers; spread is their largest range on either axis.")
+        summary = summary or table
+        page.append(table)
+        page += [
+            Text(
+                f"Profile of {model}" + ("" if len(answers) == 1 else f", {judge}"), tuple(_paragraphs(given[f"profile|{model}"]))
+            )
+            for model in placed
+        ]
+    return Result(record, tuple(notes), summary or Table("Nothing placed", (), ()), tuple(page))
+
+
+def _placed(model: str, given: Answers) -> dict[str, Any] | None:
+    """Mean place of a model, the range of its answers, and how many there are."""
+    places = [given[key] for repeat in range(REPEATS) if (key := f"place|{model}|{repeat}") in given]
+    if not places:
+        return None
+    xs, ys = [one["x"] for one in places], [one["y"] for one in places]
+    return {
+        "x": math.fsum(xs) / len(xs), "y": math.fsum(ys) / len(ys), "n": len(places),
+        "spread": float(max(max(xs) - min(xs), max(ys) - min(ys))),
+    }  # fmt: skip
+
+
+COORDINATE = RunSuite(
+    "What kind of supporter is each model?",
+    "A judge says why a model's best and worst dialogues went so, describes the model from these reasons, and places it between "
+    "structured and creative, and between solution and empathy. It describes a style and is no score.",
+    "Sentient Agent as a Judge, Appendix G",
+    _result,
+    lacks=_lacks,
+    questions=_questions,
+    prompts=lambda: {name: load_prompt("heartloop.validity", name).hash for name in _PROMPTS},
+)
