@@ -43,9 +43,8 @@ def scenarios_of(environment: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_the_settings_of_a_finished_run_play_it_again(environment: str, tmp_path: Path) -> None:
-    words = ("--user", "embedded", "--model", "heartloop/reflector", "--limit", "2", "--seed", "3", "--repeats", "2")
-    words += ("--scenarios", scenarios_of(environment, tmp_path))
-    first = command("eval", environment, *words, "--out", "a", cwd=tmp_path)
+    words = ("--user", "embedded", "--model", "heartloop/reflector", "--limit", "1", "--seed", "3", "--repeats", "2")
+    first = command("eval", environment, *words, "--scenarios", scenarios_of(environment, tmp_path), "--out", "a", cwd=tmp_path)
     assert first.code == 0, first
     again = command("eval", "--config", "a/settings.json", "--out", "b", cwd=tmp_path)
     assert again.code == 0, again
@@ -170,7 +169,7 @@ def test_a_policy_prompt_reaches_models_in_every_environment_and_changes_no_base
         heard.append(messages)
         return "I hear you."
 
-    given: dict[str, Any] = {"user": "embedded", "limit": 2, "progress": False, "scenarios": scenarios_of(environment, tmp_path)}
+    given: dict[str, Any] = {"user": "embedded", "limit": 1, "progress": False, "scenarios": scenarios_of(environment, tmp_path)}
     plain = heartloop.evaluate(environment, ["heartloop/reflector"], **given, out="plain")
     own = heartloop.evaluate(environment, ["heartloop/reflector", policy], **given, policy_prompt="Be brief.", out="own")
     assert {(messages[0]["role"], messages[0]["content"]) for messages in heard} == {("system", "Be brief.")}
