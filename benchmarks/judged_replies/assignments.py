@@ -63,7 +63,7 @@ def second(contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows = [
         {**row, "voice": SECOND_READER[number % 2]}
         for number, context in enumerate(chosen)
-        for row in list(briefed(context, SECOND_READER, draw))[::2]
+        for row in list(briefed(context, SECOND_READER[:2], draw))[::2]
     ]
     names = draw.sample(range(8_000_000, 9_000_000), len(rows))
     return [{"id": f"r{name}", **row} for name, row in zip(names, rows, strict=True)]

@@ -1,13 +1,16 @@
 """Replies of policies that were trained against the embedded user: what do judges think of them, and what does it predict?
 
-Training is the hardest attack on a reader: it finds what scores, not what helps. The replies lie in `data/trained_replies`, apart
-from those that the reader is fitted on.
+Training is the hardest attack on a reader: it finds what scores, not what helps. New replies lie in `data/trained_replies`, apart
+from those that the readers are fitted on; once they have been used to measure a reader, `keep` gives them to the next fit.
 
     python -m benchmarks.judged_replies.trained add KIND CUTS TRANSCRIPTS...    contexts and replies, cut out of dialogues
     python -m benchmarks.judged_replies.trained briefs FOLDER JUDGE...          what judges get: replies without a judgement
+    python -m benchmarks.judged_replies.trained judged JUDGE FILES...           what a judge returned
     python -m benchmarks.judged_replies.trained table                           predicted and judged changes, onto the page
+    python -m benchmarks.judged_replies.trained keep                            moves everything into data/judged_replies
 
-Only scenarios of the tuning half are used, so that the reader may be fitted on them later.
+Only scenarios of the tuning half are used, so that the readers may be fitted on them later. The replies of a third of the scenarios
+go to the second reader, so that the two readers share neither voices nor trained replies.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.judged_replies.assignments import judges
+from benchmarks.judged_replies.collect import loose, problems_of_judgement
+from benchmarks.judged_replies.contexts import FOLDER as JUDGED
 from benchmarks.judged_replies.contexts import write
 from benchmarks.judged_replies.generic import STATES
 from benchmarks.judged_replies.search import score_of
@@ -30,11 +35,14 @@ from benchmarks.page import rewrite
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.embedded import change_of, readings
+from heartloop.environments.lines import chance
+from heartloop.fitting.embedded import TRAINED, change_of, readings
 from heartloop.fitting.examples import read_examples, read_lines
 
 FOLDER = Path(__file__).parents[2] / "data" / "trained_replies"
-VOICE = "trained"
+VOICE, SECOND = TRAINED
+SHARE = 1 / 3
+"""Of the scenarios whose replies go to the second reader."""
 AT_ONCE = 130
 """Replies of one brief."""
 
@@ -95,6 +103,52 @@ def briefs(folder: Path, names: Sequence[str]) -> None:
         judges(read_lines(FOLDER / "contexts.jsonl"), by_context, folder, AT_ONCE, name)
 
 
+def judged(judge: str, files: Sequence[Path]) -> None:
+    """Appends a judge's judgements; names what is wrong or missing."""
+    rows = [*read_lines(_JUDGEMENTS)] if _JUDGEMENTS.exists() else []
+    environments = {row["id"]: row["environment"] for row in read_lines(FOLDER / "contexts.jsonl")}
+    replies = {row["id"]: environments[row["context"]] for row in read_lines(_REPLIES)}
+    known = {(row["id"], row["judge"]) for row in rows}
+    for row in (row for file in files for row in loose(file)):
+        name = row.get("id")
+        problems = problems_of_judgement(row, replies[name]) if name in replies else ["unknown"]
+        if problems or (name, judge) in known:
+            print(name, problems or "judged twice")
+            continue
+        known.add((name, judge))
+        marks = {part: row[part] for part in ("aspects", "change", "why")}
+        rows.append({"id": name, "judge": judge, "environment": replies[name], **marks})
+    write(_JUDGEMENTS, rows)
+    print(len(rows), "judgements; without one of this judge:", sum((name, judge) not in known for name in replies))
+
+
+def keep() -> None:
+    """Moves the judged replies, with contexts and judgements, into the data of the fits."""
+    judgements = read_lines(_JUDGEMENTS)
+    names = {row["id"] for row in judgements}
+    contexts, replies = read_lines(FOLDER / "contexts.jsonl"), read_lines(_REPLIES)
+    moved = {row["context"] for row in replies if row["id"] in names}
+    write(FOLDER / "contexts.jsonl", [row for row in contexts if row["id"] not in moved])
+    write(_REPLIES, [row for row in replies if row["id"] not in names])
+    write(_JUDGEMENTS, [])
+    taken = {row["id"] for row in read_lines(JUDGED / "contexts.jsonl")}
+    free = (f"t{number:03}" for number in range(10_000) if f"t{number:03}" not in taken)
+    renamed = {row["id"]: next(free) for row in contexts if row["id"] in moved}
+    scenarios = {row["id"]: row["scenario"] for row in contexts}
+    given = [
+        {
+            **row,
+            "context": renamed[row["context"]],
+            "voice": SECOND if chance("second reader", scenarios[row["context"]]) < SHARE else VOICE,
+        }
+        for row in replies
+        if row["id"] in names
+    ]
+    renewed = [{**row, "id": renamed[row["id"]]} for row in contexts if row["id"] in moved]
+    for name, rows in (("contexts", renewed), ("replies", given), ("judgements", judgements)):
+        write(JUDGED / f"{name}.jsonl", [*read_lines(JUDGED / f"{name}.jsonl"), *rows])
+
+
 def table() -> str:
     """Predicted and judged changes by kind, as Markdown; 10 is the greatest change of an environment."""
     changes: dict[str, dict[str, list[float]]] = defaultdict(dict)
@@ -130,6 +184,10 @@ def main() -> None:
         add(given[0], int(given[1]), [Path(file) for file in given[2:]])
     elif what == "briefs" and len(given) > 1:
         briefs(Path(given[0]), given[1:])
+    elif what == "judged" and len(given) > 1:
+        judged(given[0], [Path(file) for file in given[1:]])
+    elif what == "keep":
+        keep()
     elif what == "table":
         text = table()
         rewrite(PAGE, "judged_replies/trained", text)

@@ -25,13 +25,13 @@ from benchmarks.judged_replies.seal import hashes
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.embedded import SECOND_READER
+from heartloop.fitting.embedded import SECOND_READER, TRAINED
 from heartloop.fitting.examples import read_examples, read_lines, standardised
 
 CONTEXTS = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
 REPLIES = {row["id"]: row for row in read_lines(FOLDER / "replies.jsonl")}
 JUDGEMENTS = read_lines(FOLDER / "judgements.jsonl")
-NOBODY = {"baseline", "attack", "generic", "smollm2", "search"}
+NOBODY = {"baseline", "attack", "generic", "smollm2", "search", *TRAINED}
 
 
 class TestContexts:

@@ -49,6 +49,7 @@ __all__ = [
     "PROCESSES",
     "SECOND_READER",
     "STRETCH",
+    "TRAINED",
     "Fitted",
     "change_of",
     "fit_effect",
@@ -68,7 +69,9 @@ FALSE_ALARMS = 0.001
 SCENARIO_FOLDS = 4
 NETWORKS = 1
 PROCESSES = 2
-SECOND_READER = ("grandparent", "colleague")
+TRAINED = ("trained", "trained_second")
+"""Voices of policies that were trained against the readers; each reader is fitted on one of them, of other scenarios."""
+SECOND_READER = ("grandparent", "colleague", TRAINED[1])
 """Voices of the data that only the second reader (`embedded-lm`) is fitted on, so that the two readers share none."""
 _SHARED, _OWN = 2.0, 40.0
 """Ridge of the weights that all kinds of people share, and of how one kind differs."""
