@@ -22,8 +22,9 @@ def table(results: Mapping[str, Any]) -> str:
     """The page's numbers: what was measured, and the names of what was not."""
     parts: Mapping[str, Any] = results["parts"]
     missing = [name for name in NEEDS if name not in parts]
+    earlier = [_earlier(attempt) for attempt in results.get("earlier", ())]
     if not parts:
-        return "Nothing has been measured yet."
+        return "\n\n".join(["With the present weights nothing has been measured yet.", *earlier])
     sections = [
         _training_table(parts),
         _score_table(parts),
@@ -33,8 +34,17 @@ def table(results: Mapping[str, Any]) -> str:
         _reading(parts),
         _made_on(parts),
         f"Missing: {', '.join(missing)}." if missing else "",
+        *earlier,
     ]
     return "\n\n".join(section for section in sections if section)
+
+
+def _earlier(attempt: Mapping[str, Any]) -> str:
+    """What was measured with other weights of the embedded user; its dialogues stand in the results alone."""
+    parts: Mapping[str, Any] = attempt["parts"]
+    sections = [_training_table(parts).partition("\n\n![")[0], _score_table(parts), _replies_table(parts), _made_on(parts)]
+    deeper = "\n\n".join(section.replace("### ", "#### ") for section in sections if section)
+    return f"### Earlier, with the weights {attempt['weights']}\n\n{deeper}"
 
 
 def _training_table(parts: Mapping[str, Any]) -> str:

@@ -3,6 +3,8 @@
 Covers the shipped reader (`appraisal/weights/embedded.npz`) and the effect of each environment (`effect.json` in its folder).
 Only the tuning half is read. The same data and seed give the same weights on the same kind of machine.
 
+Replies of trained policies count `TIMES` times.
+
 1. The mean of two fits predicts the twelve aspects (`fitting.combined`): ridge on n-grams, counts and a kernel, and a small
    network over word vectors, which start from those of `word_vectors.npz` in the same folder (`fitting.word_vectors`). Ridge on
    n-grams and counts predicts the change in standard units (by an ensemble whose members each leave out a quarter of the
@@ -49,9 +51,11 @@ __all__ = [
     "PROCESSES",
     "SECOND_READER",
     "STRETCH",
+    "TIMES",
     "TRAINED",
     "Fitted",
     "change_of",
+    "emphasised",
     "fit_effect",
     "fit_reader",
     "folds",
@@ -71,6 +75,8 @@ NETWORKS = 1
 PROCESSES = 2
 TRAINED = ("trained", "trained_second")
 """Voices of policies that were trained against the readers; each reader is fitted on one of them, of other scenarios."""
+TIMES = 5
+"""How often a reply of a trained policy counts: such replies are few in the data, and are what a reward reads most of."""
 SECOND_READER = ("grandparent", "colleague", TRAINED[1])
 """Voices of the data that only the second reader (`embedded-lm`) is fitted on, so that the two readers share none."""
 _SHARED, _OWN = 2.0, 40.0
@@ -124,6 +130,11 @@ def repeating(examples: Sequence[Example]) -> list[Example]:
     ]
 
 
+def emphasised(examples: Sequence[Example]) -> list[Example]:
+    """The examples, then those of trained policies again until each counts `TIMES` times."""
+    return [*examples, *(TIMES - 1) * [example for example in examples if example.voice in TRAINED]]
+
+
 def readings() -> dict[str, LearnedReading]:
     """Of all environments that use the learned reader, by name."""
     return {spec.name: spec.reading for spec in specs() if spec.reading is not None}
@@ -163,7 +174,7 @@ def fit_reader(
     strategies, thresholds = _strategies(examples, shared.design, labels)
     silence = np.mean([example.aspects for example in without_words(examples)], axis=0)
     card = {
-        "examples": len(examples),
+        "examples": len({example.id for example in examples}),
         "silence": [round(float(x), 2) for x in silence],
         "floors": {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")},
         "strategies": thresholds,
@@ -230,7 +241,7 @@ def fit_effect(
     """The weights of one environment, in the form of `effect.json`.
 
     Args:
-        examples: of this environment.
+        examples: of this environment; what is reported counts each once.
         held_out: their aspects as predicted by fits that have not seen them, shape (examples, aspects).
         silent: replies without words, which have no voice; default, those among the examples.
         repeated: replies that repeat earlier ones, likewise. Where there are none, they are taken to do what silence does.
@@ -245,14 +256,17 @@ def fit_effect(
     typical = held_out.mean(0)
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
     agreement: dict[str, Any] = {}
+    first = {example.id: place for place, example in reversed(list(enumerate(examples)))}
+    once = np.array([first[example.id] == place for place, example in enumerate(examples)])
     rows = [groups.index(kind) for kind in kinds]
     marks = np.vstack([held_out, [example.aspects for example in examples]]) - typical
     for n, output in enumerate(reading.outputs):
         weights, offsets = _one_output(marks, np.tile(judged[:, n], 2), [*kinds, *kinds], groups, output)
         predicted = np.array([offsets[row] + weights[row] @ own for row, own in zip(rows, marks[: len(rows)], strict=True)])
-        stretch = min(STRETCH, float(judged[:, n].std() / (predicted.std() or 1.0)))
+        predicted, true = predicted[once], judged[once, n]
+        stretch = min(STRETCH, float(true.std() / (predicted.std() or 1.0)))
         agreement[output.name] = {
-            "r": round(float(np.corrcoef(predicted, judged[:, n])[0, 1]), 3), "stretch": round(stretch, 2),
+            "r": round(float(np.corrcoef(predicted, true)[0, 1]), 3), "stretch": round(stretch, 2),
         }  # fmt: skip
         mean = float(judged[:, n].mean())
         for group, own, offset in zip(groups, weights * stretch, mean + (offsets - mean) * stretch, strict=True):
@@ -261,11 +275,11 @@ def fit_effect(
     return {
         "outputs": [output._asdict() for output in reading.outputs],
         "typical": dict(zip(ASPECTS, np.round(typical, 3).tolist(), strict=True)),
-        "deviation": dict(zip((o.name for o in reading.outputs), np.round(judged.std(0), 3).tolist(), strict=True)),
+        "deviation": dict(zip((o.name for o in reading.outputs), np.round(judged[once].std(0), 3).tolist(), strict=True)),
         "silence": dict(zip((o.name for o in reading.outputs), np.round(quiet.mean(0), 2).tolist(), strict=True)),
         "repetition": dict(zip((o.name for o in reading.outputs), np.round(again.mean(0), 2).tolist(), strict=True)),
         "agreement": agreement,
-        "examples": len(examples),
+        "examples": int(once.sum()),
         "groups": tables,
     }
 
@@ -314,7 +328,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="random seed")
     chosen = parser.parse_args()
     folder: Path = chosen.folder
-    examples = [example for example in read_examples(folder, "tuning") if example.voice not in SECOND_READER]
+    examples = emphasised([example for example in read_examples(folder, "tuning") if example.voice not in SECOND_READER])
     vectors = read_table(folder / "word_vectors.npz")
     fitted = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
     EMBEDDED_WEIGHTS.parent.mkdir(exist_ok=True)

@@ -32,6 +32,7 @@ from heartloop.fitting.embedded import (
     FALSE_ALARMS,
     SECOND_READER,
     change_of,
+    emphasised,
     fit_effect,
     folds,
     members_of,
@@ -150,7 +151,7 @@ def main() -> None:
     chosen = parser.parse_args()
     tuning = read_examples(chosen.folder, "tuning")
     silent, again = without_words(tuning), repeating(tuning)
-    examples = [example for example in tuning if example.voice in SECOND_READER]
+    examples = emphasised([example for example in tuning if example.voice in SECOND_READER])
     silence = np.mean([example.aspects for example in silent], axis=0).round(2).tolist()
     fitted = fit_lm(examples, states_of(examples, chosen.scratch), silence)
     LM_WEIGHTS.write_bytes(fitted.model.to_bytes())
