@@ -42,7 +42,7 @@ def test_it_runs_on_pull_requests_and_may_only_read() -> None:
 
 def play(workspace: Path) -> subprocess.CompletedProcess[str]:
     """Runs the steps that call heartloop, as a runner does; returns the last one that ran, the first that failed."""
-    given = {**workflow()["env"], "FOLDER": ".", "LIMIT": "12"}
+    given = {**workflow()["env"], "FOLDER": ".", "LIMIT": "32"}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     here = {"GITHUB_WORKSPACE": str(workspace), "GITHUB_STEP_SUMMARY": str(workspace / "summary.md"), "PATH": path}
     done = None

@@ -9,8 +9,8 @@ from those that the readers are fitted on; once they have been used to measure a
     python -m benchmarks.judged_replies.trained table                           predicted and judged changes, onto the page
     python -m benchmarks.judged_replies.trained keep                            moves everything into data/judged_replies
 
-Only scenarios of the tuning half are used, so that the readers may be fitted on them later. The replies of a third of the scenarios
-go to the second reader, so that the two readers share neither voices nor trained replies.
+Only scenarios of the tuning half are used, so that the readers may be fitted on them later. The replies of a third of the
+scenarios go to the second reader, so that the two readers share neither voices nor trained replies.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from benchmarks.judged_replies.generic import STATES
 from benchmarks.judged_replies.search import score_of
 from benchmarks.language_model_page import PAGE
 from benchmarks.page import rewrite
+from heartloop.appraisal.reader import embedded_reader
 from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop.environments.lines import chance
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.environments.lines import chance
 from heartloop.fitting.embedded import TRAINED, change_of, readings
 from heartloop.fitting.examples import read_examples, read_lines
 
@@ -165,13 +166,17 @@ def table() -> str:
     for kind, found in by_kind.items():
         guess, judged = np.array([one[0] for one in found]), np.array([one[1] for one in found])
         both = np.array([one[2] for one in found if len(one[2]) == 2])
+        agreed = f"{np.corrcoef(both.T)[0, 1]:.2f}" if len(both) > 2 else "–"
         rows.append(
             f"| {kind} | {len(found)} | {judged.mean():+.2f} | {guess.mean():+.2f} | {np.corrcoef(guess, judged)[0, 1]:.2f} "
-            f"| {np.corrcoef(both.T)[0, 1]:.2f} |"
+            f"| {agreed} |"
         )
     heads = ("replies of", "number", "judged change", "predicted by `embedded`", "r of these", "r of two judges")
     head = f"| {' | '.join(heads)} |\n|:---|{(len(heads) - 1) * '---:|'}"
-    said = "Replies cut out of dialogues in SAGE, judged without a word on who said them; change of the mood, -10 to 10."
+    said = (
+        "Replies cut out of dialogues, judged without a word on who said them, that no reader is fitted on; the change as a share of "
+        f"its range, -10 to 10. Weights of the reader {embedded_reader().hash}."
+    )
     return "\n".join(["### What judges say of single replies", "", said, "", head, *rows])
 
 

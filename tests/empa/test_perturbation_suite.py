@@ -30,7 +30,7 @@ from heartloop.environments.empa.perturbation_suite import SUITE, result_of
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
 from heartloop.environments.empa.perturbed import perturbed
 from heartloop.scoring.shifts import Shift
-from heartloop.validity.page import write_validity_json, write_validity_page
+from heartloop.validity.page import Part, write_validity_json, write_validity_page
 from heartloop.validity.text import result_table
 from tests.empa.test_environment import CASE, Fixed, levels
 from tests.empa.test_perturbations import Beside, played
@@ -125,12 +125,12 @@ async def test_what_cannot_be_compared_is_refused() -> None:
 async def test_the_file_the_table_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [await judged(title="<b>Pegs</b>")]
     result = SUITE.result(runs)
-    write_validity_json(result, tmp_path / "validity.json")
+    write_validity_json(result.record, tmp_path / "validity.json")
     record = json.loads((tmp_path / "validity.json").read_text(), parse_constant=lambda name: pytest.fail(name))
     assert len(record["cells"]) == 2 * len(PERTURBED) * len(SCORERS)
     assert record["cells"][0]["shift"]["cluster_low"] is None, "one scenario has no interval"
     assert result_table(result).row_count == len(PERTURBED) * (1 + len(SCORERS))
-    html = write_validity_page(SUITE, result, tmp_path / "report").read_text()
+    html = write_validity_page([Part("perturbation", SUITE, result)], tmp_path / "report", title=SUITE.title).read_text()
     assert html.count('<path class="slope mean"') == len(PERTURBED) * len(SCORERS)
     assert "&lt;b&gt;Pegs&lt;/b&gt;" in html
     assert "<b>Pegs</b>" not in html

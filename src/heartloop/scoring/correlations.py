@@ -30,7 +30,7 @@ def pearson_interval(a: Sequence[float], b: Sequence[float], *, level: float = 0
     Raises:
         UseError: lengths that differ, or fewer than two pairs.
 
-    >>> [round(value, 3) for value in pearson_interval([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])]
+    >>> [round(value, 3) for value in pearson_interval([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])[:3]]
     [0.8, -0.28, 0.986]
     """
     if len(a) != len(b) or len(a) < 2:
