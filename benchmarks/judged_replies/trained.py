@@ -174,8 +174,8 @@ def table() -> str:
     heads = ("replies of", "number", "judged change", "predicted by `embedded`", "r of these", "r of two judges")
     head = f"| {' | '.join(heads)} |\n|:---|{(len(heads) - 1) * '---:|'}"
     said = (
-        "Replies cut out of dialogues, judged without a word on who said them, that no reader is fitted on; the change as a share of "
-        f"its range, -10 to 10. Weights of the reader {embedded_reader().hash}."
+        "Replies cut out of dialogues, judged without a word on who said them, that no reader is fitted on; change as a share "
+        f"of its range, -10 to 10. Weights of the reader {embedded_reader().hash}."
     )
     return "\n".join(["### What judges say of single replies", "", said, "", head, *rows])
 
