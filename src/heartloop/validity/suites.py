@@ -24,6 +24,7 @@ GENERIC: Mapping[str, Lazy] = {
     "strategies": "heartloop.validity.strategies:STRATEGIES_SUITE",
     "coordinate": "heartloop.validity.coordinate:COORDINATE",
     "calibration": "heartloop.validity.calibration:CALIBRATION",
+    "simulator": "heartloop.validity.simulators:SIMULATOR",
 }
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
 

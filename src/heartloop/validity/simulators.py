@@ -1,0 +1,410 @@
+"""Suite `simulator`: do the simulated users write and react as people do? A card for each user simulator of the runs.
+
+Ten measures of the user's messages, each a number a dialogue, by the same functions for simulated users and for people. All are
+counts of words (`items/simulator.toml`); none asks a model. A simulated user's first message is often given by the scenario, so
+on both sides the first message counts for relief and course alone. Does not cover reading corpora (`environments.raw_dialogues`),
+nor the distance (`scoring.distances`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heartloop.appraisal.english import lacks_english
+from heartloop.appraisal.features import tokens_of
+from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Point, Row, Series, Table, Text
+from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop.core.errors import InputError
+from heartloop.core.wording import amount
+from heartloop.environments.raw_dialogues import read_dialogues
+from heartloop.environments.suites import Answers, Material, Result, RunSuite
+from heartloop.scoring.correlations import pearson_interval
+from heartloop.scoring.distances import standardised_distance
+from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import Interval
+
+__all__ = ["MEASURES", "SAMPLE", "SIMULATOR", "Measure", "Said", "pleasantness", "read_people", "said_by_user"]
+
+SAMPLE = 42
+"""Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
+_OTHERS = 200
+_NEAR = 3
+_PARTS = 3
+_SENTENCES = re.compile(r"[.!?\n]+")
+
+
+class Said(NamedTuple):
+    """What one user said in one dialogue."""
+
+    cluster: str
+    """Dialogues with the same cluster are not independent: a scenario, or a dialogue of people."""
+    messages: tuple[str, ...]
+    """In order, the first included."""
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The messages after the first."""
+        return self.messages[1:]
+
+
+class Measure(NamedTuple):
+    """A number a dialogue, from all dialogues of one side; `None` where a dialogue is too short for it."""
+
+    name: str
+    about: str
+    digits: int
+    of: Callable[[Sequence[Said]], list[float | None]]
+
+
+@cache
+def _words() -> Mapping[str, frozenset[tuple[str, ...]]]:
+    text = (resources.files("heartloop.validity") / "items" / "simulator.toml").read_text(encoding="utf-8")
+    return {name: frozenset(tuple(entry.split()) for entry in entries) for name, entries in tomllib.loads(text).items()}
+
+
+def _holds(tokens: Sequence[str], kind: str) -> bool:
+    listed = _words()[kind]
+    lengths = {len(entry) for entry in listed}
+    return any(tuple(tokens[place : place + n]) in listed for n in lengths for place in range(len(tokens) - n + 1))
+
+
+def _is_first_person(token: str) -> bool:
+    return (token.split("'")[0],) in _words()["first_person"] or token in ("im", "ive")
+
+
+def _negates(token: str) -> bool:
+    return token.endswith("n't") or (token,) in _words()["negation"]
+
+
+def pleasantness(text: str) -> float:
+    """(pleasant - unpleasant) / (pleasant + unpleasant) of the words for feelings, in [-1, 1]; 0 without any.
+
+    A word with a negation among the three words before it in its sentence counts on the other side.
+
+    >>> pleasantness("I feel better, not so alone."), pleasantness("I'm sad but grateful"), pleasantness("It is Monday.")
+    (1.0, 0.0, 0.0)
+    """
+    found: Counter[bool] = Counter()
+    for sentence in _SENTENCES.split(text):
+        tokens = tokens_of(sentence)
+        for place, token in enumerate(tokens):
+            pleasant = (token,) in _words()["pleasant"]
+            if pleasant or (token,) in _words()["unpleasant"]:
+                negated = any(map(_negates, tokens[max(0, place - _NEAR) : place]))
+                found[pleasant != negated] += 1
+    return (found[True] - found[False]) / found.total() if found else 0.0
+
+
+def _length(said: Said) -> float | None:
+    return sum(len(tokens_of(text)) for text in said.answers) / len(said.answers) if said.answers else None
+
+
+def _variety(said: Said) -> float | None:
+    """The expected share of different words among `SAMPLE` words of the dialogue, drawn without replacement (HD-D)."""
+    counts = Counter(token for text in said.answers for token in tokens_of(text))
+    total = counts.total()
+    if total < SAMPLE:
+        return None
+    missing = (math.comb(total - n, SAMPLE) / math.comb(total, SAMPLE) for n in counts.values())
+    return math.fsum(1 - share for share in missing) / SAMPLE
+
+
+def _share(holds: Callable[[str], bool]) -> Callable[[Said], float | None]:
+    """Percent of the messages after the first that hold something."""
+    return lambda said: 100 * sum(map(holds, said.answers)) / len(said.answers) if said.answers else None
+
+
+def _asks(text: str) -> bool:
+    return "?" in text or "？" in text
+
+
+def _agrees(text: str) -> bool:
+    return _holds(tokens_of(text), "agreement")
+
+
+def _refuses(text: str) -> bool:
+    return _holds(tokens_of(text), "pushback")
+
+
+def _discloses(text: str) -> bool:
+    """Whether a sentence has a word of the first person and one for a feeling."""
+    return any(
+        any(map(_is_first_person, tokens)) and (_holds(tokens, "pleasant") or _holds(tokens, "unpleasant"))
+        for tokens in map(tokens_of, _SENTENCES.split(text))
+    )
+
+
+def _first_person(said: Said) -> float | None:
+    tokens = [token for text in said.answers for token in tokens_of(text)]
+    return 100 * sum(map(_is_first_person, tokens)) / len(tokens) if tokens else None
+
+
+def _relief(said: Said) -> float | None:
+    """Slope of the least-squares line of `pleasantness` over the messages, the first included."""
+    values = [pleasantness(text) for text in said.messages]
+    return float(np.polyfit(range(len(values)), values, 1)[0]) if len(values) >= _PARTS else None
+
+
+def _each(of: Callable[[Said], float | None]) -> Callable[[Sequence[Said]], list[float | None]]:
+    return lambda side: [of(said) for said in side]
+
+
+def _from_others(
+    vector: Callable[[Said], Any], distance: Callable[[Any, Any], float]
+) -> Callable[[Sequence[Said]], list[float | None]]:
+    """Each dialogue's mean distance to the dialogues of other clusters, at most `_OTHERS` of them, evenly spaced."""
+
+    def of(side: Sequence[Said]) -> list[float | None]:
+        vectors = [vector(said) for said in side]
+        sample = list(zip(vectors, side, strict=True))[:: math.ceil(len(side) / _OTHERS)]
+        found: list[float | None] = []
+        for mine, said in zip(vectors, side, strict=True):
+            others = [
+                distance(mine, theirs)
+                for theirs, other in sample
+                if mine is not None and theirs is not None and other.cluster != said.cluster
+            ]
+            found.append(math.fsum(others) / len(others) if others else None)
+        return found
+
+    return of
+
+
+def _course(said: Said) -> Any:
+    """Mean `pleasantness` of the first, middle and last third of the messages; `None` with fewer than three."""
+    if len(said.messages) < _PARTS:
+        return None
+    values = np.array([pleasantness(text) for text in said.messages])
+    return np.array([part.mean() for part in np.array_split(values, _PARTS)])
+
+
+def _root_mean_square(mine: Any, theirs: Any) -> float:
+    return float(np.sqrt(np.mean((mine - theirs) ** 2)))
+
+
+def _sample(said: Said) -> frozenset[tuple[str, str]] | None:
+    """The pairs of neighbouring words among the first `SAMPLE` words after the first message."""
+    tokens = [token for text in said.answers for token in tokens_of(text)][:SAMPLE]
+    return frozenset(pairwise(tokens)) if len(tokens) == SAMPLE else None
+
+
+def _unshared(mine: frozenset[Any], theirs: frozenset[Any]) -> float:
+    return 100 * (1 - len(mine & theirs) / len(mine | theirs))
+
+
+MEASURES: tuple[Measure, ...] = (
+    Measure("Words", "words a message", 1, _each(_length)),
+    Measure("Variety", f"share of different words among {SAMPLE} words of the dialogue (HD-D)", 2, _each(_variety)),
+    Measure("Questions", "% of messages with a question mark", 0, _each(_share(_asks))),
+    Measure("First person", "% of words that are I, me, my, mine or myself", 1, _each(_first_person)),
+    Measure("Disclosure", "% of messages with a sentence in the first person that names a feeling", 0, _each(_share(_discloses))),
+    Measure("Relief", "rise of pleasantness (-1 to 1) a message, from words for feelings", 3, _each(_relief)),
+    Measure(
+        "Spread of courses", "mean distance of a dialogue's course of pleasantness, in thirds, to those of others", 2,
+        _from_others(_course, _root_mean_square),
+    ),
+    Measure(
+        "Unlike others", f"% of word pairs, among the first {SAMPLE} words, that two dialogues do not share", 1,
+        _from_others(_sample, _unshared),
+    ),
+    Measure("Agreement", "% of messages that agree or thank", 0, _each(_share(_agrees))),
+    Measure("Pushback", "% of messages that refuse or object", 0, _each(_share(_refuses))),
+)  # fmt: skip
+
+
+def said_by_user(dialogue: Transcript) -> Said:
+    """The messages of a transcript's user, the opening included; empty ones left out."""
+    messages = (dialogue.opening, *(turn.message for turn in dialogue.turns))
+    return Said(dialogue.scenario, tuple(text for text in messages if text is not None and text.strip()))
+
+
+def read_people(path: Path) -> list[Said]:
+    """Real dialogues: a run directory or `transcripts.jsonl` of imported logs, ESConv (`.json`), EmpatheticDialogues (`.csv`), or
+    a chat log in JSON lines; of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
+
+    Raises:
+        InputError: it cannot be read or holds no dialogue.
+    """
+    transcripts = path / "transcripts.jsonl" if path.is_dir() else path
+    if transcripts.name == "transcripts.jsonl" and transcripts.exists():
+        found = {one.key: said_by_user(one) for one in read_transcripts(transcripts)}
+        return [Said(f"{number}", one.messages) for number, one in enumerate(found.values())]
+    kinds = {".json": "esconv", ".csv": "empathetic"}
+    suffixes = [path.suffix] if not path.is_dir() else [s for s in (".jsonl", *kinds) if any(path.glob(f"*{s}"))] or [""]
+    listed = read_dialogues(path, kinds.get(suffixes[0], "messages")).dialogues
+    return [
+        Said(f"{number}", tuple(turn.text for turn in one.turns if turn.speaker == "person")) for number, one in enumerate(listed)
+    ]
+
+
+def _lacks(material: Material) -> str | None:
+    return "it compares with real dialogues; pass --people FILE" if material.people is None else None
+
+
+class _Compared(NamedTuple):
+    """One measure on both sides."""
+
+    measure: Measure
+    mine: Estimate | None
+    people: Estimate | None
+    distance: Interval | None
+
+    @property
+    def row(self) -> Row:
+        d = self.distance
+        if d is not None and self.mine is not None:
+            ends = (None, None) if math.isnan(d.low) else (d.low, d.high)
+            return Row(self.measure.name, (_told(self), _told(self, people=True), Estimate(self.mine.n, d.mean, *ends)))
+        return Row(self.measure.name, (_told(self), _told(self, people=True), None))
+
+
+def _told(one: _Compared, *, people: bool = False) -> str | None:
+    """An estimate in the measure's own digits: the rows of one column have different units."""
+    value, digits = one.people if people else one.mine, one.measure.digits
+    if value is None:
+        return None
+    ends = "" if value.low is None else f" ({value.low:.{digits}f} to {value.high:.{digits}f})"
+    return f"{value.mean:.{digits}f}{ends}"
+
+
+def _compared(mine: Sequence[Said], people: Sequence[Said]) -> list[_Compared]:
+    found: list[_Compared] = []
+    for measure in MEASURES:
+        sides = []
+        for side in (mine, people):
+            kept = [(value, said.cluster) for value, said in zip(measure.of(side), side, strict=True) if value is not None]
+            sides.append(([value for value, _ in kept], [cluster for _, cluster in kept]))
+        (values, clusters), (others, other_clusters) = sides
+        distance = standardised_distance(values, others, clusters=clusters, other_clusters=other_clusters)
+        found.append(_Compared(measure, estimate(values, clusters), estimate(others, other_clusters), distance))
+    return found
+
+
+def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
+    assert material.people is not None
+    people = [said for said in read_people(material.people) if said.answers]
+    if not people:
+        raise InputError(f"{material.people} has no dialogue in which the person speaks twice; expected at least one")
+    notes = [f"Compared with {amount(len(people), 'dialogue')} of {material.people.name}. 0 is like people, in either direction."]
+    if any(lacks_english(" ".join(said.messages)) for said in people):
+        notes.append("Some real dialogues are not in English; only length, variety, questions and unlikeness can be read there.")
+    record: dict[str, Any] = {"people": {"dialogues": len(people), "messages": sum(len(said.answers) for said in people)}}
+    record["simulators"] = {}
+    rows: list[Row] = []
+    cards: list[Block] = []
+    series: list[Series] = []
+    for number, user in enumerate(dict.fromkeys(dialogue.user for dialogue in material.dialogues)):
+        dialogues = [dialogue for dialogue in material.dialogues if dialogue.user == user]
+        side = [said for said in map(said_by_user, dialogues) if said.answers]
+        if not side:
+            notes.append(f"{user} answered in no dialogue.")
+            continue
+        compared = _compared(side, people)
+        read = _reads_the_score(dialogues)
+        rows += [Row(user, ()), *(_short(one) for one in compared)]
+        cards += [_card(user, side, compared, read), _table(user, compared)]
+        points = tuple(
+            Point(one.measure.name, d.mean, *((None, None) if math.isnan(d.low) else (d.low, d.high)))
+            for one in compared
+            if (d := one.distance) is not None
+        )
+        series.append(Series(user, points, number))
+        if any(lacks_english(" ".join(said.messages)) for said in side):
+            notes.append(f"Some dialogues of {user} are not in English; most measures count English words.")
+        record["simulators"][user] = {
+            "dialogues": len(side),
+            "messages": sum(len(said.answers) for said in side),
+            "relief_and_score": None if read is None else read._asdict(),
+            "measures": {one.measure.name: _recorded(one) for one in compared},
+        }
+    if not rows:
+        raise InputError("no simulated user answered a reply; expected dialogues with messages after the first")
+    columns = (Column("Simulator", 2), Column("People", 2), Column("Distance", 2))
+    summary = Table("Simulated users and people", columns, tuple(rows), corner="Measure")
+    chart = Chart(
+        "Distance to people", "bars", tuple(series), "measure", "standard deviations",
+        help="0 is like people. Lines are 95 % intervals.",
+    )  # fmt: skip
+    return Result(record, tuple(notes), summary, (chart, *cards, _READING))
+
+
+def _short(one: _Compared) -> Row:
+    means = tuple(None if value is None else f"{value.mean:.{one.measure.digits}f}" for value in (one.mine, one.people))
+    return Row(one.measure.name, (*means, one.row.cells[2]))
+
+
+def _reads_the_score(dialogues: Sequence[Transcript]) -> Interval | None:
+    """Correlation over dialogues of relief by words and score: whether the word lists see what the environment scores."""
+    slopes = [(_relief(said_by_user(one)), one.score) for one in dialogues]
+    both = [(slope, score) for slope, score in slopes if slope is not None and score is not None]
+    if len(both) < 3:
+        return None
+    found = pearson_interval([slope for slope, _ in both], [score for _, score in both])
+    return None if math.isnan(found.mean) else found
+
+
+def _card(user: str, side: Sequence[Said], compared: Sequence[_Compared], read: Interval | None) -> Card:
+    known = sorted(((abs(one.distance.mean), one) for one in compared if one.distance is not None), key=lambda pair: pair[0])
+    apart = [one for _, one in known if one.distance is not None and (one.distance.low > 0 or one.distance.high < 0)]
+    facts = [
+        ("Dialogues", f"{len(side)} in {amount(len({said.cluster for said in side}), 'scenario')}"),
+        ("Messages after the first", str(sum(len(said.answers) for said in side))),
+        ("Apart from people", f"{len(apart)} of {amount(len(known), 'measure')} (interval without 0)"),
+    ]
+    if known:
+        facts += [
+            (name, ", ".join(f"{one.measure.name.lower()} {one.distance.mean:+.2f}" for one in some if one.distance is not None))
+            for name, some in (
+                ("Nearest", [one for _, one in known[:3]]),
+                ("Furthest", [one for _, one in known[::-1][:3]]),
+            )
+        ]
+    if read is not None:
+        ends = "" if math.isnan(read.low) else f" ({read.low:.2f} to {read.high:.2f})"
+        facts.append(("Relief by words and score", f"r = {read.mean:.2f}{ends}"))
+    return Card(f"User simulator: {user}", tuple(facts), help="Distances in standard deviations.")
+
+
+def _table(user: str, compared: Sequence[_Compared]) -> Table:
+    rows = tuple(Row(f"{one.measure.name}: {one.measure.about}", one.row.cells) for one in compared)
+    columns = (Column("Simulator"), Column("People"), Column("Distance", 2))
+    about = "Means over dialogues with 95 % intervals; empty where no dialogue is long enough, or none differs."
+    return Table(f"{user} and people", columns, rows, help=about, corner="Measure")
+
+
+def _recorded(one: _Compared) -> dict[str, Any]:
+    parts = {"simulator": one.mine, "people": one.people, "distance": one.distance}
+    return {name: None if value is None else value._asdict() for name, value in parts.items()}
+
+
+_READING = Text(
+    "How to read this",
+    (
+        "Each measure is a number a dialogue, by the same function on both sides. The distance is the difference of the means "
+        "in standard deviations of dialogues: positive where the simulator has more. It does not shrink with more dialogues; "
+        "its interval does. The first message counts for relief and spread of courses alone, since the scenario often gives it.",
+        "Words are counted, not understood: irony, indirect refusals and feelings without a listed word are missed, and only "
+        "English is read. Simulated users and people also differ in topics, in whom they talk to and in how long they talk. A "
+        "simulator near people in all measures may still react to replies as nobody would.",
+    ),
+)
+
+SIMULATOR = RunSuite(
+    "Do the simulated users write and react as people do?",
+    "Length, variety, questions, disclosure, relief, spread and cooperativeness of the users' messages, beside those of people "
+    "in real dialogues, by counts of words.",
+    "",
+    _result,
+    lacks=_lacks,
+)
