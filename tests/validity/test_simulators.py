@@ -73,15 +73,15 @@ def test_variety_is_that_of_42_words_however_long_the_dialogue() -> None:
 
 def test_courses_and_words_are_compared_with_those_of_other_scenarios() -> None:
     rises, falls = ("sad", "Monday", "happy"), ("happy", "Monday", "sad")
-    assert measured("Spread of courses", rises, falls, rises) == [
+    assert measured("Spread", rises, falls, rises) == [
         pytest.approx(math.sqrt(8 / 3) / 2), pytest.approx(math.sqrt(8 / 3)), pytest.approx(math.sqrt(8 / 3) / 2),
     ]  # fmt: skip
     of = {measure.name: measure.of for measure in MEASURES}
-    assert of["Spread of courses"]([Said("a", rises), Said("a", falls)]) == [None, None]
+    assert of["Spread"]([Said("a", rises), Said("a", falls)]) == [None, None]
     one = " ".join(["yes we can"] * 14)
     other = " ".join(["yes we must"] * 14)
     # pairs: yes we, we can, can yes; yes we, we must, must yes: one of five shared
-    assert measured("Unlike others", ("", one), ("", other)) == [pytest.approx(80), pytest.approx(80)]
+    assert measured("Unlike", ("", one), ("", other)) == [pytest.approx(80), pytest.approx(80)]
 
 
 def test_the_distance_by_hand() -> None:
@@ -150,6 +150,10 @@ def test_the_command_makes_a_card_for_each_simulator(place: Path) -> None:
     assert record["people"] == {"dialogues": 3, "messages": 10}
     measures = record["simulators"]["embedded"]["measures"]
     assert set(measures) == {measure.name for measure in MEASURES}
+    for one in MEASURES:
+        for side in ("simulator", "people"):
+            cell = measures[one.name][side]
+            assert cell is None or one.bounds[0] <= cell["low"] <= cell["high"] <= one.bounds[1]
     assert measures["Words"]["people"]["mean"] == pytest.approx(
         sum(sum(map(len, map(str.split, chat[2::2]))) / len(chat[2::2]) for chat in CHATS) / 3
     )

@@ -38,6 +38,7 @@ __all__ = ["MEASURES", "SAMPLE", "SIMULATOR", "Measure", "Said", "pleasantness",
 
 SAMPLE = 42
 """Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
+_FEW = 10
 _OTHERS = 200
 _NEAR = 3
 _PARTS = 3
@@ -64,6 +65,8 @@ class Measure(NamedTuple):
     name: str
     about: str
     digits: int
+    bounds: tuple[float, float]
+    """Lowest and highest possible value."""
     of: Callable[[Sequence[Said]], list[float | None]]
 
 
@@ -203,23 +206,28 @@ def _unshared(mine: frozenset[Any], theirs: frozenset[Any]) -> float:
     return 100 * (1 - len(mine & theirs) / len(mine | theirs))
 
 
+_PERCENT = (0.0, 100.0)
+
 MEASURES: tuple[Measure, ...] = (
-    Measure("Words", "words a message", 1, _each(_length)),
-    Measure("Variety", f"share of different words among {SAMPLE} words of the dialogue (HD-D)", 2, _each(_variety)),
-    Measure("Questions", "% of messages with a question mark", 0, _each(_share(_asks))),
-    Measure("First person", "% of words that are I, me, my, mine or myself", 1, _each(_first_person)),
-    Measure("Disclosure", "% of messages with a sentence in the first person that names a feeling", 0, _each(_share(_discloses))),
-    Measure("Relief", "rise of pleasantness (-1 to 1) a message, from words for feelings", 3, _each(_relief)),
+    Measure("Words", "words a message", 1, (0.0, math.inf), _each(_length)),
+    Measure("Variety", f"share of different words among {SAMPLE} words of the dialogue (HD-D)", 2, (0.0, 1.0), _each(_variety)),
+    Measure("Questions", "% of messages with a question mark", 0, _PERCENT, _each(_share(_asks))),
+    Measure("First person", "% of words that are I, me, my, mine or myself", 1, _PERCENT, _each(_first_person)),
     Measure(
-        "Spread of courses", "mean distance of a dialogue's course of pleasantness, in thirds, to those of others", 2,
+        "Disclosure", "% of messages with a sentence in the first person that names a feeling", 0, _PERCENT,
+        _each(_share(_discloses)),
+    ),
+    Measure("Relief", "rise of pleasantness (-1 to 1) a message, from words for feelings", 3, (-1.0, 1.0), _each(_relief)),
+    Measure(
+        "Spread", "mean distance of a dialogue's course of pleasantness, in thirds, to those of others", 2, (0.0, 2.0),
         _from_others(_course, _root_mean_square),
     ),
     Measure(
-        "Unlike others", f"% of word pairs, among the first {SAMPLE} words, that two dialogues do not share", 1,
+        "Unlike", f"% of word pairs, among the first {SAMPLE} words, that two dialogues do not share", 1, _PERCENT,
         _from_others(_sample, _unshared),
     ),
-    Measure("Agreement", "% of messages that agree or thank", 0, _each(_share(_agrees))),
-    Measure("Pushback", "% of messages that refuse or object", 0, _each(_share(_refuses))),
+    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _each(_share(_agrees))),
+    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _each(_share(_refuses))),
 )  # fmt: skip
 
 
@@ -287,7 +295,8 @@ def _compared(mine: Sequence[Said], people: Sequence[Said]) -> list[_Compared]:
             sides.append(([value for value, _ in kept], [cluster for _, cluster in kept]))
         (values, clusters), (others, other_clusters) = sides
         distance = standardised_distance(values, others, clusters=clusters, other_clusters=other_clusters)
-        found.append(_Compared(measure, estimate(values, clusters), estimate(others, other_clusters), distance))
+        mean, other = (estimate(*both, within=measure.bounds) for both in sides)
+        found.append(_Compared(measure, mean, other, distance))
     return found
 
 
@@ -297,6 +306,8 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     if not people:
         raise InputError(f"{material.people} has no dialogue in which the person speaks twice; expected at least one")
     notes = [f"Compared with {amount(len(people), 'dialogue')} of {material.people.name}. 0 is like people, in either direction."]
+    if len(people) < _FEW:
+        notes.append(f"Below {_FEW} real dialogues the intervals of the distances are too narrow.")
     if any(lacks_english(" ".join(said.messages)) for said in people):
         notes.append("Some real dialogues are not in English; only length, variety, questions and unlikeness can be read there.")
     record: dict[str, Any] = {"people": {"dialogues": len(people), "messages": sum(len(said.answers) for said in people)}}
@@ -336,7 +347,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         "Distance to people", "bars", tuple(series), "measure", "standard deviations",
         help="0 is like people. Lines are 95 % intervals.",
     )  # fmt: skip
-    return Result(record, tuple(notes), summary, (chart, *cards, _READING))
+    return Result(record, tuple(notes), summary, (chart, *cards, _COUNTED, _READING))
 
 
 def _short(one: _Compared) -> Row:
@@ -377,10 +388,9 @@ def _card(user: str, side: Sequence[Said], compared: Sequence[_Compared], read: 
 
 
 def _table(user: str, compared: Sequence[_Compared]) -> Table:
-    rows = tuple(Row(f"{one.measure.name}: {one.measure.about}", one.row.cells) for one in compared)
     columns = (Column("Simulator"), Column("People"), Column("Distance", 2))
     about = "Means over dialogues with 95 % intervals; empty where no dialogue is long enough, or none differs."
-    return Table(f"{user} and people", columns, rows, help=about, corner="Measure")
+    return Table(f"{user} and people", columns, tuple(one.row for one in compared), help=about, corner="Measure")
 
 
 def _recorded(one: _Compared) -> dict[str, Any]:
@@ -388,12 +398,13 @@ def _recorded(one: _Compared) -> dict[str, Any]:
     return {name: None if value is None else value._asdict() for name, value in parts.items()}
 
 
+_COUNTED = Card("What is counted", tuple((measure.name, measure.about) for measure in MEASURES))
 _READING = Text(
     "How to read this",
     (
         "Each measure is a number a dialogue, by the same function on both sides. The distance is the difference of the means "
         "in standard deviations of dialogues: positive where the simulator has more. It does not shrink with more dialogues; "
-        "its interval does. The first message counts for relief and spread of courses alone, since the scenario often gives it.",
+        "its interval does. The first message counts for relief and spread alone, since the scenario often gives it.",
         "Words are counted, not understood: irony, indirect refusals and feelings without a listed word are missed, and only "
         "English is read. Simulated users and people also differ in topics, in whom they talk to and in how long they talk. A "
         "simulator near people in all measures may still react to replies as nobody would.",
