@@ -103,7 +103,7 @@ class Run:
         """Compares `other` (B) with this run (A), as `heartloop compare`; `print` shows the result.
 
         Args:
-            other: another run; by default two models of this run are compared.
+            other: another run; by default two models of this run are compared, which need no names where it has two.
             model_a: model of this run, if it has several.
             model_b: model of `other`, if it has several.
             min_difference: smallest difference that matters, in points.
@@ -113,7 +113,10 @@ class Run:
         """
         if other is not None and not isinstance(other, Run):
             raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
-        a, b = choose_sides(self._stored, other._stored if other is not None else None, model_a, model_b)
+        try:
+            a, b = choose_sides(self._stored, other._stored if other is not None else None, model_a, model_b)
+        except UseError as error:
+            raise UseError(_OPTION.sub(_argument, str(error))) from error
         return compared(a, b, min_difference=min_difference)
 
     def __repr__(self) -> str:

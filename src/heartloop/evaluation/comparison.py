@@ -122,11 +122,13 @@ class Comparison(NamedTuple):
 
 
 def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
-    """The two sides of a comparison; with one run, two of its models.
+    """The two sides of a comparison; with one run, two of its models, which need no names where it has two.
 
     Raises:
         UseError: an unknown model, no model named in a run with several, or a model compared with itself.
     """
+    if run_b is None and model_a is None and model_b is None and len(names := _names(run_a)) == 2:
+        model_a, model_b = names
     if run_b is None and (model_a is None or model_b is None):
         raise UseError("got one run; expected a second run, or two models of this one with --model-a and --model-b")
     a, b = _side(run_a, model_a, "--model-a"), _side(run_b or run_a, model_b, "--model-b")
@@ -135,9 +137,13 @@ def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: st
     return a, b
 
 
+def _names(run: Run) -> list[str]:
+    """The models of a run, planned and played."""
+    return list(dict.fromkeys([*model_names(run.settings), *(dialogue.model for dialogue in run.transcripts)]))
+
+
 def _side(run: Run, model: str | None, option: str) -> Side:
-    dialogues = latest(run.transcripts)
-    names = list(dict.fromkeys([*model_names(run.settings), *(d.model for d in dialogues)]))
+    dialogues, names = latest(run.transcripts), _names(run)
     if model is None and len(names) == 1:
         model = names[0]
     if model not in names:
