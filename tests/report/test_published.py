@@ -5,7 +5,8 @@
 3. A printed rank follows its printed score.
 4. Printed correlations come out of the printed scores: RLVER Tables 5 and 7, EIBench Table 5.
 5. EMPA's EPM-Q is 0.4 outcome, 0.2 efficiency, 0.4 stability.
-6. RLVER Table 8 is possible for five replies a dialogue, and says what Appendix G says of it.
+6. What a paper repeats of its own numbers is the same: EIBench Tables 3 and 7, RLVER Tables 4, 9 and 11; EIBench Figure 9.
+7. RLVER Table 8 is possible for five replies a dialogue, and says what Appendix G says of it.
 
 Do not fix one of these tests without a decision (docs/decisions): the numbers are the papers'.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -293,3 +295,57 @@ def test_table_8_flips_fall_with_training_and_the_turn_moves_by_a_quarter_at_mos
     assert [round(nof[model] - nof[base], 2) for model in trained] == [-0.04, -0.33]
     assert np.mean(column(rows, "turn_of_flip")) == pytest.approx(1.1133, abs=5e-5)
     assert np.mean(column(rows, "number_of_flips")) == pytest.approx(1.9467, abs=5e-5)
+
+
+# --- 6. repeated numbers --------------------------------------------------------------------------
+
+SCENES = ("charm", "defense", "repair", "support")
+
+
+def test_the_ablations_of_eibench_average_its_scenes_by_their_test_scenarios() -> None:
+    counts = {str(row["scene"]).lower(): number(row, "test_count") for row in table_of("eibench_table03_anchor_statistics")}
+    for row in table_of("eibench_table07_ablation"):
+        mean = sum(counts[scene] * number(row, scene) for scene in SCENES) / sum(counts.values())
+        assert mean == pytest.approx(number(row, "average"), abs=0.05)
+
+
+def test_the_size_of_eibench_is_the_total_of_its_scenes() -> None:
+    sizes = {row["dataset"]: row["test_size"] for row in table_of("eibench_table01_benchmark_comparison")}
+    assert sizes["EIBench"] == sum(column(table_of("eibench_table03_anchor_statistics"), "test_count"))
+
+
+def test_the_bands_of_behaviour_cover_each_axis_without_overlap() -> None:
+    by_axis: dict[str, list[tuple[float, float]]] = {}
+    for row in table_of("eibench_figure09_anchor_bands"):
+        by_axis.setdefault(str(row["axis"]), []).append((number(row, "band_low"), number(row, "band_high")))
+    assert len(by_axis) == 2
+    for bands in by_axis.values():
+        bands.sort()
+        assert (bands[0][0], bands[-1][1]) == (0, 100)
+        assert all(after[0] == before[1] + 1 for before, after in pairwise(bands))
+
+
+def test_the_topics_of_rlver_are_500_and_100_with_sages_test_counts() -> None:
+    rows = table_of("rlver_table04_topics")
+    assert (sum(column(rows, "training_count")), sum(column(rows, "testing_count"))) == (500, 100)
+    assert sorted(column(rows, "testing_count")) == sorted(column(table_of("sage_table03_topics"), "test_count"))
+
+
+def test_outcome_rewards_of_rlver_table_9_are_the_thinking_ppo_of_table_1() -> None:
+    table_1, table_9 = table_of("rlver_table01_sentient_and_chitchat"), table_of("rlver_table09_reward_granularity")
+    first = {(number(row, "sentient_score"), number(row, "chitchat_score")) for row in table_1}
+    for row in table_9[:2]:
+        assert (number(row, "sentient_score"), number(row, "chitchat_score")) in first
+
+
+def test_training_of_llama_raises_every_capability() -> None:
+    rows = {str(row["model"]): row for row in table_of("rlver_table11_llama_core_capability")}
+    base, thinking = rows["Llama-3.1-8B-Instruct"], rows["PPO-Thinking (Llama)"]
+    assert all(number(thinking, name) > number(base, name) for name in base if name != "model")
+
+
+def test_the_ends_of_empas_indices_are_ends_of_their_ranges() -> None:
+    values = {str(row["setting"]): number(row, "value") for row in table_of("empa_table10_bounds_settings")}
+    for name in (key.removesuffix("_raw_low") for key in values if key.endswith("_raw_low")):
+        ends = {values[f"{name}_raw_low"], values[f"{name}_raw_high"]}
+        assert {values[f"{name}_x0_score_0"], values[f"{name}_x100_score_100"]} == ends

@@ -79,10 +79,37 @@ def published_results() -> Published:
     )
     return Published(
         title="four scenes, two user simulators",
-        tables=(leaderboard,),
+        tables=(leaderboard, _ablation(), _general()),
         conditions="EIBench’s were measured with Qwen3-Max and DeepSeek-V4-Pro as user simulators, on its 213 scenarios in "
         "Chinese, which are not part of this project.",
         papers=("EIBench: A Simulator-Based Benchmark and Turn-Credit RL for Emotion Management",),
+    )
+
+
+def _ablation() -> PublishedTable:
+    rows: Any = published(__package__, "eibench_table07_ablation")
+    scenes = ("charm", "defense", "repair", "support", "average")
+    return PublishedTable(
+        source="EIBench, Table 7",
+        title="CTC-GRPO without one of its parts",
+        help="Outcome times 100 by scene, and the scenario-weighted mean.",
+        columns=tuple(Column(scene.capitalize(), entry="published-outcome") for scene in scenes),
+        rows=tuple(Row(row["variant"], tuple(row[scene] for scene in scenes)) for row in rows),
+        corner="Training",
+        fold=True,
+    )
+
+
+def _general() -> PublishedTable:
+    rows: Any = published(__package__, "eibench_table08_general_capability")
+    names = {"aime_2025": "AIME 2025", "gpqa_diamond": "GPQA Diamond", "humaneval_plus": "HumanEval+", "ifeval": "IFEval"}
+    return PublishedTable(
+        source="EIBench, Table 8",
+        title="General capability before and after training",
+        help="Percent. Whether training for people costs something elsewhere.",
+        columns=tuple(Column(name, entry="published-model") for name in names.values()),
+        rows=tuple(Row(f"{row['base_model']}, {row['variant']}", tuple(row[name] for name in names)) for row in rows),
+        fold=True,
     )
 
 

@@ -27,7 +27,7 @@ _table = partial(published, __package__)
 def published_results() -> Published:
     return Published(
         title="leaderboard, agreement of user simulators, training",
-        tables=(_leaderboard(), _agreement(), _training()),
+        tables=(_leaderboard(), _agreement(), _training(), _granularity(), _general(), _people()),
         conditions="SAGE’s and RLVER’s were measured with another user simulator (DeepSeek-V3), other scenarios (100, in "
         "Chinese) and other prompts, without judging last replies (preset released), on model versions of 2024 and early 2025. "
         "Each of these changes scores; SAGE’s Table 1 shows how far user simulators agree on the ranking.",
@@ -109,6 +109,46 @@ def _training() -> PublishedTable:
             )
             for row in rows
         ),
+    )
+
+
+def _granularity() -> PublishedTable:
+    rows: Any = _table("rlver_table09_reward_granularity")
+    names = ("sentient_score", "chitchat_score")
+    return PublishedTable(
+        source="RLVER, Table 9",
+        title="Rewards for a turn, for a dialogue, and for both",
+        help="Score after training with PPO and a think block, on support dialogues and on chit-chat.",
+        columns=(Column("Support", entry="published-score"), Column("Chit-chat", entry="published-score")),
+        rows=tuple(Row(row["model"], tuple(row[name] for name in names)) for row in rows),
+        fold=True,
+    )
+
+
+def _general() -> PublishedTable:
+    rows: Any = _table("rlver_table02_general_capability")
+    names = {"math500": "Math500", "livecodebench": "LiveCodeBench", "ifeval": "IFEval"}
+    return PublishedTable(
+        source="RLVER, Table 2",
+        title="General capability before and after training",
+        help="Percent. Whether training for people costs something elsewhere.",
+        columns=tuple(Column(name, entry="published-model") for name in names.values()),
+        rows=tuple(Row(row["model"], tuple(row[name] for name in names)) for row in rows),
+        fold=True,
+    )
+
+
+def _people() -> PublishedTable:
+    rows: Any = _table("rlver_table06_human_evaluation_of_sage")
+    return PublishedTable(
+        source="RLVER, Table 6",
+        title="What people say of the user simulator",
+        help="Percent: how often people and the simulator see the same change of emotion, and how reasonable its thoughts are.",
+        columns=(Column("Percent", digits=2, entry="agreement"),),
+        rows=tuple(Row(row["metric"], (row["percent"],)) for row in rows),
+        corner="Measure, as printed",
+        corner_entry="agreement",
+        fold=True,
     )
 
 
