@@ -264,6 +264,9 @@ class Stored(NamedTuple):
     """`models`, `sampling` and `prompts` of the judge."""
     unused_prompts: str = ""
     """Prefix of the names of prompts that are not used for judging stored replies."""
+    one_reply: Callable[[Transcript, Any, int], Player] | None = None
+    """`one_reply(transcript, judge, turn)` judges the reply of this turn by the judge; those before it keep
+    their stored judgement. `None` where a reply is not judged by itself."""
     stops_with_its_turns: bool = False
     """Whether a rejudged dialogue stops after its last stored reply even if the rules would continue it."""
     asked_again: Callable[[Transcript], bool] = lambda transcript: False

@@ -33,7 +33,7 @@ from heartloop.environments.spec import Stored
 from heartloop.environments.stored import StandIn, check_turns, unscored
 from heartloop.scoring.credit import turn_rewards
 
-__all__ = ["STORED", "StoredPerson", "decided_to_leave", "out_of_range", "rescored"]
+__all__ = ["STORED", "OneReply", "StoredPerson", "decided_to_leave", "out_of_range", "rescored"]
 
 _LEAVES = re.compile(r'"leaves"\s*:\s*(true|false)\b')
 _CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
@@ -165,6 +165,24 @@ class StoredPerson(StandIn[SageUser]):
         return Speech(played.turns[view.turn].message or "", leaves=leaves, cut=last)
 
 
+class OneReply(StandIn[SageUser]):
+    """A judge of one reply of a stored dialogue; the replies before it keep their stored appraisal."""
+
+    def __init__(self, played: Transcript, judge: SageUser, turn: int) -> None:
+        super().__init__(played, judge)
+        self._turn = turn
+
+    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
+        return self._judge.describe(variant)
+
+    async def feel(self, view: View, log: CallLog) -> Feeling:
+        turn = self._played.turns[view.turn]
+        if view.turn >= self._turn or turn.change is None:
+            return await self._judge.feel(view, log)
+        thoughts = (turn.thoughts.get(name, "") for name in ("content", "fit", "activity", "feeling"))
+        return Feeling(turn.change["emotion"], *thoughts, turn.evidence)
+
+
 def _options(played: Transcript) -> dict[str, Any]:
     return {"preset": played.preset, "variant": played.variant, "start": played.start["emotion"]}
 
@@ -175,5 +193,6 @@ STORED = Stored(
     stand_in=StoredPerson,
     described=lambda judge, played: judge.describe(played.variant),
     unused_prompts="speak",
+    one_reply=OneReply,
     asked_again=out_of_range,
 )

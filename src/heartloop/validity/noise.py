@@ -1,0 +1,234 @@
+"""Suite `noise`: how much does the reward change when the same judge judges the same reply again?
+
+RLVER, Appendix E.3.
+A context is a stored dialogue up to one reply. The environment's own judge judges that reply ten times at temperature 0.5, by the
+rules of the run and with the stored judgements of the replies before it; up to 100 contexts are sampled. Published: the direction
+of the change agrees in 90.2 %. The paper does not say agreement with what; here it is the share of the judgements that have their
+context's most frequent sign (positive, none, negative), and beside it the share of pairs of judgements with the same sign. The
+noise of a dialogue's score is the SD if every reply were judged anew with errors that do not depend on each other. Departures:
+the change is read from the score, which ends at the ends of its scale; the judge is the one given, which need not be the run's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heartloop.core.blocks import Chart, Column, Estimate, Point, Row, Series, Table
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.errors import InputError
+from heartloop.core.wording import amount
+from heartloop.environments.lines import chance
+from heartloop.environments.stored import rejudged
+from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.scoring.agreement import sign_agreement
+from heartloop.scoring.estimates import estimate
+from heartloop.validity.questions import dialogue_key, fingerprint_of
+
+__all__ = ["CONTEXTS", "INFERENCES", "NOISE", "PUBLISHED", "TEMPERATURE", "Noise", "majority_share", "pair_share"]
+
+CONTEXTS, INFERENCES, TEMPERATURE = 100, 10, 0.5
+PUBLISHED = 90.2
+"""Percent of the judgements of 100 contexts, ten of each, with the same direction of change (RLVER, Appendix E.3)."""
+_SEEDS = 10_007  # larger than the number of calls in a dialogue, so that no repeat has the seed of another's call
+
+
+class _Context(NamedTuple):
+    dialogue: Transcript
+    """Up to the reply that is judged."""
+    key: str
+
+    @property
+    def turn(self) -> int:
+        return len(self.dialogue.turns) - 1
+
+
+def majority_share(changes: Sequence[float]) -> float:
+    """Share of changes with the most frequent sign, in (0, 1].
+
+    >>> majority_share([3.0, 1.0, -2.0, 0.0])
+    0.5
+    """
+    return max(Counter(float(np.sign(change)) for change in changes).values()) / len(changes)
+
+
+def pair_share(changes: Sequence[float]) -> float:
+    """Share of pairs of changes with the same sign.
+
+    >>> round(pair_share([3.0, 1.0, -2.0]), 3)
+    0.333
+    """
+    pairs = list(combinations(changes, 2))
+    return sign_agreement([a for a, _ in pairs], [b for _, b in pairs])
+
+
+class Noise(NamedTuple):
+    """One context's judgements in numbers."""
+
+    key: str
+    scenario: str
+    mean: float
+    """Mean change, in points."""
+    sd: float
+    """Sample SD of the change, in points."""
+    majority: float
+    pairs: float
+    judgements: int
+
+
+def _contexts(material: Material) -> list[_Context]:
+    """Up to `CONTEXTS` judged replies, sampled by their keys; a dialogue that stands in several runs counts once."""
+    found: dict[str, tuple[Transcript, int]] = {}
+    for dialogue in material.dialogues:
+        if dialogue.scenario in material.scenarios:
+            for place, turn in enumerate(dialogue.turns):
+                key = f"{dialogue_key(dialogue)}|{turn.index}"
+                if turn.state is not None and key not in found:
+                    found[key] = dialogue, place
+    chosen = sorted(found, key=lambda key: chance("noise", key))[:CONTEXTS]
+    return [_Context(_until(*found[key]), key) for key in chosen]
+
+
+def _until(dialogue: Transcript, place: int) -> Transcript:
+    """The dialogue up to and with one reply."""
+    calls = tuple(call for call in dialogue.calls if call.turn <= place)
+    return dialogue.model_copy(update={"turns": dialogue.turns[: place + 1], "calls": calls})
+
+
+def _question(material: Material, context: _Context, number: int) -> Question:
+    spec, played = material.spec, context.dialogue
+
+    async def answer(model: ChatModel | None, sampling: Sampling | None) -> Mapping[str, Any]:
+        if spec.stored.one_reply is None:
+            raise InputError(f"{spec.name} does not judge one reply by itself")
+        chosen = (sampling or Sampling()).over(Sampling(temperature=TEMPERATURE)).seeded(played.seed, number * _SEEDS)
+        judge = spec.stored.one_reply(played, spec.judge(model, chosen), context.turn)
+        turns = max(int(spec.options.model_fields["max_turns"].default), len(played.turns) + 1)
+        options = spec.read_options({**spec.stored.options(played), "max_turns": turns})
+        result = await rejudged(spec, played, material.scenarios[played.scenario], judge, options)
+        if result.failure is not None:
+            raise InputError(f"{context.key}: {result.failure.detail}")
+        course = spec.scale.course(result)
+        return {"change": round(course[-1] - course[-2], 6)}
+
+    fingerprint = fingerprint_of(
+        played.fingerprint, played.preset, played.variant, played.opening, played.start, number,
+        [turn.model_dump(mode="json", include={"reply", "message", "state", "thoughts"}) for turn in played.turns],
+    )  # fmt: skip
+    return Question(f"{context.key}|{number}", fingerprint, answer)
+
+
+def _questions(material: Material, answers: Answers) -> list[Question]:
+    return [_question(material, context, number) for context in _contexts(material) for number in range(INFERENCES)]
+
+
+def _measured(material: Material, answers: Answers) -> list[Noise]:
+    """The contexts with at least two judgements."""
+    measured = []
+    for context in _contexts(material):
+        changes = [answers[key]["change"] for n in range(INFERENCES) if (key := f"{context.key}|{n}") in answers]
+        if len(changes) > 1:
+            mean, sd = float(np.mean(changes)), round(float(np.std(changes, ddof=1)), 9)
+            scenario = context.dialogue.scenario
+            measured.append(Noise(context.key, scenario, mean, sd, majority_share(changes), pair_share(changes), len(changes)))
+    return measured
+
+
+def _rooted(variance: Estimate) -> Estimate:
+    """An estimate of a variance as one of an SD."""
+    ends = (None if end is None else math.sqrt(max(0.0, end)) for end in (variance.low, variance.high))
+    return Estimate(variance.n, math.sqrt(variance.mean), *ends)
+
+
+def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
+    turns = float(np.mean([sum(turn.state is not None for turn in one.turns) for one in material.dialogues]))
+    record: dict[str, Any] = {}
+    notes: list[str] = []
+    rows: list[Row] = []
+    page: list[Any] = []
+    for judge, given in answers.items():
+        measured = _measured(material, given)
+        if not measured:
+            notes.append(f"{judge} judged no context twice.")
+            continue
+        scenarios = [one.scenario for one in measured]
+        majority = estimate([100 * one.majority for one in measured], scenarios, within=(0.0, 100.0))
+        pairs = estimate([100 * one.pairs for one in measured], scenarios, within=(0.0, 100.0))
+        sd = estimate([one.sd for one in measured], scenarios, within=(0.0, math.inf))
+        variance = estimate([turns * one.sd**2 for one in measured], scenarios, within=(0.0, math.inf))
+        if majority is None or pairs is None or sd is None or variance is None:
+            raise InputError("no context was judged twice; expected some")  # unreachable: there is a context
+        dialogue = _rooted(variance)
+        judgements = sum(one.judgements for one in measured)
+        failed = len(_contexts(material)) * INFERENCES - judgements
+        notes.append(
+            f"{judge} judged {amount(len(measured), 'context')} {judgements / len(measured):.3g} times each: "
+            f"{majority.mean:.1f} % of the changes have the sign that is most frequent in their context (published: "
+            f"{PUBLISHED} %). A dialogue of {turns:.3g} judged replies has a score with a noise of SD {dialogue.mean:.2g} points."
+        )
+        if failed:
+            notes.append(f"{failed} judgements of {judge} failed and are left out.")
+        if judge == "embedded":
+            notes.append("The embedded judge answers the same every time, so it has no noise; that does not make it right.")
+        cells = (majority, pairs, sd, dialogue)
+        rows.append(Row(judge, cells))
+        names = ("same_sign_as_majority", "same_sign_in_pairs", "sd_of_change", "sd_of_dialogue")
+        record[judge] = {
+            "contexts": len(measured), "judgements": judgements, "failed": failed, "judged_replies_per_dialogue": turns,
+            **{name: cell._asdict() for name, cell in zip(names, cells, strict=True)},
+        }  # fmt: skip
+        spread = tuple(Point(one.mean, one.sd) for one in measured)
+        title = "Noise by change" if len(answers) == 1 else f"Noise by change, {judge}"
+        page.append(Chart(title, "points", (Series("contexts", spread),), "mean change, points", "SD of the change, points", 0.0))
+        page.append(_close_calls(judge, measured))
+    columns = (Column("Majority, %"), Column("Pairs, %"), Column("SD, change", digits=2), Column("SD, dialogue", digits=2))
+    table = Table(
+        "Noise of the reward", columns, tuple(rows), corner="Judge",
+        help="Changes with their context's most frequent sign; pairs with the same sign; SD of a change and of a dialogue's "
+        "score, in points.",
+    )  # fmt: skip
+    short = tuple(
+        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
+    )
+    return Result(record, tuple(notes), table._replace(rows=short, help=""), (table, *page) if rows else ())
+
+
+def _close_calls(judge: str, measured: Sequence[Noise]) -> Table:
+    """Agreement by the size of the mean change: a sign is uncertain mostly where the change is small."""
+    groups: dict[str, list[Noise]] = defaultdict(list)
+    for one in measured:
+        size = abs(one.mean)
+        groups["below 1" if size < 1 else "1 to 3" if size < 3 else "3 or more"].append(one)
+    rows = tuple(
+        Row(name, (estimate([100 * one.majority for one in group], [one.scenario for one in group], within=(0.0, 100.0)),))
+        for name in ("below 1", "1 to 3", "3 or more")
+        if (group := groups.get(name))
+    )
+    return Table(f"Same sign by size of the mean change, {judge}", (Column("Majority, %"),), rows, corner="Points")
+
+
+def _lacks(material: Material) -> str | None:
+    if material.spec.stored.one_reply is None:
+        return f"{material.spec.name} does not judge one stored reply by itself"
+    if not material.judges:
+        return "it has a judge judge again; pass --judge with the run's user simulator, or embedded"
+    if not _contexts(material):
+        return "no judged reply of a scenario that is still to be found; pass --scenarios with those of the run"
+    return None
+
+
+NOISE = RunSuite(
+    "How noisy is the reward?",
+    "The environment's own judge judges the same reply of a stored dialogue ten times. If the reward is to be learned from, the "
+    "direction of the change should stay the same.",
+    "Reinforcement Learning with Verifiable Emotion Rewards, Appendix E.3",
+    _result,
+    lacks=_lacks,
+    questions=_questions,
+)
