@@ -179,8 +179,8 @@ class OneReply(StandIn[SageUser]):
         turn = self._played.turns[view.turn]
         if view.turn >= self._turn or turn.change is None:
             return await self._judge.feel(view, log)
-        thoughts = (turn.thoughts.get(name, "") for name in ("content", "fit", "activity", "feeling"))
-        return Feeling(turn.change["emotion"], *thoughts, turn.evidence)
+        content, fit, activity, feeling = (turn.thoughts.get(name, "") for name in ("content", "fit", "activity", "feeling"))
+        return Feeling(turn.change["emotion"], content, fit, activity, feeling, turn.evidence)
 
 
 def _options(played: Transcript) -> dict[str, Any]:
