@@ -74,7 +74,7 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("compare", "whole"), "--model-b"),
+        (("compare", "whole", "--model-a", "heartloop/reflector"), "--model-b"),
         (("compare", "whole", "1"), "has several models"),
         (("compare", "whole", "nothing"), "nothing"),
         (("compare", "whole", "--model-a", "heartloop/reflector", "--model-b", "x"), "has no model 'x'"),

@@ -21,5 +21,5 @@ SPEC = EnvironmentSpec(
     report="heartloop.environments.daily.report.panel:PANEL",
     reading="heartloop.environments.daily.reading:READING",
     stored="heartloop.environments.daily.environment:STORED",
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=358.2, repeat=45.6, turns=1, tokens=330),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=292.7, repeat=55.6, turns=1, tokens=330),
 )

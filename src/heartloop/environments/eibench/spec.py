@@ -22,7 +22,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.eibench.reading:READING",
     stored="heartloop.environments.eibench.stored:STORED",
     demo=DemoRun("all", 12, place=2),
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=1475.7, repeat=170.5, turns=8, tokens=4_434),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=1805.3, repeat=197.7, turns=8, tokens=4_423),
     briefing="heartloop.environments.eibench.environment:briefing",
     training="heartloop.environments.eibench.training:TRAINING",
     importers={

@@ -27,7 +27,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.empa.reading:READING",
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=233.6, repeat=24.2, turns=28.6, tokens=37_134),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=149.0, repeat=85.3, turns=27.4, tokens=33_634),
     training="heartloop.environments.empa.training:TRAINING",
     suites={"perturbation": "heartloop.environments.empa.perturbation_suite:SUITE"},
     importers={

@@ -22,7 +22,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.perm.reading:READING",
     stored="heartloop.environments.perm.stored:STORED",
     demo=DemoRun("general", 24, place=4),
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=473.5, repeat=93.1, turns=1, tokens=389),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=413.5, repeat=121.7, turns=1, tokens=389),
     training="heartloop.environments.perm.training:TRAINING",
     importers={
         "perm-samples": "heartloop.environments.perm.importers:SAMPLES",

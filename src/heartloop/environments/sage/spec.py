@@ -22,7 +22,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.sage.reading:READING",
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24, place=1),
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=89.4, repeat=8.0, turns=10, tokens=3_986),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=62.5, repeat=11.3, turns=10, tokens=3_981),
     training="heartloop.environments.sage.training:TRAINING",
     labels="heartloop.environments.sage.labels:LABELS",
     importers={
