@@ -83,7 +83,7 @@ def validate(
         _rejudge(context, spec, runs, name, variants, judge[0], option=option, **how)
     else:
         if option:
-            raise UseError("-E sets how a suite rejudges runs; these suites only read them, leave it out")
+            raise UseError("-E applies only to suites that rejudge runs; remove it")
         _read(spec, runs, reading or run_suites(spec), judge or [], named=bool(chosen), people=people, labels=labels, **how)
 
 

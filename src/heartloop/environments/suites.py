@@ -169,5 +169,3 @@ class RunSuite(NamedTuple):
     questions: Callable[[Material, Answers], Sequence[Question]] = lambda material, answers: ()
     """What to ask a judge, given its answers so far: called again until every question is answered or has failed, so that a
     question may build on earlier answers."""
-    prompts: Callable[[], Mapping[str, str]] = dict
-    """Hashes of its prompts, by name."""

@@ -249,7 +249,7 @@ def evaluate(
 
 
 def _go_on(estimate: Estimate) -> bool:
-    """Nobody is asked after the estimate: the limit, or `yes`, stands for the answer. A pilot that fails stops the run."""
+    """Continues without a question, since a limit or `yes` was given. A pilot that fails stops the run."""
     return True
 
 

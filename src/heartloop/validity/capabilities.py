@@ -252,5 +252,4 @@ CAPABILITIES = RunSuite(
     _result,
     lacks=needs_judge,
     questions=_questions,
-    prompts=lambda: {"capabilities": load_prompt("heartloop.validity", "capabilities").hash},
 )

@@ -171,5 +171,4 @@ COORDINATE = RunSuite(
     _result,
     lacks=_lacks,
     questions=_questions,
-    prompts=lambda: {name: load_prompt("heartloop.validity", name).hash for name in _PROMPTS},
 )

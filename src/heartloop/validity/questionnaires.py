@@ -211,10 +211,8 @@ _PUBLISHED = {"blri": 0.818, "utterance": 0.788}
 
 
 def _suite(name: str, title: str, about: str, source: str) -> RunSuite:
-    prompt = load_prompt("heartloop.validity", name)
     return RunSuite(
         title, about, source, partial(_result, name), lacks=partial(_lacks, name), questions=partial(_questions, name),
-        prompts=lambda: {prompt.name: prompt.hash},
     )  # fmt: skip
 
 

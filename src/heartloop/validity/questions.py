@@ -71,19 +71,11 @@ def needs_judge(material: Material) -> str | None:
     return None
 
 
-def spoken(dialogue: Transcript, *, user: str = "USER", model: str = "MODEL", thoughts: bool = False) -> str:
-    """The dialogue as text, a line a message.
-
-    Args:
-        user: name of the user in the text.
-        model: name of the model.
-        thoughts: with what the user thought after each reply.
-    """
-    told = [(user, dialogue.opening)] if dialogue.opening is not None else []
+def spoken(dialogue: Transcript) -> str:
+    """The dialogue as text, a line a message, by USER and MODEL."""
+    told = [("USER", dialogue.opening)] if dialogue.opening is not None else []
     for turn in dialogue.turns:
-        told.append((model, turn.reply))
-        if thoughts and (inner := " ".join(text for text in turn.thoughts.values() if text.strip())):
-            told.append((f"{user} thinks", inner))
+        told.append(("MODEL", turn.reply))
         if turn.message is not None:
-            told.append((user, turn.message))
+            told.append(("USER", turn.message))
     return dialogue_text(told)

@@ -308,5 +308,4 @@ STRATEGIES_SUITE = RunSuite(
     _result,
     lacks=_lacks,
     questions=_questions,
-    prompts=lambda: {"strategies": load_prompt("heartloop.validity", "strategies").hash},
 )
