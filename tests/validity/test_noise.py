@@ -2,8 +2,10 @@
 
 1. Majority and pairs of a context, by hand.
 2. Only the reply of the context is judged anew, with the stored judgements before it, ten times with different seeds.
-3. The embedded judge gives the stored change every time.
+3. The embedded judge gives the stored change every time, in every environment that judges one reply; nothing of it is stored.
 4. The noise of a dialogue grows with the root of its judged replies.
+5. A judgement counts only for the judge's prompts.
+6. A training plan states the noise that was measured, and refuses that of another judge.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import pytest
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
 from heartloop.validity.answering import AnswerFile, answer_all
 from heartloop.validity.material import material_of
-from heartloop.validity.noise import INFERENCES, NOISE, TEMPERATURE, majority_share, pair_share
+from heartloop.validity.noise import INFERENCES, NOISE, TEMPERATURE, majority_share, noise_of, pair_share
 from tests.commands import heartloop
 
 
@@ -92,6 +95,46 @@ async def test_the_embedded_judge_repeats_the_stored_change(material: Material, 
     record = NOISE.result(material, {"embedded": answers}).record["embedded"]
     assert record["same_sign_as_majority"]["mean"] == 100.0
     assert record["sd_of_dialogue"]["mean"] == pytest.approx(0.0, abs=1e-12)
+
+
+async def test_in_an_environment_with_two_axes_the_change_is_that_of_the_outcome(tmp_path: Path) -> None:
+    words = ("eval", "eibench", "--user", "embedded", "--limit", "2", "-E", "max_turns=3", "--out", "run")
+    assert heartloop(*words, "--model", "heartloop/counsellor", cwd=tmp_path).code == 0
+    material = material_of(load_environment("eibench"), [tmp_path / "run"], judges=["embedded"])
+    with AnswerFile(tmp_path / "answers.jsonl") as file:
+        done = await answer_all("noise", NOISE, material, "embedded", None, file)
+    assert not done.failed
+    assert not (tmp_path / "answers.jsonl").exists(), "its answers depend on weights and cost nothing"
+    for dialogue in material.dialogues:
+        course = material.spec.scale.course(dialogue)
+        for turn in dialogue.turns:
+            key = "|".join(map(str, (*dialogue.key, turn.index, 0)))
+            assert done.answers[key]["change"] == pytest.approx(course[turn.index + 1] - course[turn.index], abs=1e-5)
+
+
+def test_a_judgement_counts_only_for_the_judges_prompts(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [one.fingerprint for one in NOISE.questions(material, {})]
+    monkeypatch.setattr("heartloop.validity.noise.judged_prompts", lambda *of: {"feel": "another hash"})
+    after = [one.fingerprint for one in NOISE.questions(material, {})]
+    assert len(before) == len(after) > 0
+    assert not set(before) & set(after)
+
+
+async def test_a_training_plan_states_the_noise(material: Material, tmp_path: Path) -> None:
+    answers = await answers_of(Judge(), material, tmp_path / "answers.jsonl")
+    file = tmp_path / "validity.json"
+    file.write_text(json.dumps({"noise": NOISE.result(material, {"lab/judge": answers}).record}))
+    said = noise_of(file, "lab/judge")
+    turns = sum(len(one.turns) for one in material.dialogues) / len(material.dialogues)
+    assert f"SD {math.sqrt(turns * 6.4):.2g}" in said
+    assert "90.0 %" in said
+    with pytest.raises(InputError, match=r"noise of lab/judge; expected openai/gpt"):
+        noise_of(file, "openai/gpt")
+    file.write_text('{"noise": {"lab/judge": {}}}')
+    with pytest.raises(InputError, match="heartloop validate"):
+        noise_of(file, "lab/judge")
+    with pytest.raises(InputError, match="cannot read"):
+        noise_of(tmp_path / "none.json", "lab/judge")
 
 
 def test_what_the_suite_lacks(material: Material) -> None:

@@ -30,6 +30,9 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. Default: that of the recipe.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/RECIPE-HASH.")] = None,
+    noise: Annotated[
+        Path | None, typer.Option(help="validity.json of suite `noise` for this user; the plan then states the reward's noise.")
+    ] = None,
 ) -> None:
     """Train a policy against a user simulator with verl. Rerun the same command to resume."""
     from heartloop.core.errors import InputError, UseError
@@ -41,6 +44,7 @@ def train(
     from heartloop.training.recipe import read_recipe, recipe_names
     from heartloop.training.recipe_sections import LAPTOP
     from heartloop.training.verl_config import RunPaths, environment_of, overrides
+    from heartloop.validity.noise import noise_of
 
     if recipe == "list":
         for name in recipe_names():
@@ -57,7 +61,7 @@ def train(
     except (UseError, InputError) as error:
         split = None
         absent.insert(0, Missing("scenarios cannot be read", f"{error}; see docs/training.md, or --set scenarios.train=..."))
-    typer.echo(plan_text(chosen, split))
+    typer.echo(plan_text(chosen, split, None if noise is None else noise_of(noise, chosen.dialogue.user)))
     paths = RunPaths(run.resolve())
     made = chosen.policy.model == LAPTOP or is_local(chosen.policy.model)
     model = str(paths.policies / "..." / "model") if made else chosen.policy.model

@@ -70,11 +70,12 @@ def counts_of(recipe: Recipe, held_out: int) -> Counts:
     )
 
 
-def plan_text(recipe: Recipe, split: Split | None) -> str:
+def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> str:
     """The recipe in lines.
 
     Args:
         split: `None` where the scenarios could not be read.
+        noise: of the reward, as it was measured; `None` where it was not.
     """
     dialogue, policy, batch, machine = recipe.dialogue, recipe.policy, recipe.batch, recipe.machine
     max_turns = recipe.environment.chosen.max_turns
@@ -95,6 +96,7 @@ def plan_text(recipe: Recipe, split: Split | None) -> str:
         ("", f"up to {counts.samples:,} samples, {batch.samples_per_update:,} an update, so up to {updates}"),
         ("steps", f"{batch.steps}, {counts.evaluations} evaluations on the held-out scenarios"),
         ("user calls", _user_calls(counts)),
+        ("reward noise", noise or _noise(recipe)),
         ("policy tokens", f"up to {counts.dialogues * max_turns * dialogue.reply_tokens:,} a step"),
         ("machine", _machine(recipe)),
     ]
@@ -197,6 +199,16 @@ def _user_calls(counts: Counts) -> str:
     if counts.evaluations and counts.held_out_calls:
         text += f"; each evaluation up to {counts.held_out_calls:,} more"
     return f"{text}; re-asks are not counted"
+
+
+def _noise(recipe: Recipe) -> str:
+    """Of a reward that was not measured."""
+    user, environment = recipe.dialogue.user, recipe.environment.spec
+    if is_embedded(user):
+        return "none, the embedded user judges a reply the same way every time"
+    if environment.stored.one_reply is None:
+        return "unknown"
+    return f"not measured; `heartloop validate RUN --suite noise --judge {user}` on a run of this user, then --noise"
 
 
 def _machine(recipe: Recipe) -> str:

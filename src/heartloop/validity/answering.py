@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, cut_torn_tail
 from heartloop.core.errors import BudgetSpent, HeartloopError, InputError
@@ -40,6 +41,8 @@ class Answered(NamedTuple):
 class AnswerFile:
     """`answers.jsonl` of a validation: a line per answer or failure; of several to one question the last counts.
 
+    Answers of the embedded judge cost nothing and depend on its weights, so they are not written, only remembered.
+
     A context manager that closes the file.
 
     Raises:
@@ -56,7 +59,8 @@ class AnswerFile:
                 cut_torn_tail(path)
                 for line in path.read_text(encoding="utf-8").splitlines():
                     row = json.loads(line)
-                    self._found[row["suite"], row["judge"], row["key"]] = row
+                    if row["judge"] != EMBEDDED:
+                        self._found[row["suite"], row["judge"], row["key"]] = row
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}; choose another --out") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -70,8 +74,11 @@ class AnswerFile:
         return row if row is not None and row["fingerprint"] == question.fingerprint else None
 
     def append(self, suite: str, judge: str, question: Question, **outcome: Any) -> None:
-        """Writes an answer (`answer=`) or a failure (`failure=`)."""
+        """Keeps an answer (`answer=`) or a failure (`failure=`)."""
         row = {"suite": suite, "judge": judge, "key": question.key, "fingerprint": question.fingerprint, **outcome}
+        self._found[suite, judge, question.key] = row
+        if judge == EMBEDDED:
+            return
         try:
             if self._file is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +87,6 @@ class AnswerFile:
             self._file.flush()
         except OSError as error:
             raise InputError(f"cannot write {self._path}: {error.strerror}; choose another --out") from error
-        self._found[suite, judge, question.key] = row
 
     def __enter__(self) -> Self:
         return self

@@ -6,32 +6,37 @@ rules of the run and with the stored judgements of the replies before it; up to 
 of the change agrees in 90.2 %. The paper does not say agreement with what; here it is the share of the judgements that have their
 context's most frequent sign (positive, none, negative), and beside it the share of pairs of judgements with the same sign. The
 noise of a dialogue's score is the SD if every reply were judged anew with errors that do not depend on each other. Departures:
-the change is read from the score, which ends at the ends of its scale; the judge is the one given, which need not be the run's.
+the change is read from the score, which ends at the ends of its scale; the judge is the one given, which need not be the run's,
+and is told the environment's own turn limit where its prompt names one.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from heartloop.core.blocks import Chart, Column, Estimate, Point, Row, Series, Table
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import ChatModel, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
 from heartloop.environments.lines import chance
-from heartloop.environments.stored import rejudged
+from heartloop.environments.stored import judged_prompts, rejudged
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import sign_agreement
 from heartloop.scoring.estimates import estimate
 from heartloop.validity.questions import dialogue_key, fingerprint_of
 
-__all__ = ["CONTEXTS", "INFERENCES", "NOISE", "PUBLISHED", "TEMPERATURE", "Noise", "majority_share", "pair_share"]
+__all__ = [
+    "CONTEXTS", "INFERENCES", "NOISE", "PUBLISHED", "TEMPERATURE", "Noise", "majority_share", "noise_of", "pair_share",
+]  # fmt: skip
 
 CONTEXTS, INFERENCES, TEMPERATURE = 100, 10, 0.5
 PUBLISHED = 90.2
@@ -96,9 +101,9 @@ def _contexts(material: Material) -> list[_Context]:
 
 
 def _until(dialogue: Transcript, place: int) -> Transcript:
-    """The dialogue up to and with one reply."""
+    """The dialogue up to and with one reply, as if the user had ended it there: no further reply is stored."""
     calls = tuple(call for call in dialogue.calls if call.turn <= place)
-    return dialogue.model_copy(update={"turns": dialogue.turns[: place + 1], "calls": calls})
+    return dialogue.model_copy(update={"turns": dialogue.turns[: place + 1], "calls": calls, "stop": "goodbye"})
 
 
 def _question(material: Material, context: _Context, number: int) -> Question:
@@ -117,8 +122,10 @@ def _question(material: Material, context: _Context, number: int) -> Question:
         course = spec.scale.course(result)
         return {"change": round(course[-1] - course[-2], 6)}
 
+    # of a model's prompts; answers of the embedded judge are not kept
+    prompts = {} if spec.stored.one_reply is None else judged_prompts(spec, played, spec.judge(ScriptedChat(()), None))
     fingerprint = fingerprint_of(
-        played.fingerprint, played.preset, played.variant, played.opening, played.start, number,
+        played.fingerprint, played.preset, played.variant, played.opening, played.start, number, dict(prompts),
         [turn.model_dump(mode="json", include={"reply", "message", "state", "thoughts"}) for turn in played.turns],
     )  # fmt: skip
     return Question(f"{context.key}|{number}", fingerprint, answer)
@@ -211,6 +218,35 @@ def _close_calls(judge: str, measured: Sequence[Noise]) -> Table:
         if (group := groups.get(name))
     )
     return Table(f"Same sign by size of the mean change, {judge}", (Column("Majority, %"),), rows, corner="Points")
+
+
+def noise_of(path: Path, judge: str) -> str:
+    """What the suite found of a judge, in words, for the plan of a training run.
+
+    Args:
+        path: a `validity.json` with the suite's numbers.
+
+    Raises:
+        InputError: it cannot be read, or the suite did not measure this judge.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        measured = found.get("noise", {})
+        known = " and ".join(measured) or "no judge"
+        if judge not in measured:
+            raise InputError(f"{path} has the noise of {known}; expected {judge}, the user of the recipe")
+        one = measured[judge]
+        sd, same = one["sd_of_dialogue"], one["same_sign_as_majority"]["mean"]
+        ends = "" if sd["low"] is None else f" ({sd['low']:.2g} to {sd['high']:.2g})"
+        replies = one["judged_replies_per_dialogue"]
+        return (
+            f"SD {sd['mean']:.2g}{ends} points of the score in a dialogue of {replies:.3g} replies; "
+            f"{same:.1f} % of the changes keep their direction, measured with {amount(one['contexts'], 'context')}"
+        )
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected validity.json of heartloop validate") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: {error!r}; expected validity.json of heartloop validate") from error
 
 
 def _lacks(material: Material) -> str | None:

@@ -28,7 +28,7 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Stored
 from heartloop.environments.stored import StandIn, check_turns, unscored
 
-__all__ = ["STORED", "StoredPerson", "out_of_range", "rescored"]
+__all__ = ["STORED", "OneReply", "StoredPerson", "out_of_range", "rescored"]
 
 _WHY = {
     "not played on": "under released the first answer would have stood and the talk gone on; only a new dialogue can tell",
@@ -149,8 +149,22 @@ class StoredPerson(StandIn[EIBenchUser]):
         return reaction._replace(reply=self._played.turns[view.turn].message or "", goes_on=not left)
 
 
+class OneReply(StandIn[EIBenchUser]):
+    """A judge of one reply of a stored dialogue; the replies before it keep their stored changes."""
+
+    def __init__(self, played: Transcript, judge: EIBenchUser, turn: int) -> None:
+        super().__init__(played, judge)
+        self._turn = turn
+
+    async def react(self, view: View, log: CallLog) -> Reaction:
+        turn = self._played.turns[view.turn]
+        if view.turn >= self._turn or turn.change is None:
+            return await self._judge.react(view, log)
+        return Reaction(turn.change["a"], turn.change["t"], turn.message or "", True, turn.thoughts, turn.evidence)
+
+
 def _options(played: Transcript) -> dict[str, Any]:
     return {"preset": played.preset, "variant": played.variant, "relation_weight": relation_weight_of(played)}
 
 
-STORED = Stored(options=_options, rescored=rescored, stand_in=StoredPerson, asked_again=out_of_range)
+STORED = Stored(options=_options, rescored=rescored, stand_in=StoredPerson, one_reply=OneReply, asked_again=out_of_range)
