@@ -25,7 +25,7 @@ from benchmarks.machine import machine
 from benchmarks.page import rewrite
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.lm_reader import LM_WEIGHTS, KernelModel
-from heartloop.fitting.embedded import SECOND_READER, folds
+from heartloop.fitting.embedded import SECOND_READER, TIMES, TRAINED, emphasised, folds
 from heartloop.fitting.embedded_lm import fit_lm, states_of
 from heartloop.fitting.examples import Example, read_examples
 from heartloop.fitting.ridge import predict_folds
@@ -51,7 +51,8 @@ def measure(states: Path) -> dict[str, Any]:
     first = [row for row in tuning if row.voice not in SECOND_READER]
     ids = set(SAMPLE.read_text(encoding="utf-8").split())
     unseen = [row for row in first if row.id in ids]
-    crossed = fit_lm(own, states_of(own, states), [0.0] * len(ASPECTS)).held_out
+    counted = emphasised(own)
+    crossed = fit_lm(counted, states_of(counted, states), [0.0] * len(ASPECTS)).held_out[: len(own)]
     model = KernelModel.load(LM_WEIGHTS)
     values = np.array([model.apply(state.astype(np.float32)) for state in states_of(unseen, states)], np.float64)
     second = np.column_stack([values[:, : len(ASPECTS)], values[:, len(ASPECTS) :].mean(1)])
@@ -66,6 +67,7 @@ def measure(states: Path) -> dict[str, Any]:
         **machine("numpy", "scipy"),
         "weights": model.hash,
         "fitted_on": len(own),
+        "of_trained_policies": sum(row.voice == TRAINED[1] for row in own),
         "voices": sorted({row.voice for row in written}),
         "readers": {
             "embedded-lm, own voices": summary(own, crossed),
@@ -88,8 +90,9 @@ def table(results: Mapping[str, Any]) -> str:
     counts = [one["replies"] for one in readers.values()]
     first = next(iter(readers.values()))
     lines = [
-        f"`embedded-lm` is fitted on {results['fitted_on']} replies in two voices ({' and '.join(results['voices'])}), which the "
-        f"n-gram reader has not seen. {results['machine']}, Python {results['python']}.",
+        f"`embedded-lm` is fitted on {results['fitted_on']} replies: two voices ({' and '.join(results['voices'])}) and "
+        f"{results['of_trained_policies']} replies of trained policies, each of which counts {TIMES} times. The n-gram reader has "
+        f"seen none of them. {results['machine']}, Python {results['python']}.",
         "",
         f"| | {' | '.join(readers)} |",
         f"|---|{'---:|' * len(readers)}",
