@@ -91,8 +91,8 @@ def table(results: Mapping[str, Any]) -> str:
     first = next(iter(readers.values()))
     lines = [
         f"`embedded-lm` is fitted on {results['fitted_on']} replies: two voices ({' and '.join(results['voices'])}) and "
-        f"{results['of_trained_policies']} replies of trained policies, each of which counts {TIMES} times. The n-gram reader has "
-        f"seen none of them. {results['machine']}, Python {results['python']}.",
+        f"{results['of_trained_policies']} replies of trained policies, each of which counts {TIMES} times. The n-gram reader "
+        f"has seen none of them. {results['machine']}, Python {results['python']}.",
         "",
         f"| | {' | '.join(readers)} |",
         f"|---|{'---:|' * len(readers)}",
