@@ -16,19 +16,13 @@ from typing import Any
 
 import typer
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ChatModel
-from heartloop.core.errors import UseError
+from heartloop.cli.running import Judging
 from heartloop.core.wording import amount
 from heartloop.environments.suites import Answers, Material, RunSuite
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import PILOT, Progress
-from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
-from heartloop.models.budget import is_baseline
-from heartloop.models.cache import cache_at
-from heartloop.models.endpoint_check import AskedRole, EndpointCheck
-from heartloop.models.names import Meter, close, counted, is_paid, load_env, load_prices, local_speed, resolve
+from heartloop.models.names import Meter, close, is_paid, local_speed
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 
 __all__ = ["ask_suites"]
@@ -38,18 +32,12 @@ def ask_suites(
     suites: Mapping[str, RunSuite],
     material: Material,
     path: Path,
+    by: Judging,
     *,
-    sampling: list[str] | None,
-    request: list[str] | None,
-    max_tokens: int | None,
-    max_cost: float | None,
-    prices: Path | None,
-    cache: Path | None,
     pilot: bool,
     yes: bool,
     retry_failed: bool,
     max_connections: int,
-    **how: Any,
 ) -> tuple[dict[str, dict[str, Answers]], int]:
     """Asks every judge what the suites want to know; the answers by suite and judge, and the exit code.
 
@@ -58,19 +46,9 @@ def ask_suites(
 
     Args:
         path: of `answers.jsonl`.
-        how: further arguments of `models.names.resolve`.
+        by: the judges of the material.
     """
-    load_env()
-    judges = list(material.judges)
-    for judge in judges:
-        if is_baseline(judge):
-            raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-    samplings = read_samplings(sampling or (), request or (), models={"judge": judges})
-    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=judges)
-    store = cache_at(cache)
-    opened = {judge: resolve(judge, key_later=store is not None, **how) for judge in judges if judge != EMBEDDED}
-    check = EndpointCheck([AskedRole(one, samplings.get("judge"), under_test=True) for one in opened.values()], meter)
-    models: dict[str, ChatModel | None] = {judge: counted(model, meter, "judge", store) for judge, model in opened.items()}
+    judges, meter, store, check = list(material.judges), by.meter, by.cache, by.check
     everything: dict[str, dict[str, Answers]] = {}
     code = 0
 
@@ -82,7 +60,7 @@ def ask_suites(
                 everything[name] = {}
                 for judge in judges:
                     asked = partial(
-                        answer_all, name, suite, material, judge, models.get(judge), file, sampling=samplings.get("judge"),
+                        answer_all, name, suite, material, judge, by.models[judge], file, sampling=by.sampling,
                         max_connections=max_connections, retry_failed=retry_failed,
                     )  # fmt: skip
                     if check.due({judge}) and (await asked(at_most=0)).open:
@@ -97,7 +75,7 @@ def ask_suites(
                         if not agreed:
                             everything.pop(name)
                             return
-                    line = ProgressLine(meter, what=f"answers for {name}", speed=partial(local_speed, opened.values()))
+                    line = ProgressLine(meter, what=f"answers for {name}", speed=partial(local_speed, by.opened.values()))
                     started = time.monotonic()
 
                     def show(done: int, planned: int, line: ProgressLine = line, started: float = started) -> None:
@@ -111,7 +89,7 @@ def ask_suites(
                         everything.pop(name)
                         return
         finally:
-            await close(opened.values())
+            await close(by.opened.values())
             if store is not None:
                 store.write()
 

@@ -46,19 +46,19 @@ def rejudge(
     from heartloop.evaluation.runs import read_run
 
     by = Judging(
-        judge, sampling, request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, pilot=pilot, yes=yes,
+        [judge], sampling, request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache,
         timeout=timeout, retries=retries, max_connections=max_connections,
     )  # fmt: skip
     spec = load_environment(played_settings(run).environment)
     job = Rejudging(
-        run, spec.judge(by.model, by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
+        run, spec.judge(by.models[judge], by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
         sampling=by.sampling, prices=by.meter.prices,
     )  # fmt: skip
     path = out or job.beside
     with by.cache or nullcontext():
         ended, played = play_run(
             path, job.settings, job.play, by.meter, jobs=job.jobs, max_connections=max_connections, retry_failed=retry_failed,
-            pilot=by.pilot, opened=by.opened, check=by.check, cache=by.cache, done="judged",
+            pilot=by.pilot(yes=yes, only=pilot), opened=by.opened, check=by.check, cache=by.cache, done="judged",
         )  # fmt: skip
         page = write_report([played], path / "report")
     seen = agreement(read_run(run).transcripts, read_run(path).transcripts)

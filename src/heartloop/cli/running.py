@@ -114,13 +114,12 @@ class Pilot:
 
 
 class Judging:
-    """The judge of a command: its model with meter and cache, and its sampling.
+    """The judges of a command: their models with meter and cache, and their sampling.
 
     Args:
+        judges: models, or `embedded`.
         texts: sampling settings, `judge.setting=value`.
         requests: further fields of a request, `judge.field=JSON`.
-        pilot: stop after the estimate.
-        yes: continue after the estimate without asking.
         how: further arguments of `models.names.resolve`.
 
     Raises:
@@ -128,20 +127,33 @@ class Judging:
     """
 
     def __init__(
-        self, judge: str, texts: Sequence[str] | None, requests: Sequence[str] | None, *, max_tokens: int | None,
-        max_cost: float | None, prices: Path | None, cache: Path | None, pilot: bool, yes: bool, **how: Any,
+        self, judges: Sequence[str], texts: Sequence[str] | None, requests: Sequence[str] | None, *, max_tokens: int | None,
+        max_cost: float | None, prices: Path | None, cache: Path | None, **how: Any,
     ) -> None:  # fmt: skip
         load_env()
-        if is_baseline(judge):
-            raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-        samplings = read_samplings(texts or (), requests or (), models={"judge": [judge]})
+        for judge in judges:
+            if is_baseline(judge):
+                raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
+        samplings = read_samplings(texts or (), requests or (), models={"judge": list(judges)})
         self.sampling: Sampling | None = samplings.get("judge")
-        self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=[judge])
+        self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=judges)
         self.cache = cache_at(cache)
-        self.opened = {} if judge == EMBEDDED else {judge: resolve(judge, key_later=self.cache is not None, **how)}
-        self.check = EndpointCheck([AskedRole(model, self.sampling) for model in self.opened.values()], self.meter)
-        self.model = counted(self.opened[judge], self.meter, "judge", self.cache) if self.opened else None
-        self.pilot = Pilot(self.meter, yes=yes, only=pilot) if pilot or is_paid(judge) else None
+        keyless = self.cache is not None
+        self.opened = {judge: resolve(judge, key_later=keyless, **how) for judge in judges if judge != EMBEDDED}
+        in_turn = len(judges) > 1  # each is asked before its own questions
+        roles = [AskedRole(model, self.sampling, under_test=in_turn) for model in self.opened.values()]
+        self.check = EndpointCheck(roles, self.meter)
+        self.models: dict[str, ChatModel | None] = {judge: None for judge in judges if judge == EMBEDDED}
+        self.models |= {judge: counted(model, self.meter, "judge", self.cache) for judge, model in self.opened.items()}
+
+    def pilot(self, *, yes: bool, only: bool) -> Pilot | None:
+        """The estimate before the judges of stored dialogues are asked; `None` where nobody is paid and it was not wished for.
+
+        Args:
+            yes: continue after the estimate without asking.
+            only: stop after the estimate.
+        """
+        return Pilot(self.meter, yes=yes, only=only) if only or any(map(is_paid, self.models)) else None
 
 
 def play_run(

@@ -11,8 +11,9 @@ import typer
 from heartloop.cli import options as given
 
 if TYPE_CHECKING:
+    from heartloop.cli.running import Judging
     from heartloop.environments.spec import EnvironmentSpec
-    from heartloop.environments.suites import RejudgingSuite, RunSuite
+    from heartloop.environments.suites import Material, RejudgingSuite, RunSuite
 
 __all__ = ["validate_app"]
 
@@ -57,81 +58,77 @@ def validate(
     cache: given.Cache = None,
 ) -> None:
     """Check what the scores of runs measure, with suites that read the runs and suites that ask a judge. Rerun to resume."""
+    from heartloop.cli.running import Judging, read_options
     from heartloop.core.errors import UseError
     from heartloop.environments.suites import RejudgingSuite
+    from heartloop.validity.material import material_of
     from heartloop.validity.suites import environment_of, run_suites, suite_of
 
     spec = environment_of(runs)
     chosen = {name: suite_of(spec, name) for name in suite or ()}
     rejudging = {name: one for name, one in chosen.items() if isinstance(one, RejudgingSuite)}
     reading = {name: one for name, one in chosen.items() if not isinstance(one, RejudgingSuite)}
-    asking: dict[str, Any] = {
-        "max_tokens": max_tokens, "max_cost": max_cost, "prices": prices, "cache": cache, "pilot": pilot, "yes": yes,
-        "timeout": timeout, "retries": retries, "max_connections": max_connections,
-    }  # fmt: skip
-    how: dict[str, Any] = {
-        "limit": limit, "scenarios": scenarios, "sampling": sampling, "request": request, "retry_failed": retry_failed,
-        "out": out, "asking": asking,
-    }  # fmt: skip
+    judges = judge or []
     if rejudging:
-        name, variants = next(iter(rejudging.items()))
         if len(chosen) > 1:
-            raise UseError(f"--suite {name} rejudges whole runs and makes a page of its own; pass it alone")
-        if not judge or len(judge) > 1:
-            problem = "--judge is missing" if not judge else f"--judge was given {len(judge)} times"
+            raise UseError(f"--suite {next(iter(rejudging))} rejudges whole runs and makes a page of its own; pass it alone")
+        if len(judges) != 1:
+            problem = f"--judge was given {len(judges)} times" if judges else "--judge is missing"
             raise UseError(f"{problem}; pass service/model, or embedded, once")
-        _rejudge(context, spec, runs, name, variants, judge[0], option=option, **how)
-    else:
-        if option:
-            raise UseError("-E applies only to suites that rejudge runs; remove it")
-        _read(spec, runs, reading or run_suites(spec), judge or [], named=bool(chosen), people=people, labels=labels, **how)
+    elif option:
+        raise UseError("-E applies only to suites that rejudge runs; remove it")
+    by = Judging(
+        judges, sampling, request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache,
+        timeout=timeout, retries=retries, max_connections=max_connections,
+    )  # fmt: skip
+    asking: dict[str, Any] = {"yes": yes, "pilot": pilot, "retry_failed": retry_failed, "max_connections": max_connections}
+    for name, variants in rejudging.items():
+        options = read_options(context, spec, option)
+        _rejudge(spec, runs, name, variants, by, options, limit=limit, scenarios=scenarios, out=out, **asking)
+        return
+    material = material_of(spec, runs, judges=judges, scenarios=scenarios, limit=limit, people=people, labels=labels)
+    _read(material, runs, reading or run_suites(spec), by, named=bool(chosen), out=out, **asking)
 
 
 def _read(
-    spec: EnvironmentSpec,
+    material: Material,
     runs: list[Path],
     suites: Mapping[str, RunSuite],
-    judges: list[str],
+    by: Judging,
     *,
     named: bool,
-    people: Path | None,
-    labels: Path | None,
-    limit: int | None,
-    scenarios: str | None,
-    sampling: list[str] | None,
-    request: list[str] | None,
-    retry_failed: bool,
     out: Path | None,
-    asking: dict[str, Any],
+    **asking: Any,
 ) -> None:
-    """Runs suites that read runs, and writes their page."""
+    """Runs suites that read runs, and writes their page.
+
+    Args:
+        named: whether the suites were chosen by name, so that none may be left out.
+        asking: further arguments of `ask_suites`.
+    """
     from heartloop.cli.asking import ask_suites
     from heartloop.core.chat import LOCAL_PREFIX
     from heartloop.core.errors import UseError
     from heartloop.core.wording import amount
     from heartloop.validity.judging import beside
-    from heartloop.validity.material import material_of
     from heartloop.validity.page import Part, write_validity_json, write_validity_page
     from heartloop.validity.text import print_results
 
-    material = material_of(spec, runs, judges=judges, scenarios=scenarios, limit=limit, people=people, labels=labels)
     lacking = {name: why for name, one in suites.items() if (why := one.lacks(material)) is not None}
     if named and lacking:
         name, why = next(iter(lacking.items()))
         raise UseError(f"suite {name} cannot run: {why}")
     ready = {name: one for name, one in suites.items() if name not in lacking}
     folder = out or beside(runs[0])
-    answers, code = ask_suites(
-        ready, material, folder / "answers.jsonl", sampling=sampling, request=request, retry_failed=retry_failed, **asking
-    )
+    answers, code = ask_suites(ready, material, folder / "answers.jsonl", by, **asking)
     parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
     left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
     write_validity_json({part.name: part.result.record for part in parts}, folder / "validity.json")
     names = " and ".join(path.name or path.resolve().name for path in runs)
-    about = f"{amount(len(material.dialogues), 'dialogue')} of {amount(len(material.models), 'model')} in {spec.title}."
-    if judges:
-        about += f" Judged by {' and '.join(judges)}."
-    if f"{LOCAL_PREFIX}smollm2" in judges:
+    about = f"{amount(len(material.dialogues), 'dialogue')} of {amount(len(material.models), 'model')} in {material.spec.title}."
+    if material.judges:
+        about += f" Judged by {' and '.join(material.judges)}."
+    if f"{LOCAL_PREFIX}smollm2" in material.judges:
         about += " A judge of 135 million parameters tests whether the suites run; its answers measure nothing."
     page = write_validity_page(parts, folder / "report", title=f"Validity of {names}", about=about, left_out=left_out)
     print_results(parts, left_out)
@@ -140,38 +137,40 @@ def _read(
 
 
 def _rejudge(
-    context: typer.Context,
     spec: EnvironmentSpec,
     runs: list[Path],
     name: str,
     suite: RejudgingSuite,
-    judge: str,
+    by: Judging,
+    options: Mapping[str, Any],
     *,
-    option: list[str] | None,
     limit: int | None,
     scenarios: str | None,
-    sampling: list[str] | None,
-    request: list[str] | None,
-    retry_failed: bool,
     out: Path | None,
-    asking: dict[str, Any],
+    yes: bool,
+    pilot: bool,
+    **how: Any,
 ) -> None:
-    """Runs a suite that rejudges runs in variants, and writes its page."""
+    """Runs a suite that rejudges runs in variants, and writes its page.
+
+    Args:
+        how: further arguments of `evaluation.runner.work_through`.
+    """
     from contextlib import nullcontext
 
     from rich.console import Console
 
-    from heartloop.cli.running import Judging, exit_code_of, play_run, read_options
+    from heartloop.cli.running import exit_code_of, play_run
     from heartloop.validity.judging import JudgedVariants, directories, judged_variants, output_folder
     from heartloop.validity.page import Part, write_validity_json, write_validity_page
     from heartloop.validity.text import result_table
 
-    by = Judging(judge, sampling, request, **asking)
-    judges = suite.judges(spec, by.model, by.sampling)
+    ((judge, model),) = by.models.items()
+    judges = suite.judges(spec, model, by.sampling)
     sources = [
         JudgedVariants(
-            run, name, suite, judges, options=read_options(context, spec, option), scenarios=scenarios,
-            sampling=by.sampling, prices=by.meter.prices, limit=limit,
+            run, name, suite, judges, options=options, scenarios=scenarios, sampling=by.sampling, prices=by.meter.prices,
+            limit=limit,
         )
         for run in runs
     ]  # fmt: skip
@@ -179,16 +178,16 @@ def _rejudge(
     paths = directories(folder, runs, suite.variants)
     code, stopped = 0, False
     ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in suite.variants]
+    estimate = by.pilot(yes=yes, only=pilot)
     with by.cache or nullcontext():
         for number, (source, path, variant) in enumerate(ahead):
-            if by.pilot is not None:
-                by.pilot.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
+            if estimate is not None:
+                estimate.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
             typer.echo(f"{path[variant]}:")
             ended, _ = play_run(
                 path[variant], source.settings(variant), source.play(variant, path[suite.variants[0]]), by.meter,
-                jobs=source.jobs, max_connections=asking["max_connections"], retry_failed=retry_failed, opened=by.opened,
-                check=by.check, cache=by.cache, done="judged", ranked=False,
-                pilot=by.pilot if by.pilot is not None and not by.pilot.asked else None,
+                jobs=source.jobs, opened=by.opened, check=by.check, cache=by.cache, done="judged", ranked=False,
+                pilot=estimate if estimate is not None and not estimate.asked else None, **how,
             )  # fmt: skip
             code = max(code, exit_code_of(ended, done="judged"))
             stopped = ended.stopped is not None
