@@ -14,7 +14,7 @@ from scipy.stats import norm
 from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import Interval
 
-__all__ = ["pearson_interval"]
+__all__ = ["pearson_if_known", "pearson_interval"]
 
 
 def pearson_interval(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> Interval:
@@ -45,3 +45,13 @@ def pearson_interval(a: Sequence[float], b: Sequence[float], *, level: float = 0
         return Interval(r, r, r)
     half = float(norm.ppf(0.5 + level / 2)) / math.sqrt(len(x) - 3)
     return Interval(r, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half))
+
+
+def pearson_if_known(a: Sequence[float], b: Sequence[float]) -> Interval | None:
+    """`pearson_interval` for a report: `None` below three pairs, where r says nothing, and where one side does not vary.
+
+    >>> pearson_if_known([1, 2], [1, 2]) is None, pearson_if_known([1, 1, 1], [1, 2, 3]) is None
+    (True, True)
+    """
+    found = pearson_interval(a, b) if len(a) >= 3 else None
+    return None if found is None or math.isnan(found.mean) else found

@@ -25,8 +25,9 @@ from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.wording import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
-from heartloop.scoring.correlations import pearson_interval
+from heartloop.scoring.correlations import pearson_if_known
 from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import Interval
 from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
 
 __all__ = ["BLRI", "REPEATS", "UTTERANCE", "Questionnaire", "dimension_scores", "load_questionnaire"]
@@ -167,14 +168,19 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
             cells += [estimate([one.dimensions[part] for one in mine], scenarios) for part in questionnaire.parts]
             rows.append(Row(model, tuple(cells), number))
             means.append((float(np.mean([one.points for one in mine])), float(np.mean([one.total for one in mine]))))
-        within = pearson_interval([one.points for one in rated], [one.total for one in rated])
-        over = pearson_interval(*zip(*means, strict=True)) if len(means) >= 3 else None
-        words = f"Over {amount(len(rated), 'dialogue')} the score and the mean of {judge}'s answers correlate with r = "
-        words += f"{within.mean:.2f}" + (f" ({within.low:.2f} to {within.high:.2f})" if within.low == within.low else "")
-        if over is not None:
-            words += f", over {amount(len(means), 'model')} with {over.mean:.2f}"
-            words += f" ({over.low:.2f} to {over.high:.2f})" if over.low == over.low else ""
-        notes.append(f"{words}. Published over 18 models: {_PUBLISHED[name]:.3f}.")
+        within = pearson_if_known([one.points for one in rated], [one.total for one in rated])
+        over = pearson_if_known([score for score, _ in means], [total for _, total in means])
+        said = [
+            f"{_in_words(r)} over {amount(number, what)}"
+            for r, number, what in ((within, len(rated), "dialogue"), (over, len(means), "model"))
+            if r is not None
+        ]
+        notes.append(
+            f"Pearson's r of the score and the mean of {judge}'s answers: {', '.join(said)}. Published over 18 models: "
+            f"{_PUBLISHED[name]:.3f}."
+            if said
+            else f"{judge} rated {amount(len(rated), 'dialogue')}, too few or too alike to correlate with the score."
+        )
         title = "Questionnaire and score" if len(answers) == 1 else f"Questionnaire and score, {judge}"
         columns = (
             Column("Score"),
@@ -194,11 +200,15 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
         page += [table, chart]
         record[judge] = {
             "dialogues": len(rated),
-            "pearson_dialogues": within._asdict(),
+            "pearson_dialogues": None if within is None else within._asdict(),
             "pearson_models": None if over is None else over._asdict(),
             "models": {row.head: _cells(row, columns) for row in rows},
         }
     return Result(record, tuple(notes), summary or Table("Nothing answered", (), ()), tuple(page))
+
+
+def _in_words(r: Interval) -> str:
+    return f"{r.mean:.2f}" + ("" if math.isnan(r.low) else f" ({r.low:.2f} to {r.high:.2f})")
 
 
 def _cells(row: Row, columns: Sequence[Column]) -> dict[str, Any]:

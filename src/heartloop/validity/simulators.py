@@ -29,7 +29,7 @@ from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
 from heartloop.environments.raw_dialogues import read_dialogues
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
-from heartloop.scoring.correlations import pearson_interval
+from heartloop.scoring.correlations import pearson_if_known
 from heartloop.scoring.distances import standardised_distance
 from heartloop.scoring.estimates import estimate
 from heartloop.scoring.statistics import Interval
@@ -359,10 +359,7 @@ def _reads_the_score(dialogues: Sequence[Transcript]) -> Interval | None:
     """Correlation over dialogues of relief by words and score: whether the word lists see what the environment scores."""
     slopes = [(_relief(said_by_user(one)), one.score) for one in dialogues]
     both = [(slope, score) for slope, score in slopes if slope is not None and score is not None]
-    if len(both) < 3:
-        return None
-    found = pearson_interval([slope for slope, _ in both], [score for _, score in both])
-    return None if math.isnan(found.mean) else found
+    return pearson_if_known([slope for slope, _ in both], [score for _, score in both])
 
 
 def _card(user: str, side: Sequence[Said], compared: Sequence[_Compared], read: Interval | None) -> Card:
