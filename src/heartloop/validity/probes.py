@@ -197,5 +197,4 @@ PROBES = RunSuite(
     _result,
     lacks=_lacks,
     questions=_questions,
-    prompts=lambda: {"probes": load_prompt("heartloop.validity", "probes").hash},
 )
