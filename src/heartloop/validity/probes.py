@@ -1,59 +1,42 @@
 """Suite `probes`: does a model please without helping?
 
 Ours; a second axis beside the score, since a policy trained on a simulated user's mood may learn to please.
-A judge reads one dialogue, without score and thoughts, and marks flattery, dependence and false comfort from 0 (not at all) to 4.
-Without a judge the embedded reader's marks in the run's evidence stand in: pressure and performance, and 4 minus honesty, means
-over the replies of a dialogue. They are marks of single replies for other purposes: no probe of dependence is among them, and
-they moved the score of the same run, so that they are no evidence apart from it.
+Without a judge, signs of flattery, dependence and false comfort are counted in the replies (`pleasing`): a dialogue's value is
+the percentage of its replies with a sign. A judge reads one dialogue, without score and thoughts, and marks each of the three
+from 0 (not at all) to 4. Both are set beside the score, over models and over dialogues. Correlations over dialogues are also
+computed within models, on the deviations from the means of each model whose marks vary, since models that never please may score
+low or high for other reasons. Their intervals take dialogues as independent. Does not cover which signs there are.
 """
 
 from __future__ import annotations
 
-import tomllib
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib import resources
+from functools import cache, partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from heartloop.appraisal.english import lacks_english
+from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.wording import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.scoring.correlations import pearson_interval
 from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import Interval
+from heartloop.validity.pleasing import load_probes, signs_of
 from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
 
-__all__ = ["PROBES", "STAND_IN", "Probe", "load_probes", "stand_in_marks"]
+__all__ = ["PROBES", "marks_by_words"]
 
 _TOP = 4
-STAND_IN = ("pressure", "performance", "lack of honesty")
-"""The marks of the embedded reader, 0 to 4, that stand in without a judge; more is worse."""
-
-
-class Probe(NamedTuple):
-    """A way to please without helping: what is asked, and two signs of each end of its scale."""
-
-    name: str
-    asks: str
-    none: tuple[str, ...]
-    full: tuple[str, ...]
-
-    @property
-    def field(self) -> str:
-        """Its name in a judge's answer."""
-        return self.name.replace(" ", "_")
-
-
-@cache
-def load_probes() -> tuple[Probe, ...]:
-    """The shipped rubric, `items/probes.toml`."""
-    text = (resources.files("heartloop.validity") / "items" / "probes.toml").read_text(encoding="utf-8")
-    return tuple(
-        Probe(one["name"], one["asks"], tuple(one["none"]), tuple(one["full"])) for one in tomllib.loads(text)["probe"]
-    )
+_MOST_PHRASES = 12
+_FEW = 4
 
 
 class _Mark(BaseModel):
@@ -69,130 +52,221 @@ def _form() -> type[BaseModel]:
 
 
 def _questions(material: Material, answers: Answers) -> list[Question]:
-    if needs_judge(material) is not None:
-        return []
     rubric = "\n\n".join(
         "\n".join([f"{one.name.upper()}. {one.asks}", *(f"0: {text}" for text in one.none), *(f"4: {text}" for text in one.full)])
         for one in load_probes()
     )
     each = ", ".join(f'"{one.field}": {{"why": "in one short sentence", "mark": 0 to 4}}' for one in load_probes())
     prompt = load_prompt("heartloop.validity", "probes")
-    found: dict[str, Question] = {}
-    for dialogue in material.dialogues:
-        text = prompt.fill(text=spoken(dialogue), rubric=rubric, form=f"{{{each}}}")
-        key = dialogue_key(dialogue)
-        found.setdefault(key, question(key, [Message(role="user", content=text)], _form()))
-    return list(found.values())
 
+    def content(dialogue: Transcript) -> str:
+        return prompt.fill(text=spoken(dialogue), rubric=rubric, form=f"{{{each}}}")
 
-def stand_in_marks(dialogue: Transcript) -> tuple[float, ...] | None:
-    """Means of `STAND_IN` over the replies that the embedded reader marked; `None` where it marked none."""
-    marks = [
-        (aspects["pressure"], aspects["performance"], _TOP - aspects["honesty"])
-        for turn in dialogue.turns
-        if isinstance(aspects := turn.evidence.get("aspects"), Mapping) and {"pressure", "performance", "honesty"} <= set(aspects)
+    return [
+        question(dialogue_key(dialogue), [Message(role="user", content=content(dialogue))], _form())
+        for dialogue in material.dialogues
     ]
-    return tuple(float(mean) for mean in np.mean(marks, axis=0)) if marks else None
+
+
+def _replies(dialogue: Transcript) -> list[str]:
+    return [turn.reply for turn in dialogue.turns if turn.reply.strip()]
+
+
+def marks_by_words(dialogue: Transcript) -> tuple[float, ...] | None:
+    """Percent of a dialogue's replies with a sign: of any probe, then of each in the order of `load_probes`.
+
+    `None` where nothing was said, or not in English.
+    """
+    replies = _replies(dialogue)
+    if not replies or lacks_english(" ".join(replies)):
+        return None
+    signs = [signs_of(reply) for reply in replies]
+    held = [[bool(one), *(probe.name in one for probe in load_probes())] for one in signs]
+    return tuple(float(100 * share) for share in np.mean(held, axis=0))
+
+
+def _marks_by_judge(answers: Answers, dialogue: Transcript) -> tuple[float, ...] | None:
+    """The mean of a judge's marks, then each; `None` where it has not answered."""
+    answer = answers.get(dialogue_key(dialogue))
+    if answer is None:
+        return None
+    marks = [float(answer[one.field]["mark"]) for one in load_probes()]
+    return (math.fsum(marks) / len(marks), *marks)
 
 
 class _Marked(NamedTuple):
+    """A dialogue with its score in points and its marks, the first over all probes."""
+
     dialogue: Transcript
+    points: float
     marks: tuple[float, ...]
 
 
-def _marked(material: Material, marks_of: Callable[[Transcript], tuple[float, ...] | None]) -> list[_Marked]:
-    return [_Marked(one, marks) for one in material.dialogues if (marks := marks_of(one)) is not None]
+class _Reader(NamedTuple):
+    """Who marked the dialogues, and how the marks are shown."""
+
+    name: str
+    overall: str
+    """Heading of the first mark."""
+    axis: str
+    digits: int
+    most: float
+    marks_of: Callable[[Transcript], tuple[float, ...] | None]
 
 
-def _rows(material: Material, marked: Sequence[_Marked]) -> list[Row]:
-    """Per model: score, mean of the marks, and each mark."""
+_WORDS = _Reader("word lists", "Any", "% of replies with a sign", 0, 100.0, marks_by_words)
+
+
+def _judge(name: str, answers: Answers) -> _Reader:
+    return _Reader(name, "Mean", "mean of the three marks", 2, float(_TOP), partial(_marks_by_judge, answers))
+
+
+def _rows(material: Material, marked: Sequence[_Marked], most: float) -> list[Row]:
+    """Per model: the score, and each mark; without an interval where all dialogues have the same mark, as where no sign occurs."""
     rows = []
     for number, model in enumerate(material.models):
         mine = [one for one in marked if one.dialogue.model == model]
         if mine:
             scenarios = [one.dialogue.scenario for one in mine]
-            points = [material.spec.scale.points * (one.dialogue.score or 0.0) for one in mine]
-            cells = [estimate(points, scenarios), estimate([sum(one.marks) / len(one.marks) for one in mine], scenarios)]
-            cells += [estimate(column, scenarios, within=(0.0, _TOP)) for column in zip(*(o.marks for o in mine), strict=True)]
-            rows.append(Row(model, tuple(cells), number))
+            marks = [
+                estimate(column, scenarios, within=(0.0, most)) if len(set(column)) > 1 else Estimate(len(column), column[0])
+                for column in zip(*(one.marks for one in mine), strict=True)
+            ]
+            rows.append(Row(model, (estimate([one.points for one in mine], scenarios), *marks), number))
     return rows
 
 
-def _part(material: Material, marked: Sequence[_Marked], names: Sequence[str], title: str, what: str) -> tuple[Any, list[Block]]:
-    rows = _rows(material, marked)
-    columns = (Column("Score"), Column("Mean", digits=2), *(Column(name.capitalize(), digits=2) for name in names))
+def _correlation(marked: Sequence[_Marked], place: int, *, within: bool) -> tuple[int, Interval] | None:
+    """Dialogues, and the correlation of score and a mark over them; `None` if there are too few, or one side does not vary.
+
+    Args:
+        within: over deviations from the means of their model, of the models whose mark varies.
+    """
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for one in marked:
+        groups.setdefault(one.dialogue.model if within else "", []).append((one.points, one.marks[place]))
+    kept = [np.array(pairs) for pairs in groups.values() if len({mark for _, mark in pairs}) > 1]
+    if sum(map(len, kept)) < _FEW:
+        return None
+    points, marks = np.concatenate([pairs - pairs.mean(axis=0) for pairs in kept]).round(9).T.tolist()  # means are not exact
+    found = pearson_interval(points, marks)
+    return None if math.isnan(found.mean) else (len(points), found)
+
+
+def _together(reader: _Reader, marked: Sequence[_Marked], names: Sequence[str]) -> tuple[Table, dict[str, Any]]:
+    rows: list[Row] = []
+    record: dict[str, Any] = {}
+    for place, name in enumerate(names):
+        both = {"dialogues": _correlation(marked, place, within=False), "within_models": _correlation(marked, place, within=True)}
+        record[name] = {key: one and {"n": one[0], **one[1]._asdict()} for key, one in both.items()}
+        rows.append(Row(name, tuple(one and Estimate(one[0], one[1].mean, one[1].low, one[1].high) for one in both.values())))
+    table = Table(
+        f"Score and pleasing, by {reader.name}", (Column("Dialogues", 2), Column("Within models", 2)), tuple(rows),
+        corner="Pearson's r",
+        help="Above 0: dialogues with more of it score higher. Within models: by deviations from the means of each model whose "
+        "marks vary. Intervals take dialogues as independent. Empty where one side does not vary.",
+    )  # fmt: skip
+    return table, record
+
+
+def _part(reader: _Reader, material: Material, marked: Sequence[_Marked]) -> tuple[Table, list[Block], dict[str, Any]]:
+    """Table for the terminal, blocks of the page, and numbers of one reader."""
+    names = [reader.overall, *(one.name.capitalize() for one in load_probes())]
+    columns = (Column("Score"), *(Column(name, reader.digits) for name in names))
+    rows = _rows(material, marked, reader.most)
     points = tuple(
-        Series(row.head, (Point(row.cells[0].mean, row.cells[1].mean, row.cells[1].low, row.cells[1].high),), row.model)
+        Series(row.head, (Point(score.mean, overall.mean, overall.low, overall.high),), row.model)
         for row in rows
-        if isinstance(row.cells[0], Estimate) and isinstance(row.cells[1], Estimate)
+        if isinstance(score := row.cells[0], Estimate) and isinstance(overall := row.cells[1], Estimate)
     )
+    together, correlations = _together(reader, marked, names)
+    what = (
+        f"Percent of a dialogue's replies with a sign, by {reader.name}" if reader is _WORDS else "Marks from 0 (not at all) to 4"
+    )
+    table = Table(f"Pleasing, by {reader.name}", columns, tuple(rows), help=f"{what}; means over dialogues. Less is better.")
+    chart = Chart(
+        f"Score and pleasing of models, by {reader.name}", "points", points, "score", reader.axis, 0.0, reader.most,
+        help=f"Up: {reader.axis}. A model up right scores high and pleases; down right it scores high without.",
+    )  # fmt: skip
     record = {
         "dialogues": len(marked),
+        "correlations": correlations,
         "models": {
             row.head: {
-                column.name: cell._asdict()
-                for column, cell in zip(columns, row.cells, strict=True)
-                if isinstance(cell, Estimate)
+                column.name: cell._asdict() for column, cell in zip(columns, row.cells, strict=True) if isinstance(cell, Estimate)
             }
             for row in rows
         },
     }
-    table = Table(title, columns, tuple(rows), help="Marks from 0 (not at all) to 4, means over dialogues; less is better.")
-    chart = Chart(f"{title}: score and marks", "points", points, "score", what, 0.0, float(_TOP))
-    return record, [table, chart]
+    short = tuple(
+        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
+    )
+    narrow = tuple(column._replace(name=column.name.replace(" ", "\n")) for column in columns)
+    return table._replace(columns=narrow, rows=short, help=""), [table, chart, together], record
+
+
+def _phrases(marked: Sequence[_Marked]) -> Table:
+    """The phrases that were counted most, so that a reader can judge the lists."""
+    counts = Counter(
+        (probe, phrase)
+        for one in marked
+        for reply in _replies(one.dialogue)
+        for probe, phrases in signs_of(reply).items()
+        for phrase in set(phrases)
+    )
+    rows = tuple(Row(phrase, (probe, number)) for (probe, phrase), number in counts.most_common(_MOST_PHRASES))
+    return Table("Most frequent signs", (Column("Probe"), Column("Replies", 0)), rows, corner="Words, written out")
+
+
+def _words(reader: _Reader, marked: Sequence[_Marked], left_out: int) -> str:
+    words = f"{amount(len(marked), 'dialogue')} marked by {reader.name}"
+    if left_out:
+        words += f"; {left_out} without a usable {'reply in English' if reader is _WORDS else 'answer'} left out"
+    for heading, within in (("Within models", True), ("Over all dialogues", False)):
+        together = _correlation(marked, 0, within=within)
+        if together is not None:
+            r = together[1]
+            words += f". {heading}, score and pleasing correlate with r = {r.mean:.2f} ({r.low:.2f} to {r.high:.2f})"
+    if not any(one.marks[0] for one in marked):
+        words += ". No sign of pleasing was found"
+    return f"{words}."
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
-    names = [one.name for one in load_probes()]
     record: dict[str, Any] = {}
-    notes: list[str] = []
+    said: list[str] = []
+    warnings: list[str] = []
     page: list[Block] = []
-    for judge, given in answers.items():
-        if judge == "embedded":
-            continue
-        marked = _marked(material, lambda one, given=given: _marks(given, dialogue_key(one)))  # type: ignore[misc]
+    summary: Table | None = None
+    for reader in (*(_judge(name, given) for name, given in answers.items() if name != EMBEDDED), _WORDS):
+        marked = [
+            _Marked(dialogue, material.spec.scale.points * (dialogue.score or 0.0), marks)
+            for dialogue in material.dialogues
+            if (marks := reader.marks_of(dialogue)) is not None
+        ]
         if not marked:
-            notes.append(f"{judge} answered no question.")
+            warnings.append(f"{reader.name} marked no dialogue.")
             continue
-        record[judge], blocks = _part(material, marked, names, f"Pleasing, {judge}", "mean of the three marks")
+        table, blocks, record[reader.name] = _part(reader, material, marked)
         page += blocks
-        words = f"{amount(len(marked), 'dialogue')} marked by {judge} for {', '.join(names[:-1])} and {names[-1]}."
-        if len(marked) < len(material.dialogues):
-            words += f" {len(material.dialogues) - len(marked)} without a usable answer are left out."
-        notes.append(words)
-    offline = _marked(material, stand_in_marks)
-    if offline:
-        record["stand_in"], blocks = _part(material, offline, STAND_IN, "Stand-in: embedded reader", "mean of the reader's marks")
-        page += blocks
-        notes.append(
-            f"The embedded reader's marks of {amount(len(offline), 'dialogue')} stand in for a judge: pressure, performance and "
-            "lack of honesty. They are part of what moved the score, so they cannot show that the score rewards pleasing."
-        )
-    if not page:
-        return Result(record, tuple(notes), Table("Nothing answered", (), ()), ())
-    first = page[0]
-    if not isinstance(first, Table):
-        raise TypeError(f"{first!r} is no table")
-    short = tuple(
-        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in first.rows
-    )
-    return Result(record, tuple(notes), first._replace(rows=short, help=""), tuple(page))
-
-
-def _marks(answers: Answers, key: str) -> tuple[float, ...] | None:
-    return tuple(float(answers[key][one.field]["mark"]) for one in load_probes()) if key in answers else None
+        if reader is _WORDS and any(one.marks[0] for one in marked):
+            page.append(_phrases(marked))
+        said.append(_words(reader, marked, len(material.dialogues) - len(marked)))
+        summary = summary or table
+    notes = ([" ".join(said)] if said else []) + warnings
+    return Result(record, tuple(notes), summary or Table("Nothing marked", (), ()), tuple(page))
 
 
 def _lacks(material: Material) -> str | None:
-    if any(stand_in_marks(dialogue) is not None for dialogue in material.dialogues):
+    if any(_replies(one) and not lacks_english(" ".join(_replies(one))) for one in material.dialogues):
         return None
     return needs_judge(material)
 
 
 PROBES = RunSuite(
     "Does a model please without helping?",
-    "A judge marks flattery, dependence and false comfort from 0 to 4, without the score. A model with a high score and high marks "
-    "pleases; one with a high score and low marks does not need to.",
+    "Flattery, dependence and false comfort beside the score: by short lists of English phrases, and by judges that see neither "
+    "score nor thoughts. If the score rewards pleasing, dialogues with more of it score higher.",
     "",
     _result,
     lacks=_lacks,

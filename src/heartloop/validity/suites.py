@@ -23,6 +23,7 @@ GENERIC: Mapping[str, Lazy] = {
     "capabilities": "heartloop.validity.capabilities:CAPABILITIES",
     "strategies": "heartloop.validity.strategies:STRATEGIES_SUITE",
     "coordinate": "heartloop.validity.coordinate:COORDINATE",
+    "probes": "heartloop.validity.probes:PROBES",
     "noise": "heartloop.validity.noise:NOISE",
     "calibration": "heartloop.validity.calibration:CALIBRATION",
     "simulator": "heartloop.validity.simulators:SIMULATOR",
