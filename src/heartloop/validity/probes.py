@@ -122,7 +122,7 @@ def _judge(name: str, answers: Answers) -> _Reader:
 
 
 def _rows(material: Material, marked: Sequence[_Marked], most: float) -> list[Row]:
-    """Per model: the score, and each mark; without an interval where all dialogues have the same mark, as where no sign occurs."""
+    """Per model: the score, and each mark; a mark that all dialogues share, such as 0, has no interval."""
     rows = []
     for number, model in enumerate(material.models):
         mine = [one for one in marked if one.dialogue.model == model]
