@@ -15,6 +15,7 @@ from heartloop.cli.demo import demo_app
 from heartloop.cli.environments import environments_app
 from heartloop.cli.evaluate import evaluate_app
 from heartloop.cli.export import export_app
+from heartloop.cli.guard import guard_app
 from heartloop.cli.imports import import_app
 from heartloop.cli.plan import plan_app
 from heartloop.cli.rejudge import rejudge_app
@@ -48,6 +49,7 @@ app.add_typer(train_app)
 app.add_typer(import_app)
 app.add_typer(export_app)
 app.add_typer(validate_app)
+app.add_typer(guard_app)
 
 
 def main() -> None:

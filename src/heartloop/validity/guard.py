@@ -1,0 +1,301 @@
+"""General capability before and after training: what `heartloop guard` compares and says.
+
+EIBench, section 5.5.3 and Appendix C; RLVER, Table 2.
+Covers which benchmarks there are (`items/general.toml`), the commands that measure them, and before and after with intervals.
+Does not cover reading files of a harness (`integrations.harness`).
+
+A difference is that of the same items: each item's rate over its repeats, after less before, with the t interval of their mean
+over items; an item counts by its trials (the instructions of a prompt). Where only means are stored, the harness's standard
+errors are added as if the samples were independent, which is too wide; without these, nothing but the means is said. That a
+fall is not significant does not show that there is none, so each benchmark says whether its interval excludes one larger than a
+margin.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple
+
+from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table
+from heartloop.core.errors import InputError
+from heartloop.environments.suites import Result
+from heartloop.evaluation.comparison import Comparison
+from heartloop.integrations.harness import Item, TaskResult
+from heartloop.scoring.statistics import mean_interval
+
+__all__ = ["MARGIN", "Benchmark", "Change", "HarnessTask", "benchmarks", "changes", "commands", "guard_result"]
+
+MARGIN = 2.0
+"""Points: a fall that is larger matters. Ours; the largest fall that EIBench calls a small decrease is 3.7, of 30 problems."""
+_Z = NormalDist().inv_cdf(0.975)
+
+
+class HarnessTask(NamedTuple):
+    """A benchmark in a harness."""
+
+    harness: str
+    task: str
+    metric: str
+    per: str = ""
+    """The metric that counts the trials of `metric`; empty where it is a share."""
+
+
+class Benchmark(NamedTuple):
+    """A benchmark, and how the paper that used it measured."""
+
+    name: str
+    items: int
+    repeats: int
+    source: str
+    settings: Mapping[str, float]
+    tasks: tuple[HarnessTask, ...]
+
+
+class Change(NamedTuple):
+    """A benchmark before and after, in points of 100."""
+
+    benchmark: Benchmark
+    task: HarnessTask
+    before: float
+    after: float
+    difference: float
+    low: float | None
+    """Ends of the 95 % interval of the difference; `None` where nothing is known of it."""
+    high: float | None
+    items: int | None
+    paired: bool
+    """Whether it is of the same items."""
+    notes: tuple[str, ...]
+
+    def verdict(self, margin: float) -> str:
+        """What the interval says, in words; `margin` in points."""
+        if self.low is None or self.high is None:
+            return "no interval"
+        if self.high < 0:
+            fell = f"fell by {-self.difference:.1f} points ({-self.high:.1f} to {-self.low:.1f})"
+            return f"{fell}, by less than {margin:g}" if self.low > -margin else fell
+        if self.low > 0:
+            return f"rose by {self.difference:.1f} points ({self.low:.1f} to {self.high:.1f})"
+        if self.low > -margin:
+            return f"no fall of more than {margin:g} points"
+        return f"not told: a fall of up to {-self.low:.1f} points is possible"
+
+
+@cache
+def benchmarks() -> tuple[Benchmark, ...]:
+    """The benchmarks of `items/general.toml`."""
+    text = (resources.files("heartloop.validity") / "items" / "general.toml").read_text(encoding="utf-8")
+    return tuple(
+        Benchmark(**{**one, "tasks": tuple(HarnessTask(**task) for task in one["tasks"])})
+        for one in tomllib.loads(text)["benchmark"]
+    )
+
+
+def changes(before: Sequence[TaskResult], after: Sequence[TaskResult]) -> tuple[list[Change], list[str]]:
+    """The benchmarks that both have, and sentences on what could not be compared."""
+    known = [{(one.harness, one.task, one.metric): one for one in side} for side in (before, after)]
+    found, notes = [], []
+    used: set[tuple[str, str]] = set()
+    for benchmark in benchmarks():
+        halves = [[task for task in benchmark.tasks if task[:3] in side] for side in known]
+        used |= {(task.harness, task.task) for half in halves for task in half}
+        shared = [task for task in halves[0] if task in halves[1]]
+        if shared:
+            task = shared[0]
+            sides = [_by(task, side) for side in known]
+            found.append(_change(benchmark, task, *sides))
+        elif any(halves):
+            place = "before" if halves[0] else "after"
+            other = f"; {'after' if halves[0] else 'before'} has it in another harness" if all(halves) else ""
+            notes.append(f"{benchmark.name} stands only {place} training{other}; it is not compared.")
+    unknown = {(one.harness, one.task) for side in (before, after) for one in side} - used
+    if unknown:
+        names = ", ".join(sorted(task for _, task in unknown))
+        notes.append(f"No benchmark of the papers, or none of its metrics: {names}; not compared.")
+    return found, notes
+
+
+def _by(task: HarnessTask, known: Mapping[tuple[str, str, str], TaskResult]) -> TaskResult:
+    """The task's result; with `per`, successes of one metric over trials of another."""
+    result = known[task.harness, task.task, task.metric]
+    if not task.per:
+        return result
+    trials = known.get((task.harness, task.task, task.per))
+    if trials is None:
+        raise InputError(f"{' and '.join(map(str, result.files))} lacks {task.per}, by which {task.metric} counts")
+    items = {
+        name: Item(item.total, trials.items[name].total, item.runs)
+        for name, item in result.items.items()
+        if name in trials.items and trials.items[name].total > 0
+    }
+    weight = sum(item.of / item.runs for item in items.values())
+    mean = sum(item.rate * item.of / item.runs for item in items.values()) / weight
+    return result._replace(items=items, mean=mean, stderr=None, n=len(items))
+
+
+def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: TaskResult) -> Change:
+    shared = [name for name in before.items if name in after.items]
+    notes = [*_notes(benchmark, before, after)]
+    if shared:
+        alone = len(before.items.keys() ^ after.items.keys())
+        if alone:
+            notes.append(f"{alone} items stand on one side only and are left out")
+        weights = [before.items[name].of / before.items[name].runs for name in shared]
+        scale = 100 * len(shared) / sum(weights)
+        sides = [
+            [scale * weight * side.items[name].rate for name, weight in zip(shared, weights, strict=True)]
+            for side in (before, after)
+        ]
+        interval = mean_interval([b - a for a, b in zip(*sides, strict=True)])
+        a, b = (math.fsum(side) / len(side) for side in sides)
+        low, high = (None if math.isnan(end) else end for end in (interval.low, interval.high))
+        return Change(benchmark, task, a, b, interval.mean, low, high, len(shared), True, tuple(notes))
+    difference = 100 * (after.mean - before.mean)
+    low = high = None
+    if before.stderr is not None and after.stderr is not None:
+        reach = 100 * _Z * math.hypot(before.stderr, after.stderr)
+        low, high = difference - reach, difference + reach
+        notes.append("not paired, since samples are missing: the interval is too wide (--log-samples keeps them)")
+    else:
+        notes.append("no interval: neither samples nor standard errors on both sides")
+    return Change(benchmark, task, 100 * before.mean, 100 * after.mean, difference, low, high, before.n, False, tuple(notes))
+
+
+def _notes(benchmark: Benchmark, before: TaskResult, after: TaskResult) -> Iterator[str]:
+    """What makes the two sides differ besides the training, and both from the paper."""
+    for name in dict.fromkeys((*before.settings, *after.settings)):
+        a, b = before.settings.get(name), after.settings.get(name)
+        if a != b:
+            yield f"{name} is {_shown(a)} before and {_shown(b)} after" if name != "questions" else "the questions differ"
+    for name, value in benchmark.settings.items():
+        used = after.settings.get(name)
+        if used is not None and used == before.settings.get(name) and used != value:
+            yield f"{name} is {_shown(used)}, in the paper {_shown(value)}"
+    for side, place in ((before, "before"), (after, "after")):
+        if side.unscored:
+            yield f"{side.unscored} items {place} have no score and are left out"
+        if side.n is not None and side.n + side.unscored < benchmark.items:
+            yield f"{side.n} of {benchmark.items} items {place}"
+        runs = {item.runs for item in side.items.values()}
+        if runs and max(runs) < benchmark.repeats:
+            yield f"{max(runs)} of {benchmark.repeats} repeats {place}"
+
+
+def _shown(value: Any) -> str:
+    return "unknown" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def guard_result(found: Sequence[Change], notes: Sequence[str], margin: float, gain: Comparison | None = None) -> Result:
+    """The comparison for the terminal and the page.
+
+    Args:
+        margin: points.
+        gain: evaluations before and after, shown above the benchmarks, in points of their own score.
+    """
+    columns = (Column("Before"), Column("After"), Column("Difference"), Column("Items", digits=0), Column("Says"))
+    rows: list[Row] = []
+    if gain is not None:
+        low, high = (None if math.isnan(end) else end for end in gain.difference[1:3])
+        cell = Estimate(gain.pairs, gain.difference.mean, low, high)
+        said_of = f"{gain.scenarios} scenarios, points of the score"
+        rows.append(Row(str(gain.a.settings["environment"]), (gain.mean_a, gain.mean_b, cell, gain.pairs, said_of)))
+    for one in found:
+        change = Estimate(one.items or 0, one.difference, one.low, one.high)
+        rows.append(Row(one.benchmark.name, (one.before, one.after, change, one.items, one.verdict(margin))))
+    table = Table(
+        "Before and after training", columns, tuple(rows), corner="Benchmark",
+        help="Points of 100; the difference with its 95 % interval over items, of the same items where samples are stored.",
+    )  # fmt: skip
+    short = tuple(row._replace(cells=row.cells[:3]) for row in rows)
+    said = [f"{one.benchmark.name}: {one.verdict(margin)}." for one in found]
+    remarks = [f"{one.benchmark.name}: {'; '.join(one.notes)}." for one in found if one.notes]
+    page: list[Block] = [table]
+    if drawn := [one for one in found if one.low is not None]:
+        series = tuple(
+            Series(one.benchmark.name, (Point(one.benchmark.name, one.difference, one.low, one.high),), number)
+            for number, one in enumerate(drawn)
+        )
+        page.append(Chart("Differences", "points", series, "benchmark", "after less before, points", help="0 is no change."))
+    record = {
+        "margin": margin,
+        "benchmarks": {
+            one.benchmark.name: {
+                **{name: getattr(one, name) for name in ("before", "after", "difference", "low", "high", "items", "paired")},
+                "verdict": one.verdict(margin), "notes": list(one.notes), "harness": one.task.harness, "task": one.task.task,
+            }
+            for one in found
+        },
+        "gain": None if gain is None else {
+            "environment": gain.a.settings["environment"], "before": gain.mean_a, "after": gain.mean_b, "pairs": gain.pairs,
+            "difference": gain.difference.mean, "low": gain.difference.low, "high": gain.difference.high,
+            "warnings": list(gain.warnings),
+        },
+        "notes": list(notes),
+    }  # fmt: skip
+    summary = table._replace(columns=columns[:3], rows=short, help="")
+    warned = [] if gain is None else [f"Evaluations: {warning}." for warning in gain.warnings]
+    return Result(record, (*said, *remarks, *warned, *notes), summary, tuple(page))
+
+
+def commands(model: str, harness: Literal["lm-eval", "inspect"], out: str) -> list[str]:
+    """Shell commands that measure a model on the benchmarks of the papers, with their settings; comments say what is left out.
+
+    Args:
+        model: a checkpoint's folder, or a name on the Hugging Face hub.
+        out: folder for the results.
+    """
+    lines, seen = [], set[str]()
+    for benchmark in benchmarks():
+        task = next((one for one in benchmark.tasks if one.harness == harness), None)
+        other = next((one for one in benchmark.tasks if one.harness == "livecodebench"), None)
+        if task is not None and task.task not in seen:
+            seen.add(task.task)
+            lines += [f"# {benchmark.name} ({benchmark.source})", *_command(benchmark, task, model, out)]
+        elif task is None and other is not None:
+            lines += [
+                f"# {benchmark.name} ({benchmark.source}), in a checkout of LiveCodeBench; then copy *_eval_all.json into {out}",
+                shlex.join(
+                    [
+                        "python",
+                        "-m",
+                        "lcb_runner.runner.main",
+                        "--model",
+                        model,
+                        "--scenario",
+                        "codegeneration",
+                        "--evaluate",
+                        "--release_version",
+                        "release_v6",
+                    ]
+                ),
+            ]
+        elif task is None:
+            lines.append(f"# {benchmark.name} ({benchmark.source}): {harness} has no such task")
+    return lines
+
+
+def _command(benchmark: Benchmark, task: HarnessTask, model: str, out: str) -> list[str]:
+    asked = benchmark.settings
+    if task.harness == "inspect":
+        words = ["inspect", "eval", f"inspect_evals/{task.task}", "--model", "hf/local", "-M", f"model_path={model}"]
+        words += ["--epochs", str(benchmark.repeats), "--log-dir", out]
+        words += [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", f"{value:g}")]
+        return [shlex.join(words)]
+    words = ["lm_eval", "--model", "hf", "--model_args", f"pretrained={model}", "--tasks", task.task, "--apply_chat_template"]
+    if asked:
+        named = {"max_tokens": "max_gen_toks"}
+        given = ",".join(f"{named.get(name, name)}={value:g}" for name, value in asked.items())
+        words += ["--gen_kwargs", f"do_sample=true,{given}"]
+    if benchmark.name.startswith("HumanEval"):
+        words += ["--confirm_run_unsafe_code"]
+    words += ["--log_samples", "--output_path", out]
+    if benchmark.repeats == 1:
+        return [shlex.join(words)]
+    seeds = " ".join(map(str, range(benchmark.repeats)))
+    return [f"for seed in {seeds}; do {shlex.join(words)} --seed $seed; done"]

@@ -1,0 +1,290 @@
+"""General capability before and after training (`heartloop guard`).
+
+1. Files of lm-evaluation-harness and LiveCodeBench are read by item (Inspect: `tests/integrations/test_inspect_logs.py`); several
+   files of a task are its repeats.
+2. The difference is that of the same items, with the t interval over items; an item counts by its trials.
+3. Without samples the harness's standard errors serve, and without these there is no interval.
+4. Each benchmark says fallen, risen, no fall beyond the margin, or that it cannot be told.
+5. What differs besides the training, and what differs from the paper, is said.
+6. A damaged or unfinished file is an error with its name, never a score.
+7. `--prepare` prints commands with the papers' settings.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heartloop.core.errors import InputError
+from heartloop.environments.published import published
+from heartloop.integrations.harness import Item, TaskResult, pooled, read_results
+from heartloop.validity.guard import Change, benchmarks, changes, commands, guard_result
+from tests.commands import heartloop
+
+KWARGS = {"do_sample": True, "temperature": 0.6, "top_p": 0.95, "top_k": 20, "max_gen_toks": 32768}
+
+
+def lm_eval(
+    folder: Path, task: str, values: Sequence[Any], *, metric: str = "exact_match", chosen: str = "none", run: int = 0,
+    samples: bool = True, mean: float | None = None, stderr: float | str = 0.05, kwargs: Mapping[str, Any] | None = None,
+) -> Path:  # fmt: skip
+    """A results file and its samples, in the form of lm-evaluation-harness 0.4.13."""
+    place = folder / "org__model"
+    place.mkdir(parents=True, exist_ok=True)
+    date = f"2026-11-0{run + 1}T10-00-00.123456"
+    flat = [part for value in values for part in (value if isinstance(value, list) else [value])]
+    shown = mean if mean is not None else sum(flat) / len(flat)
+    content = {
+        "results": {task: {"alias": task, f"{metric},{chosen}": shown, f"{metric}_stderr,{chosen}": stderr}},
+        "configs": {task: {"task": task, "generation_kwargs": KWARGS if kwargs is None else kwargs}},
+        "versions": {task: 1.0},
+        "n-shot": {task: 0},
+        "n-samples": {task: {"original": len(values), "effective": len(values)}},
+        "chat_template": "{{ messages }}",
+        "task_hashes": {},
+    }  # fmt: skip
+    path = place / f"results_{date}.json"
+    path.write_text(json.dumps(content))
+    if samples:
+        rows = [{"doc_id": number, "filter": chosen, "metrics": [metric], metric: value} for number, value in enumerate(values)]
+        (place / f"samples_{task}_{date}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def both(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "before", tmp_path / "after"
+
+
+def only(found: Sequence[Change]) -> Change:
+    (one,) = found
+    return one
+
+
+def test_the_difference_is_of_the_same_items_over_their_repeats(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    for run, values in enumerate(([1, 0, 1, 0], [1, 0, 0, 0])):  # rates 1, 0, 1/2, 0
+        lm_eval(before, "aime25", values, run=run)
+    for run, values in enumerate(([1, 1, 1, 0], [1, 0, 1, 0])):  # rates 1, 1/2, 1, 0
+        lm_eval(after, "aime25", values, run=run)
+    one = only(changes(read_results(before), read_results(after))[0])
+    assert (one.benchmark.name, one.items, one.paired) == ("AIME 2025", 4, True)
+    assert [one.before, one.after] == pytest.approx([37.5, 62.5])
+    # differences 0, 50, 50, 0: mean 25, SD 28.87, t of 3 degrees 3.182
+    assert one.difference == pytest.approx(25.0)
+    assert one.high == pytest.approx(25 + 3.18245 * 28.8675 / 2, abs=1e-3)
+    assert "4 of 30 items before" in one.notes
+    assert "2 of 8 repeats after" in one.notes
+
+
+def test_an_item_counts_by_its_instructions(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    name = "inst_level_strict_acc"
+    lm_eval(before, "ifeval", [[True], [True, False, False], [True, True]], metric=name, stderr="N/A")
+    lm_eval(after, "ifeval", [[False], [True, True, False], [True, True]], metric=name, stderr="N/A")
+    one = only(changes(read_results(before), read_results(after))[0])
+    assert one.benchmark.name == "IFEval, instructions"
+    assert one.before == pytest.approx(100 * 4 / 6)
+    assert one.after == pytest.approx(100 * 4 / 6)
+    assert one.difference == pytest.approx(0.0)
+    assert one.high is not None
+    assert one.high > 0
+
+
+def test_without_samples_the_standard_errors_serve(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    lm_eval(before, "humaneval_plus", [0] * 4, metric="pass@1", chosen="create_test", samples=False, mean=0.86, stderr=0.03)
+    lm_eval(after, "humaneval_plus", [0] * 4, metric="pass@1", chosen="create_test", samples=False, mean=0.80, stderr=0.04)
+    one = only(changes(read_results(before), read_results(after))[0])
+    assert not one.paired
+    assert one.difference == pytest.approx(-6.0)
+    assert one.low == pytest.approx(-6 - 1.959964 * 5, abs=1e-4)
+    assert any("not paired" in note for note in one.notes)
+
+
+def test_without_samples_and_errors_there_is_no_interval(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    for place, mean in ((before, 0.5), (after, 0.4)):
+        lm_eval(place, "aime25", [0], samples=False, mean=mean, stderr="N/A")
+    one = only(changes(read_results(before), read_results(after))[0])
+    assert (one.low, one.high) == (None, None)
+    assert one.verdict(2.0) == "no interval"
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high", "words"),
+    [
+        (-5.0, -3.0, -1.0, "fell by 3.0 points (1.0 to 5.0)"),
+        (-1.5, -1.0, -0.5, "fell by 1.0 points (0.5 to 1.5), by less than 2"),
+        (1.0, 3.0, 5.0, "rose by 3.0 points (1.0 to 5.0)"),
+        (-1.9, 0.0, 1.9, "no fall of more than 2 points"),
+        (-6.0, -1.0, 4.0, "not told: a fall of up to 6.0 points is possible"),
+    ],
+)
+def test_what_an_interval_says(low: float, mean: float, high: float, words: str) -> None:
+    benchmark = benchmarks()[0]
+    assert Change(benchmark, benchmark.tasks[0], 50, 50 + mean, mean, low, high, 30, True, ()).verdict(2.0) == words
+
+
+def test_settings_that_differ_are_said(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    lm_eval(before, "aime25", [1, 0, 1])
+    lm_eval(after, "aime25", [1, 0, 1], kwargs={"do_sample": False, "max_gen_toks": 1024})
+    notes = only(changes(read_results(before), read_results(after))[0]).notes
+    assert "temperature is 0.6 before and 0 after" in notes
+    assert "max_tokens is 32768 before and 1024 after" in notes
+    lm_eval(before, "aime25", [1, 0, 1], kwargs={"do_sample": False, "max_gen_toks": 1024})
+    same = only(changes(read_results(before), read_results(after))[0]).notes
+    assert "max_tokens is 1024, in the paper 32768" in same
+
+
+def test_what_stands_on_one_side_or_is_no_benchmark_is_named(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    lm_eval(before, "aime25", [1, 0, 1])
+    lm_eval(after, "arc_easy", [1, 0], metric="acc")
+    found, notes = changes(read_results(before), read_results(after))
+    assert not found
+    assert "AIME 2025 stands only before training" in notes[0]
+    assert "arc_easy" in notes[1]
+
+
+def test_livecodebench_is_read_by_problem(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    for place, graded in ((before, [[True, False], [False, False]]), (after, [[True, True], [False, False]])):
+        place.mkdir()
+        rows = [{"question_id": f"q{n}", "graded_list": each, "pass@1": 0.0} for n, each in enumerate(graded)]
+        (place / "codegeneration_2_0.6_eval_all.json").write_text(json.dumps(rows))
+    one = only(changes(read_results(before), read_results(after))[0])
+    assert (one.benchmark.name, one.before, one.after) == ("LiveCodeBench", 25.0, 50.0)
+    assert read_results(before)[0].settings == {"temperature": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "results_x.json"),
+        ("[]", "no graded problem"),
+        ('{"results": {"aime25": {"exact_match,none": NaN}}}', "expected a share"),
+        ('{"results": {"aime25": {"exact_match,none": 70.0}}}', "expected a share"),
+        ('{"results": 3}', "has no results"),
+        ('{"results": {}}', "has no result"),
+        ('{"results": {"aime25": 3}}', "cannot be read"),
+        ('[{"question_id": 1}]', "graded_list"),
+    ],
+)
+def test_a_damaged_file_is_an_error(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "results_x.json").write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_results(tmp_path)
+
+
+def test_a_torn_sample_and_a_value_that_is_no_share(tmp_path: Path) -> None:
+    lm_eval(tmp_path, "aime25", [1, 0, 7, "x"], mean=0.5)
+    (result,) = read_results(tmp_path)
+    assert (len(result.items), result.unscored) == (2, 2)
+    samples = next(tmp_path.rglob("samples_*"))
+    samples.write_text(samples.read_text()[:-20])
+    with pytest.raises(InputError, match="line 4"):
+        read_results(tmp_path)
+
+
+@given(st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=3), min_size=1, max_size=5))
+def test_pooled_repeats_have_the_mean_of_all_trials(runs: list[list[int]]) -> None:
+    results = [
+        TaskResult("lm-eval", "t", "m", sum(run) / 3, None, 3, {str(n): Item(v, 1) for n, v in enumerate(run)}, {}, 0, ())
+        for run in runs
+    ]
+    assert pooled(results).mean == pytest.approx(sum(map(sum, runs)) / (3 * len(runs)))
+    assert all(item.runs == len(runs) for item in pooled(results).items.values())
+
+
+def test_published_differences_lie_within_a_margin_only_where_they_do() -> None:
+    """EIBench's Table 8, by the standard error of a share where its samples are not published."""
+    rows = {"AIME 2025": (70.0, 67.9, 30), "GPQA Diamond": (59.1, 58.3, 198), "HumanEval+": (86.0, 87.8, 164)}
+    tasks = {one.name: one.tasks[0] for one in benchmarks()}
+    for name, (base, trained, n) in rows.items():
+        sides = [
+            TaskResult("lm-eval", *tasks[name][1:3], share, math.sqrt(share * (1 - share) / n), n, {}, {}, 0, ())
+            for share in (base / 100, trained / 100)
+        ]
+        one = only(changes([sides[0]], [sides[1]])[0])
+        assert one.difference == pytest.approx(trained - base)
+        assert one.verdict(2.0).startswith("not told"), "so few items cannot exclude a fall of 2 points"
+
+
+def test_the_largest_published_falls() -> None:
+    """EIBench, Table 8, and RLVER, Table 2, as docs/general-capability.md names them."""
+    eibench: Any = published("heartloop.environments.eibench.report", "eibench_table08_general_capability")
+    pairs = [(a, b) for a, b in pairwise(eibench) if a["base_model"] == b["base_model"]]
+    falls = [(round(b[name] - a[name], 1), name) for a, b in pairs for name in ("aime_2025", "gpqa_diamond", "ifeval")]
+    assert min(falls) == (-3.7, "aime_2025")
+    rlver: Any = published("heartloop.environments.sage.report", "rlver_table02_general_capability")
+    base, *trained = rlver
+    against_base = [
+        (round(row[name] - base[name], 1), name) for row in trained for name in ("math500", "livecodebench", "ifeval")
+    ]
+    assert min(against_base) == (-2.6, "math500")
+
+
+def test_the_command_compares_and_can_gate(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    lm_eval(before, "humaneval_plus", [1] * 40, metric="pass@1", chosen="create_test")
+    lm_eval(after, "humaneval_plus", [0] * 30 + [1] * 10, metric="pass@1", chosen="create_test")
+    words = ("guard", str(before), str(after), "--out", str(tmp_path / "out"))
+    done = heartloop(*words, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "HumanEval+: fell by 75.0 points" in " ".join(done.out.split())
+    assert "Before and after training" in (tmp_path / "out" / "report" / "index.html").read_text()
+    record = json.loads((tmp_path / "out" / "guard.json").read_text())
+    assert record["benchmarks"]["HumanEval+"]["after"] == pytest.approx(25.0)
+    gated = heartloop(*words, "--worse-than", "2", cwd=tmp_path)
+    assert (gated.code, "HumanEval+" in gated.err) == (1, True)
+
+
+def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:
+    assert heartloop("guard", cwd=tmp_path).code == 2
+    missing = heartloop("guard", "nowhere", "there", cwd=tmp_path)
+    assert (missing.code, "nowhere does not exist" in missing.err) == (2, True)
+    assert heartloop("guard", "--prepare", "m", "--harness", "other", cwd=tmp_path).code == 2
+
+
+def test_a_gain_stands_beside(tmp_path: Path) -> None:
+    for name, model in (("first", "fixer"), ("second", "counsellor")):
+        words = ("eval", "sage", "--user", "embedded", "--limit", "3", "-E", "max_turns=2", "--out", name)
+        assert heartloop(*words, "--model", f"heartloop/{model}", cwd=tmp_path).code == 0
+    lm_eval(tmp_path / "before", "aime25", [1, 0, 1])
+    lm_eval(tmp_path / "after", "aime25", [1, 0, 1])
+    done = heartloop("guard", "before", "after", "--runs", "first", "second", cwd=tmp_path)
+    assert done.code == 0, done.err
+    record = json.loads((tmp_path / "guard" / "guard.json").read_text())
+    assert record["gain"]["environment"] == "sage"
+    assert record["gain"]["pairs"] == 3
+    assert record["gain"]["difference"] == pytest.approx(record["gain"]["after"] - record["gain"]["before"])
+
+
+@pytest.mark.parametrize("harness", ["lm-eval", "inspect"])
+def test_commands_have_the_papers_settings(harness: Any) -> None:
+    text = "\n".join(commands("out/policy", harness, "results"))
+    for benchmark in benchmarks():
+        assert benchmark.name in text or benchmark.name == "IFEval, prompts"
+    assert "32768" in text
+    assert "release_v6" in text
+    if harness == "inspect":
+        assert "inspect_evals/aime2025 --model hf/local -M model_path=out/policy --epochs 8" in text
+        assert "HumanEval+ (EIBench, Appendix C): inspect has no such task" in text
+    else:
+        assert "for seed in 0 1 2 3 4 5 6 7; do lm_eval" in text
+        assert "do_sample=true,temperature=0.6,top_p=0.95,top_k=20,max_gen_toks=32768" in text
+
+
+def test_the_result_for_nothing_but_means_has_no_chart() -> None:
+    benchmark = benchmarks()[0]
+    one = Change(benchmark, benchmark.tasks[0], 50, 40, -10, None, None, None, False, ())
+    assert [block.kind for block in guard_result([one], [], 2.0).page] == ["table"]
