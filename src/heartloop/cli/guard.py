@@ -65,10 +65,9 @@ def guard(
     gain = None if runs is None else compare(*choose_sides(read_run(runs[0]), read_run(runs[1]), None, None))
     result = guard_result(found, notes, margin, gain)
     title = "General capability before and after training"
-    suite = RunSuite(
-        title, "A training that gains in care should lose nothing elsewhere.", "Reinforcement Learning with Verifiable Emotion Rewards, Table 2",
-        lambda material, answers: result,
-    )  # fmt: skip
+    about = "A training that gains in care should lose nothing elsewhere."
+    source = "Reinforcement Learning with Verifiable Emotion Rewards, Table 2"
+    suite = RunSuite(title, about, source, lambda material, answers: result)
     write_validity_json(result.record, folder / "guard.json")
     page = write_validity_page([Part("guard", suite, result)], folder / "report", title=title)
     Console().print(result_table(result))
