@@ -14,7 +14,7 @@ from heartloop.core.errors import HeartloopError, InputError
 from heartloop.environments.lines import chance
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Material
-from heartloop.evaluation.run_directory import played_settings
+from heartloop.evaluation.run_directory import saved_settings
 from heartloop.evaluation.runs import read_run
 
 __all__ = ["material_of"]
@@ -51,8 +51,8 @@ def material_of(
             chosen = {one.key for one in sorted(mine, key=lambda one: chance("validate", *one.key))[:limit]}
             dialogues += [one for one in mine if one.key in chosen]
         try:
-            found |= {scenario.id: scenario for scenario in spec.scenarios.load(scenarios or played_settings(run).scenario_set)}
-        except HeartloopError:
+            found |= {scenario.id: scenario for scenario in spec.scenarios.load(scenarios or saved_settings(run)["scenario_set"])}
+        except (HeartloopError, KeyError):
             if scenarios is not None:
                 raise
     if not dialogues:

@@ -13,7 +13,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import RejudgingSuite, RunSuite
-from heartloop.evaluation.run_directory import played_settings
+from heartloop.evaluation.run_directory import saved_settings
 
 __all__ = ["GENERIC", "environment_of", "run_suites", "suite_of"]
 
@@ -27,18 +27,19 @@ GENERIC: Mapping[str, Lazy] = {
     "noise": "heartloop.validity.noise:NOISE",
     "calibration": "heartloop.validity.calibration:CALIBRATION",
     "simulator": "heartloop.validity.simulators:SIMULATOR",
+    "difficulty": "heartloop.validity.difficulty:DIFFICULTY",
 }
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
 
 
 def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
-    """The environment of some runs.
+    """The environment of some runs, rejudged and rescored ones included.
 
     Raises:
         UseError: they are of several.
         InputError: one is no run directory.
     """
-    names = list(dict.fromkeys(played_settings(run).environment for run in runs))
+    names = list(dict.fromkeys(str(saved_settings(run).get("environment")) for run in runs))
     if len(names) > 1:
         raise UseError(f"the runs are of {' and '.join(names)}; validate runs of one environment at a time")
     return load_environment(names[0])

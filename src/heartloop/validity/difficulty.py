@@ -1,0 +1,244 @@
+"""Suite `difficulty`: how hard is each user simulator to please, and how openly does it speak?
+
+RLVER, Appendix D.2 and Table 3.
+Acceptance is the share of replies after which the score rises. It compares users only on the same contexts: the same reply after
+the same messages. Two runs that were played apart share little more than first replies; a run and its `heartloop rejudge` by
+another judge share all. Expression is a judge's mark from 0 to 10 of how far a user's message shows its thoughts and needs, asked
+of the messages that the user itself wrote. Published, in percent: acceptance 52.4 for a vanilla and 33.1 for a more challenging
+user, expression 78.6 and 63.6. Departures: the change is that of the score; in a rejudged run each judge keeps its own state, so
+that its change may end at another state; the paper does not say how many contexts it took.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from heartloop.core.blocks import Block, Column, Estimate, Row, Table
+from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.prompts import load_prompt
+from heartloop.core.wording import amount
+from heartloop.environments.lines import chance
+from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import paired_difference
+from heartloop.validity.questions import dialogue_key, needs_judge, question
+
+__all__ = ["DIFFICULTY", "MESSAGES", "PUBLISHED", "Judged", "judged_replies", "same_contexts"]
+
+MESSAGES = 50
+"""Messages of each user of which expression is asked; ours."""
+PUBLISHED = {"acceptance": (52.4, 33.1), "expression": (78.6, 63.6)}
+"""Percent for the vanilla and the challenging user simulator (RLVER, Table 3)."""
+_TOP = 10
+_MARKS = ("attitude", "thoughts", "needs", "overall")
+
+
+class Judged(NamedTuple):
+    """A reply that a user judged."""
+
+    context: tuple[Any, ...]
+    """Model, scenario, and every message up to the reply: equal for the same reply after the same messages."""
+    scenario: str
+    change: float
+    """Of the score, in points."""
+
+
+class _Expression(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    why: Annotated[str, Field(max_length=300)]
+    attitude: Annotated[int, Field(ge=0, le=_TOP)]
+    thoughts: Annotated[int, Field(ge=0, le=_TOP)]
+    needs: Annotated[int, Field(ge=0, le=_TOP)]
+    overall: Annotated[int, Field(ge=0, le=_TOP)]
+
+
+def judged_replies(material: Material) -> dict[str, list[Judged]]:
+    """The replies that each user judged, by user; several dialogues with the same context count as one each."""
+    found: dict[str, list[Judged]] = {}
+    for dialogue in material.dialogues:
+        course, said = material.spec.scale.course(dialogue), [dialogue.opening]
+        judged = [turn for turn in dialogue.turns if turn.state is not None]
+        for place, (turn, before, after) in enumerate(zip(judged, course, course[1:], strict=False)):
+            earlier = judged[place - 1] if place else None
+            said += [turn.reply] if earlier is None else [earlier.message, turn.reply]
+            context = (dialogue.model, dialogue.scenario, dialogue.repeat, *said)
+            found.setdefault(dialogue.user, []).append(Judged(context, dialogue.scenario, after - before))
+    return found
+
+
+def same_contexts(replies: Mapping[str, Sequence[Judged]]) -> dict[str, list[Judged]]:
+    """The replies whose context every user judged, in one order for all."""
+    by_context = {user: {one.context: one for one in mine} for user, mine in replies.items()}
+    first = next(iter(by_context.values()), {})
+    shared = [context for context in first if all(context in mine for mine in by_context.values())]
+    return {user: [mine[context] for context in shared] for user, mine in by_context.items()}
+
+
+def _messages(material: Material, user: str) -> Iterator[tuple[str, Transcript, int]]:
+    """The messages that a user wrote itself with thoughts, sampled by their keys: key, dialogue, place of the turn."""
+    found = {
+        f"{user}|{dialogue_key(dialogue)}|{place}": (dialogue, place)
+        for dialogue in material.dialogues
+        if dialogue.user == user and dialogue.models.get("user", user) == user and dialogue.scenario in material.scenarios
+        for place, turn in enumerate(dialogue.turns)
+        if turn.message and any(turn.thoughts.values())
+    }
+    for key in sorted(found, key=lambda key: chance("difficulty", key))[:MESSAGES]:
+        yield key, *found[key]
+
+
+@cache
+def _prompt() -> Any:
+    return load_prompt("heartloop.validity", "expression")
+
+
+def _questions(material: Material, answers: Answers) -> list[Question]:
+    if needs_judge(material) is not None:
+        return []
+    asked = []
+    for user in _users(material):
+        for key, dialogue, place in _messages(material, user):
+            turn = dialogue.turns[place]
+            text = _prompt().fill(
+                needs=material.spec.scenarios.text(material.scenarios[dialogue.scenario]),
+                thoughts=" ".join(thought.strip() for thought in turn.thoughts.values() if thought.strip()),
+                message=turn.message,
+            )
+            asked.append(question(key, [Message(role="user", content=text)], _Expression))
+    return asked
+
+
+def _users(material: Material) -> list[str]:
+    return list(dict.fromkeys(dialogue.user for dialogue in material.dialogues))
+
+
+class _User(NamedTuple):
+    """One user's numbers; shares in percent."""
+
+    name: str
+    same: Estimate | None
+    """Acceptance on the same contexts."""
+    every: Estimate | None
+    """Acceptance on all its replies."""
+    change: Estimate | None
+    """Mean change on the same contexts, in points."""
+    score: Estimate | None
+
+
+def _share(replies: Sequence[Judged]) -> Estimate | None:
+    return estimate([100.0 * (one.change > 0) for one in replies], [one.scenario for one in replies], within=(0.0, 100.0))
+
+
+def _user(material: Material, name: str, every: Sequence[Judged], same: Sequence[Judged]) -> _User:
+    mine = [dialogue for dialogue in material.dialogues if dialogue.user == name]
+    points = [material.spec.scale.points * (dialogue.score or 0.0) for dialogue in mine]
+    return _User(
+        name, _share(same), _share(every), estimate([one.change for one in same], [one.scenario for one in same]),
+        estimate(points, [dialogue.scenario for dialogue in mine]),
+    )  # fmt: skip
+
+
+def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
+    every = judged_replies(material)
+    same = same_contexts(every)
+    users = [_user(material, name, every.get(name, ()), same.get(name, ())) for name in _users(material)]
+    first, *others = users
+    count = len(same[first.name]) if first.name in same else 0
+    notes = [
+        f"{amount(count, 'context')} that every user judged; acceptance is the share after which the score rises. "
+        f"Published: {PUBLISHED['acceptance'][0]} % and {PUBLISHED['acceptance'][1]} % for a challenging user."
+    ]
+    if any(len(every.get(user.name, ())) > count for user in users):
+        notes.append("All replies are of other contexts for each user, so that their acceptance does not compare users.")
+    differences = []
+    for other in others:
+        difference = _difference(same[first.name], same[other.name]) if count else None
+        if difference is not None:
+            differences.append(Row(f"{other.name} less {first.name}", (difference,)))
+    columns = (Column("Same contexts, %"), Column("All replies, %"), Column("Change", digits=2), Column("Score"))
+    rows = tuple(Row(user.name, (user.same, user.every, user.change, user.score)) for user in users)
+    table = Table(
+        "Acceptance", columns, rows, corner="User",
+        help="Replies after which the score rises; mean change of the score on the same contexts, and final score, in points.",
+    )  # fmt: skip
+    page: list[Block] = [table]
+    if differences:
+        page.append(
+            Table("Differences on the same contexts", (Column("Acceptance, points"),), tuple(differences), corner="Users")
+        )
+    record: dict[str, Any] = {
+        "same_contexts": count,
+        "users": {user.name: _recorded(user) for user in users},
+        "differences": {row.head: cell._asdict() for row in differences if isinstance(cell := row.cells[0], Estimate)},
+        "expression": {},
+    }
+    for judge, given in answers.items():
+        part = _expression(material, judge, given, notes)
+        if part is not None:
+            record["expression"][judge], block = part
+            page.append(block)
+    short = tuple(
+        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
+    )
+    return Result(record, tuple(notes), table._replace(rows=short, help=""), tuple(page))
+
+
+def _difference(first: Sequence[Judged], other: Sequence[Judged]) -> Estimate | None:
+    """Of acceptance, other less first, in points; pairs of the same context."""
+    found = paired_difference(
+        [100.0 * (one.change > 0) for one in first], [100.0 * (one.change > 0) for one in other],
+        clusters=[one.scenario for one in first],
+    )  # fmt: skip
+    ends = (None, None) if math.isnan(found.low) else (found.low, found.high)
+    return Estimate(len(first), found.mean, *ends)
+
+
+def _recorded(user: _User) -> dict[str, Any]:
+    return {name: None if value is None else value._asdict() for name, value in user._asdict().items() if name != "name"}
+
+
+def _expression(material: Material, judge: str, given: Answers, notes: list[str]) -> tuple[dict[str, Any], Table] | None:
+    """Each user's marks by one judge, in percent of 10."""
+    rows, record = [], {}
+    for user in _users(material):
+        marked = [(dialogue.scenario, given[key]) for key, dialogue, _ in _messages(material, user) if key in given]
+        if not marked:
+            notes.append(f"{judge} marked no message of {user}: it wrote none itself with thoughts, or no answer could be read.")
+            continue
+        scenarios = [scenario for scenario, _ in marked]
+        cells = tuple(
+            estimate([100 / _TOP * answer[mark] for _, answer in marked], scenarios, within=(0.0, 100.0)) for mark in _MARKS
+        )
+        rows.append(Row(user, cells))
+        record[user] = {mark: None if cell is None else cell._asdict() for mark, cell in zip(_MARKS, cells, strict=True)}
+    if not rows:
+        return None
+    overall = ", ".join(f"{row.head} {cell.mean:.1f} %" for row in rows if isinstance(cell := row.cells[-1], Estimate))
+    notes.append(
+        f"Expression of needs by {judge}: {overall}. Published: {PUBLISHED['expression'][0]} % and "
+        f"{PUBLISHED['expression'][1]} %."
+    )
+    columns = tuple(Column(mark.capitalize()) for mark in _MARKS)
+    return record, Table(f"Expression of needs, {judge}", columns, tuple(rows), corner="User", help="Percent of 10.")
+
+
+def _lacks(material: Material) -> str | None:
+    if len(_users(material)) < 2:
+        return "it compares users; pass runs with two user simulators, or a run and its heartloop rejudge"
+    return None
+
+
+DIFFICULTY = RunSuite(
+    "How hard is each user to please?",
+    "On the same contexts, the share of replies after which a user's score rises, and how openly each user says what it thinks "
+    "and needs. A user that accepts little and shows little gives a policy little to learn from.",
+    "Reinforcement Learning with Verifiable Emotion Rewards, Appendix D.2",
+    _result,
+    lacks=_lacks,
+    questions=_questions,
+)
