@@ -118,6 +118,13 @@ async def test_a_judge_marks_the_messages_that_the_user_wrote(played: Material, 
     assert any(STRICT in note for note in result.notes)
 
 
+def test_two_users_have_questions_of_their_own(played: Material) -> None:
+    material = two(played)._replace(judges=(Judge.name,))
+    alike = [one.model_copy(update={"models": {}}) for one in material.dialogues]
+    keys = [one.key for one in DIFFICULTY.questions(material._replace(dialogues=tuple(alike)), {})]
+    assert len(keys) == len(set(keys)) == 2 * sum(bool(turn.message) for one in played.dialogues for turn in one.turns)
+
+
 def test_one_user_is_not_enough(played: Material) -> None:
     assert "two user simulators" in str(DIFFICULTY.lacks(played))
     assert DIFFICULTY.lacks(two(played)) is None

@@ -26,6 +26,7 @@ from heartloop.environments.suites import Material
 from heartloop.validity.answering import AnswerFile, answer_all
 from heartloop.validity.material import material_of
 from heartloop.validity.noise import INFERENCES, NOISE, TEMPERATURE, majority_share, noise_of, pair_share
+from heartloop.validity.questions import dialogue_key
 from tests.commands import heartloop
 
 
@@ -89,7 +90,7 @@ async def test_the_embedded_judge_repeats_the_stored_change(material: Material, 
     answers = await answers_of(None, material, tmp_path / "answers.jsonl")
     for dialogue in material.dialogues:
         for turn in dialogue.turns:
-            key = "|".join(map(str, (*dialogue.key, turn.index, 3)))
+            key = f"{dialogue_key(dialogue)}|{turn.index}|3"
             assert turn.change is not None
             assert answers[key]["change"] == pytest.approx(turn.change["emotion"])
     record = NOISE.result(material, {"embedded": answers}).record["embedded"]
@@ -108,7 +109,7 @@ async def test_in_an_environment_with_two_axes_the_change_is_that_of_the_outcome
     for dialogue in material.dialogues:
         course = material.spec.scale.course(dialogue)
         for turn in dialogue.turns:
-            key = "|".join(map(str, (*dialogue.key, turn.index, 0)))
+            key = f"{dialogue_key(dialogue)}|{turn.index}|0"
             assert done.answers[key]["change"] == pytest.approx(course[turn.index + 1] - course[turn.index], abs=1e-5)
 
 

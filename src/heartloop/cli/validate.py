@@ -36,6 +36,7 @@ def validate(
         Path | None, typer.Option(help="Real dialogues to compare the user simulator with: a chat log (JSON lines) or a corpus.")
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="Human labels of dialogues of the runs (CSV or JSON lines).")] = None,
+    ratings: Annotated[Path | None, typer.Option(help="External ranking of the models (CSV: model, rating).")] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Number of dialogues per run and model, sampled; a larger limit continues.")
     ] = None,
@@ -86,7 +87,9 @@ def validate(
         options = read_options(context, spec, option)
         _rejudge(spec, runs, name, variants, by, options, limit=limit, scenarios=scenarios, out=out, **asking)
         return
-    material = material_of(spec, runs, judges=judges, scenarios=scenarios, limit=limit, people=people, labels=labels)
+    material = material_of(
+        spec, runs, judges=judges, scenarios=scenarios, limit=limit, people=people, labels=labels, ratings=ratings,
+    )  # fmt: skip
     _read(material, runs, reading or run_suites(spec), by, named=bool(chosen), out=out, **asking)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "AnswerForm",
     "DemoRun",
     "EnvironmentSpec",
+    "ExternalRanking",
     "Judge",
     "Lazy",
     "OptionInfo",
@@ -273,6 +274,15 @@ class Stored(NamedTuple):
     """Whether a re-ask replaced an answer that the released code would have clamped."""
 
 
+class ExternalRanking(NamedTuple):
+    """How others rate models, such as the votes of an arena."""
+
+    ratings: Mapping[str, float]
+    """By model as the source names it; higher is better."""
+    published: str = ""
+    """Published agreement of the environment's scores with it, in words."""
+
+
 class Returns(NamedTuple):
     """Rewards of a scored dialogue for training."""
 
@@ -434,6 +444,7 @@ class EnvironmentSpec:
         writing: scenario writers by command (`write`, `distil`, `enrich`), each the path of a function that returns a
             `writing.Writing`.
         suites: validity suites, by name.
+        rankings: external rankings of models by title, each the path of a function that returns an `ExternalRanking`.
         demo: its part of the demo; `None` for none.
         pilot: a `Pilot`; `None` where `heartloop plan` needs a run.
     """
@@ -464,6 +475,7 @@ class EnvironmentSpec:
         importers: Mapping[str, Lazy] | None = None,
         writing: Mapping[str, Lazy] | None = None,
         suites: Mapping[str, Lazy] | None = None,
+        rankings: Mapping[str, Lazy] | None = None,
         demo: DemoRun | None = None,
         pilot: Pilot | None = None,
     ) -> None:
@@ -477,6 +489,7 @@ class EnvironmentSpec:
         self.importers = dict(importers or {})
         self.writing = dict(writing or {})
         self.suites = dict(suites or {})
+        self.rankings = dict(rankings or {})
         self.demo = demo
         self.pilot = pilot
         self._parts: dict[str, Any] = {

@@ -146,6 +146,8 @@ class Material(NamedTuple):
     """Real dialogues to compare with."""
     labels: Path | None = None
     """Human labels of the dialogues."""
+    ratings: Path | None = None
+    """An external ranking of the models."""
 
     @property
     def models(self) -> list[str]:

@@ -82,7 +82,7 @@ def same_contexts(replies: Mapping[str, Sequence[Judged]]) -> dict[str, list[Jud
 def _messages(material: Material, user: str) -> Iterator[tuple[str, Transcript, int]]:
     """The messages that a user wrote itself with thoughts, sampled by their keys: key, dialogue, place of the turn."""
     found = {
-        f"{user}|{dialogue_key(dialogue)}|{place}": (dialogue, place)
+        f"{dialogue_key(dialogue)}|{place}": (dialogue, place)
         for dialogue in material.dialogues
         if dialogue.user == user and dialogue.models.get("user", user) == user and dialogue.scenario in material.scenarios
         for place, turn in enumerate(dialogue.turns)

@@ -29,6 +29,7 @@ def material_of(
     limit: int | None = None,
     people: Path | None = None,
     labels: Path | None = None,
+    ratings: Path | None = None,
 ) -> Material:
     """The scored dialogues of runs, and their scenarios as far as these are found.
 
@@ -58,6 +59,5 @@ def material_of(
     if not dialogues:
         raise InputError(f"{' and '.join(map(str, runs))} has no scored dialogue; expected a finished run")
     ids = {dialogue.scenario for dialogue in dialogues}
-    return Material(
-        spec, tuple(dialogues), {name: one for name, one in found.items() if name in ids}, tuple(judges), people, labels
-    )
+    kept = {name: one for name, one in found.items() if name in ids}
+    return Material(spec, tuple(dialogues), kept, tuple(judges), people, labels, ratings)

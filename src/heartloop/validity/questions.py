@@ -27,8 +27,8 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 def dialogue_key(dialogue: Transcript) -> str:
-    """A dialogue's key as one word of a question's key, `model|scenario|repeat`."""
-    return "|".join(map(str, dialogue.key))
+    """A dialogue's key as one word of a question's key, `model|scenario|repeat|user`: runs of several users share the rest."""
+    return "|".join(map(str, (*dialogue.key, dialogue.user)))
 
 
 def fingerprint_of(*parts: Any) -> str:

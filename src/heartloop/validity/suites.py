@@ -28,6 +28,7 @@ GENERIC: Mapping[str, Lazy] = {
     "calibration": "heartloop.validity.calibration:CALIBRATION",
     "simulator": "heartloop.validity.simulators:SIMULATOR",
     "difficulty": "heartloop.validity.difficulty:DIFFICULTY",
+    "rankings": "heartloop.validity.rankings:RANKINGS",
 }
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
 

@@ -25,6 +25,7 @@ SPEC = EnvironmentSpec(
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=1805.3, repeat=197.7, turns=8, tokens=4_423),
     briefing="heartloop.environments.eibench.environment:briefing",
     training="heartloop.environments.eibench.training:TRAINING",
+    rankings={"Arena of people": "heartloop.environments.eibench.rankings:arena"},
     importers={
         "eibench-scenarios": "heartloop.environments.eibench.importers:SCENARIOS",
     },

@@ -1,0 +1,134 @@
+"""Rankings by several users and by others (SAGE, Table 1 and Figure 1a; EIBench, Table 5).
+
+1. Rank correlation is over models that both users scored, on the same scenarios, without those that play one of them.
+2. The p value is over all orders of few models.
+3. Generosity is a difference on the same models and scenarios; SAGE's published one is that of its table.
+4. Self-preference is the lead of the own model by its own judgement less that by the others.
+5. An external ranking counts the models whose names match; a file with an error is refused.
+6. One user without an external ranking is not enough.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import spearmanr
+
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import InputError
+from heartloop.environments.published import published
+from heartloop.environments.registry import load_environment
+from heartloop.environments.sage.rankings import arena
+from heartloop.environments.suites import Material
+from heartloop.validity.material import material_of
+from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name
+from tests.commands import heartloop
+
+
+@pytest.fixture(scope="module")
+def dialogue(tmp_path_factory: pytest.TempPathFactory) -> Transcript:
+    folder = tmp_path_factory.mktemp("rankings")
+    words = ("eval", "sage", "--user", "embedded", "--limit", "1", "-E", "max_turns=1", "--out", "run")
+    assert heartloop(*words, "--model", "heartloop/counsellor", cwd=folder).code == 0
+    return material_of(load_environment("sage"), [folder / "run"]).dialogues[0]
+
+
+def material(dialogue: Transcript, scores: dict[str, dict[str, list[float]]], **how: Any) -> Material:
+    """Dialogues by user and model, with a score for each of some scenarios."""
+    dialogues = tuple(
+        dialogue.model_copy(update={"user": user, "model": model, "scenario": f"s{place}", "score": score})
+        for user, models in scores.items()
+        for model, each in models.items()
+        for place, score in enumerate(each)
+    )
+    return Material(load_environment("sage"), dialogues, {}, **how)
+
+
+SCORES = {
+    "lab/strict": {"lab/strict": [60.0, 62.0], "a/x": [40.0, 42.0], "a/y": [50.0, 54.0], "a/z": [30.0, 28.0]},
+    "lab/kind": {"lab/strict": [50.0, 50.0], "a/x": [52.0, 50.0], "a/y": [58.0, 60.0], "a/z": [44.0, 40.0]},
+}
+
+
+def test_agreement_generosity_and_self_preference_by_hand(dialogue: Transcript) -> None:
+    record = RANKINGS.result(material(dialogue, SCORES), {}).record
+    agreement = record["agreement"]["lab/strict | lab/kind"]
+    assert (agreement["rho"], agreement["n"]) == (pytest.approx(1.0), 3), (
+        "without lab/strict, which is second of four by lab/kind"
+    )
+    assert agreement["p"] == pytest.approx(2 / 6)
+    generosity = record["generosity"]["lab/kind | lab/strict"]
+    assert generosity["mean"] == pytest.approx(((12 + 8 + 14) / 3 + (8 + 6 + 12) / 3) / 2)
+    # lead by itself: 60 - 40, 62 - 124/3; by lab/kind: 50 - 154/3, 50 - 50
+    own = record["own_preference"]["lab/strict"]
+    assert own["mean"] == pytest.approx(((20 - (50 - 154 / 3)) + (62 - 124 / 3 - 0)) / 2)
+    assert "lab/kind" not in record["own_preference"]
+
+
+def test_scenarios_that_one_user_lacks_do_not_count(dialogue: Transcript) -> None:
+    other = {model: cells[:1] for model, cells in SCORES["lab/kind"].items()}
+    record = RANKINGS.result(material(dialogue, {**SCORES, "lab/kind": other}), {}).record
+    assert record["generosity"]["lab/kind | lab/strict"]["mean"] == pytest.approx((12 + 8 + 14) / 3)
+
+
+def test_nobody_else_who_scored_the_own_model_is_no_self_preference() -> None:
+    scores = {"u": {"u": {"s": 1.0}, "m": {"s": 0.0}}, "v": {"m": {"s": 1.0}}}
+    assert own_preference(scores, "u") is None
+
+
+def test_the_p_value_is_over_all_orders() -> None:
+    a, b = [1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 1.0, 3.0, 5.0, 4.0]
+    found = spearmanr(a, b).statistic
+    reached = [abs(spearmanr(a, order).statistic) >= abs(found) - 1e-9 for order in permutations(b)]
+    assert rank_p(a, b) == pytest.approx(sum(reached) / 120)
+    assert rank_p([1, 2], [1, 2]) is None
+    assert rank_p(list(range(12)), list(range(12))) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_an_external_ranking_counts_models_whose_names_match(dialogue: Transcript, tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("model,rating\nX,3\ny,4\nother/Z,1\nw,9\n")
+    one = {"lab/strict": SCORES["lab/strict"]}
+    result = RANKINGS.result(material(dialogue, one, ratings=file), {})
+    found = result.record["external"]["mine.csv | lab/strict"]
+    assert (found["rho"], sorted(found["models"])) == (pytest.approx(1.0), ["a/x", "a/y", "a/z"])
+
+
+def test_the_shipped_arena_is_found_by_name(dialogue: Transcript) -> None:
+    scores = {"u": {"google/gemini-2.5-pro": [60.0], "openai/o3": [50.0], "openai/gpt-4.1": [70.0], "openai/gpt-4.1-mini": [1.0]}}
+    made = material(dialogue, scores)
+    assert RANKINGS.lacks(made) is None
+    result = RANKINGS.result(made, {})
+    assert result.record["external"]["Chatbot Arena | u"]["models"] == ["google/gemini-2.5-pro", "openai/o3", "openai/gpt-4.1"]
+    assert any(arena().published in note for note in result.notes)
+
+
+def test_names_match_apart_from_service_case_and_punctuation() -> None:
+    assert same_name("google/gemini-2.5-pro", "Gemini2.5-Pro")
+    assert not same_name("openai/gpt-4.1", "gpt-41")
+    assert not same_name("", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "model\nx\n", "model,rating\n", "model,rating\nx,high\n", "model,rating\nx,nan\n", "model,rating\nx,1\nx,2\n"]
+)
+def test_a_file_with_an_error_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(InputError, match=r"mine\.csv"):
+        read_ratings(tmp_path / "mine.csv")
+
+
+def test_one_user_is_not_enough(dialogue: Transcript) -> None:
+    assert "two user simulators" in str(RANKINGS.lacks(material(dialogue, {"u": SCORES["lab/kind"]})))
+    assert RANKINGS.lacks(material(dialogue, SCORES)) is None
+
+
+def test_the_published_agreement_with_the_arena_is_that_of_its_rows() -> None:
+    rows: Any = published("heartloop.environments.sage.report", "sage_figure01a_leaderboard_vs_arena")
+    rho = spearmanr([row["arena_score"] for row in rows], [row["sentient_score"] for row in rows]).statistic
+    assert arena().published.startswith(f"{rho:.2f} over these {len(rows)} models")
+    assert math.isfinite(rho)
