@@ -84,6 +84,16 @@ def test_the_difference_is_of_the_same_items_over_their_repeats(tmp_path: Path) 
     assert "2 of 8 repeats after" in one.notes
 
 
+def test_items_that_all_stay_do_not_prove_that_none_would_change(tmp_path: Path) -> None:
+    before, after = both(tmp_path)
+    for place in (before, after):
+        lm_eval(place, "aime25", [1, 0, 1])
+    one = only(changes(read_results(before), read_results(after))[0])
+    wilson = 1.959964**2 / (3 + 1.959964**2)  # the upper end for none of three
+    assert (one.difference, one.high) == (0, pytest.approx(100 * wilson, abs=1e-3))
+    assert one.verdict(2.0).startswith("not told")
+
+
 def test_an_item_counts_by_its_instructions(tmp_path: Path) -> None:
     before, after = both(tmp_path)
     name = "inst_level_strict_acc"

@@ -27,7 +27,7 @@ from heartloop.core.errors import InputError
 from heartloop.environments.suites import Result
 from heartloop.evaluation.comparison import Comparison
 from heartloop.integrations.harness import Item, TaskResult
-from heartloop.scoring.statistics import mean_interval
+from heartloop.scoring.statistics import mean_interval, share_interval
 
 __all__ = ["MARGIN", "Benchmark", "Change", "HarnessTask", "benchmarks", "changes", "commands", "guard_result"]
 
@@ -155,6 +155,9 @@ def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: 
         interval = mean_interval([b - a for a, b in zip(*sides, strict=True)])
         a, b = (math.fsum(side) / len(side) for side in sides)
         low, high = (None if math.isnan(end) else end for end in (interval.low, interval.high))
+        if low == high:  # no item differs from another, which few items do by chance: up to Wilson's bound might
+            reach = 100 * share_interval(0, len(shared)).high
+            low, high = max(-100.0, interval.mean - reach), min(100.0, interval.mean + reach)
         return Change(benchmark, task, a, b, interval.mean, low, high, len(shared), True, tuple(notes))
     difference = 100 * (after.mean - before.mean)
     low = high = None
