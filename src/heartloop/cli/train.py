@@ -79,10 +79,13 @@ def train(
 
 def _train(recipe: Recipe, run: Path) -> int:
     """Trains, prints the result, and returns the exit code."""
+    from heartloop.appraisal.names import is_embedded
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
-    from heartloop.training.plan import evaluation_command
+    from heartloop.training.plan import CAUTION, evaluation_command
 
+    if is_embedded(recipe.dialogue.user):
+        typer.echo(f"Caution: {CAUTION}.", err=True)
     ended = launch.train(recipe, run, progress=typer.echo)
     failures = ended.failures
     if failures.failed:

@@ -22,7 +22,11 @@ from heartloop.training.readiness import gigabytes_per_gpu
 from heartloop.training.recipe import Recipe
 from heartloop.training.recipe_sections import LAPTOP
 
-__all__ = ["Counts", "command_text", "counts_of", "evaluation_command", "plan_text"]
+__all__ = ["CAUTION", "Counts", "command_text", "counts_of", "evaluation_command", "plan_text"]
+
+
+CAUTION = "training finds what the embedded user overrates: good for tests, no evidence of care"
+"""Of a recipe with an embedded user (docs/results/language-model-training.md)."""
 
 
 class Counts(NamedTuple):
@@ -102,6 +106,8 @@ def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> 
     ]
     if recipe.variants:
         lines.append(("variants", ", ".join(recipe.variants)))
+    if is_embedded(dialogue.user):
+        lines.append(("caution", CAUTION))
     if policy.model == LAPTOP:
         lines.append(("first", "the laptop policy is made and warm-started"))
     if is_local(policy.model):
