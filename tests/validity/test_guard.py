@@ -274,6 +274,10 @@ def test_a_gain_stands_beside(tmp_path: Path) -> None:
     lm_eval(tmp_path / "after", "aime25", [1, 0, 1])
     done = heartloop("guard", "before", "after", "--runs", "first", "second", cwd=tmp_path)
     assert done.code == 0, done.err
+    several = ("eval", "sage", "--user", "embedded", "--limit", "1", "--out", "two", "--model", "heartloop/fixer")
+    assert heartloop(*several, "--model", "heartloop/silent", cwd=tmp_path).code == 0
+    refused = heartloop("guard", "before", "after", "--runs", "two", "second", cwd=tmp_path)
+    assert (refused.code, "one model each" in refused.err) == (2, True)
     record = json.loads((tmp_path / "guard" / "guard.json").read_text())
     assert record["gain"]["environment"] == "sage"
     assert record["gain"]["pairs"] == 3

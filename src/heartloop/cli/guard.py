@@ -62,7 +62,13 @@ def guard(
     found, notes = changes(read_results(before), read_results(after))
     if not found:
         raise UseError(f"{before} and {after} share no benchmark of the papers; {' '.join(notes)}")
-    gain = None if runs is None else compare(*choose_sides(read_run(runs[0]), read_run(runs[1]), None, None))
+    gain = None
+    if runs is not None:
+        sides = [read_run(path) for path in runs]
+        for side in sides:
+            if len({dialogue.model for dialogue in side.transcripts}) != 1:
+                raise UseError(f"--runs: {side.path} holds several models or none; expected evaluations of one model each")
+        gain = compare(*choose_sides(*sides, None, None))
     result = guard_result(found, notes, margin, gain)
     title = "General capability before and after training"
     about = "A training that gains in care should lose nothing elsewhere."

@@ -242,7 +242,7 @@ def guard_result(found: Sequence[Change], notes: Sequence[str], margin: float, g
         "notes": list(notes),
     }  # fmt: skip
     summary = table._replace(columns=columns[:3], rows=short, help="")
-    warned = [] if gain is None else [f"Evaluations: {warning}." for warning in gain.warnings]
+    warned = [] if gain is None else [f"Evaluations: {warning.rstrip('.')}." for warning in gain.warnings]
     return Result(record, (*said, *remarks, *warned, *notes), summary, tuple(page))
 
 
