@@ -68,7 +68,7 @@ def guard(
         for side in sides:
             if len({dialogue.model for dialogue in side.transcripts}) != 1:
                 raise UseError(f"--runs: {side.path} holds several models or none; expected evaluations of one model each")
-        gain = compare(*choose_sides(*sides, None, None))
+        gain = compare(*choose_sides(sides[0], sides[1], None, None))
     result = guard_result(found, notes, margin, gain)
     title = "General capability before and after training"
     about = "A training that gains in care should lose nothing elsewhere."
