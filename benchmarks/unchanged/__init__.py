@@ -24,7 +24,8 @@ are compared to 10 significant digits.
 
 Deliberate changes so far: the schemas that are sent are bounded (`heartloop.core.schemas`). That changed the parts `schemas` and
 `keys` of `play`, `keys` of `rejudged`, the requests in `perturbed`, and keys and the order of rows in `cache`; messages, sampling
-and all that follows from the answers stayed equal. Score cards count broken formats (`broken_formats`), and recipes have the
-setting `algorithm.shuffled`, which verl is told; three recipes are new. The environment `stances` and the prompts of the validity
-suites are new; of the items before, only the list of all environments (`catalogue/all`) differs.
+and all that follows from the answers stayed equal. Score cards count broken formats (`broken_formats`) and have the intervals of
+shares (`success_low` and the like); recipes have the setting `algorithm.shuffled`, which verl is told; three are new. The
+environment `stances` and the prompts of the validity suites are new; of the items before, only the list of all environments
+(`catalogue/all`) differs.
 """

@@ -35,7 +35,11 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     good, plain, mute, garbage = card.models
     assert good.own.n == 3
     assert good.own.mean == pytest.approx((100 + 55 + 45) / 3)
-    assert good.headline.success_percent == 50.0
+    # one success of two scenarios, z = 1.96: middle 0.5, reach 1.95996 / 2.92073 * sqrt(0.125 + 0.24009) = 0.40547
+    ends = (good.headline.success_percent, good.headline.success_low, good.headline.success_high)
+    assert ends == pytest.approx((50.0, 9.453, 90.547), abs=1e-3)
+    assert (mute.headline.failure_percent, mute.headline.failure_high) == (100.0, 100.0)
+    assert garbage.headline.failure_low is None
     # two clusters, 100 and 55: error 22.5, t 12.7: beyond the scale on both sides
     assert (good.headline.low, good.headline.high) == (0.0, 100.0)
     assert garbage.headline.low is None  # one person gives no interval

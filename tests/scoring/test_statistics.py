@@ -142,6 +142,16 @@ class TestShare:
         # 0 of 10, z = 1.96: middle and reach are both z^2 / (2 n) / (1 + z^2 / n) = 0.19207 / 1.38415
         assert share_interval(0, 10)[:3] == pytest.approx((0.0, 0.0, 2 * 0.19207 / 1.38415), abs=1e-4)
 
+    def test_repeats_are_no_further_trials(self) -> None:
+        assert share_interval(6, 20, clusters=10) == share_interval(3, 10)
+        # 3 of 20 in 5 scenarios, share 0.15: middle (0.15 + 0.38415) / 1.76829, reach 1.95996 / 1.76829 * sqrt(0.0255 + 0.03841)
+        assert share_interval(3, 20, clusters=5)[:3] == pytest.approx((0.15, 0.02185, 0.58229), abs=1e-4)
+
+    @pytest.mark.parametrize("clusters", [0, 11])
+    def test_as_many_clusters_as_trials_at_most(self, clusters: int) -> None:
+        with pytest.raises(UseError, match=f"got {clusters} clusters of 10"):
+            share_interval(3, 10, clusters=clusters)
+
     @pytest.mark.parametrize(("successes", "n"), [(0, 7), (3, 7), (9, 10), (85, 100), (30, 30)])
     def test_as_in_statsmodels(self, successes: int, n: int) -> None:
         proportion_confint = pytest.importorskip("statsmodels.stats.proportion").proportion_confint

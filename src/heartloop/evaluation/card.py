@@ -20,7 +20,7 @@ class _Frozen(BaseModel):
 class Outcomes(_Frozen):
     """Mean points with the 95 % interval, and counts of success and failure.
 
-    `mean` is `None` without dialogues; `low` and `high` are `None` with fewer than two scenarios.
+    `mean` is `None` without dialogues; the ends of intervals are `None` with fewer than two scenarios.
     """
 
     n: int
@@ -33,7 +33,12 @@ class Outcomes(_Frozen):
     success: int = 0
     failure: int = 0
     success_percent: float | None = None
+    success_low: float | None = None
+    """Ends of Wilson's interval in percent, with scenarios as trials; `None` also in files of older versions."""
+    success_high: float | None = None
     failure_percent: float | None = None
+    failure_low: float | None = None
+    failure_high: float | None = None
 
 
 class GroupMean(_Frozen):

@@ -35,7 +35,7 @@ from heartloop.evaluation.measures import (
     scale_of,
 )
 from heartloop.scoring.ranks import Rank
-from heartloop.scoring.statistics import mean_interval
+from heartloop.scoring.statistics import mean_interval, share_interval
 
 __all__ = [
     "ALLOWED_UNSCORED", "FAILURE_CASES", "common_keys", "latest", "model_names", "pairing_key", "score_card",
@@ -215,9 +215,9 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
     if scale.by_end:
         stops = Counter(d.stop for d in dialogues if d.scored)
         sums = sums._replace(success=stops["success"], failure=stops["failure"])
-    interval = mean_interval(
-        [points for _, points in scored], clusters=[d.scenario for d in dialogues if d.scored], within=(scale.low, scale.high)
-    )
+    scenarios = [d.scenario for d in dialogues if d.scored]
+    interval = mean_interval([points for _, points in scored], clusters=scenarios, within=(scale.low, scale.high))
+    success, failure = (_share_ends(count, scenarios) for count in (sums.success, sums.failure))
     return Outcomes(
         n=len(scored),
         mean=sums.mean,
@@ -227,8 +227,21 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
         success=sums.success,
         failure=sums.failure,
         success_percent=100.0 * sums.success / len(scored),
+        success_low=success[0],
+        success_high=success[1],
         failure_percent=100.0 * sums.failure / len(scored),
+        failure_low=failure[0],
+        failure_high=failure[1],
     )
+
+
+def _share_ends(count: int, scenarios: Sequence[str]) -> tuple[float | None, float | None]:
+    """Ends in percent of the interval of a share of dialogues; `None` with one scenario."""
+    number = len(set(scenarios))
+    if number < 2:
+        return None, None
+    interval = share_interval(count, len(scenarios), clusters=number)
+    return 100.0 * interval.low, 100.0 * interval.high
 
 
 def _end(value: float) -> float | None:

@@ -131,13 +131,15 @@ def t_quantile(share: float, df: float) -> float:
     return NormalDist().inv_cdf(share) if math.isinf(df) else float(stdtrit(df, share))
 
 
-def share_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
+def share_interval(successes: int, n: int, *, clusters: int | None = None, level: float = 0.95) -> Interval:
     """A share with Wilson's interval, in [0, 1]; it covers also with few trials and shares near 0 or 1 (Wilson 1927).
 
-    For independent trials: repeats of one scenario are none.
+    Args:
+        clusters: independent things behind the trials, 1 to n, such as scenarios behind dialogues with repeats. The interval is
+            that of the same share over so many trials: right where repeats end alike, too wide where they differ. By default n.
 
     Raises:
-        UseError: no trial, another number of successes, or a level outside (0, 1).
+        UseError: no trial, another number of successes or clusters, or a level outside (0, 1).
 
     >>> [round(value, 3) for value in share_interval(9, 10)[:3]]
     [0.9, 0.596, 0.982]
@@ -145,8 +147,10 @@ def share_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
     check_share("level", level)
     if not 0 <= successes <= n or n < 1:
         raise UseError(f"share_interval got {successes} of {n}; expected at least one trial, and from 0 to as many successes")
+    if clusters is not None and not 1 <= clusters <= n:
+        raise UseError(f"share_interval got {clusters} clusters of {n} trials; expected from 1 to as many clusters as trials")
     z = NormalDist().inv_cdf(0.5 + level / 2.0)
-    share = successes / n
+    share, n = successes / n, clusters or n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return Interval(share, max(0.0, middle - reach), min(1.0, middle + reach))
