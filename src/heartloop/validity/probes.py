@@ -186,7 +186,7 @@ def _part(reader: _Reader, material: Material, marked: Sequence[_Marked]) -> tup
     table = Table(f"Pleasing, by {reader.name}", columns, tuple(rows), help=f"{what}; means over dialogues. Less is better.")
     chart = Chart(
         f"Score and pleasing of models, by {reader.name}", "points", points, "score", reader.axis, 0.0, reader.most,
-        help=f"Up: {reader.axis}. A model up right scores high and pleases; down right it scores high without.",
+        help="A model up right scores high and pleases; down right it scores high without.",
     )  # fmt: skip
     record = {
         "dialogues": len(marked),
