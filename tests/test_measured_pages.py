@@ -32,6 +32,7 @@ from benchmarks import (
     perm_sweep,
     student,
     throughput,
+    validity,
 )  # fmt: skip
 from benchmarks.answer_server import completion
 from benchmarks.judged_replies import card, readers, sealed, second_reader
@@ -59,6 +60,7 @@ from heartloop.models.completions import read_reply
         ("coverage", coverage.PAGE, coverage.RESULTS, coverage.table),
         ("order", order.PAGE, order.RESULTS, order.table),
         ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
+        ("validity", validity.PAGE, validity.RESULTS, validity.table),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],
 )
