@@ -5,6 +5,7 @@
 3. In simulations the interval covers the true mean, and is narrower than that of the labels alone where scores are good.
 4. Labels are read from CSV and JSON lines; annotators are averaged; what is wrong is named with its line.
 5. What to label next is a systematic sample: every dialogue has the same chance.
+6. Runs of two users are left out: a label names no user.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import pytest
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
-from heartloop.validity.calibration import read_labels, to_label
+from heartloop.environments.registry import load_environment
+from heartloop.validity.calibration import CALIBRATION, read_labels, to_label
+from heartloop.validity.material import material_of
 from tests.commands import heartloop
 
 
@@ -143,3 +146,13 @@ def test_the_command_estimates_labels_and_names_the_next_to_label(place: Path) -
     nobody = heartloop("validate", "run", "--labels", "labels.csv", "--suite", "calibration", "--out", "v", cwd=place)
     assert nobody.code == 2
     assert "heartloop/counsellor" in nobody.err
+
+
+def test_labels_correct_the_scores_of_one_user_only(place: Path) -> None:
+    material = material_of(load_environment("sage"), [place / "run"])._replace(labels=place / "labels.csv")
+    assert CALIBRATION.lacks is not None
+    assert CALIBRATION.lacks(material) is None
+    other = [one.model_copy(update={"user": "lab/strict"}) for one in material.dialogues]
+    why = CALIBRATION.lacks(material._replace(dialogues=(*material.dialogues, *other)))
+    assert why is not None
+    assert "embedded, lab/strict" in why

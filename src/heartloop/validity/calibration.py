@@ -95,7 +95,12 @@ def to_label(dialogues: Sequence[Transcript], number: int = _TO_LABEL) -> list[T
 
 
 def _lacks(material: Material) -> str | None:
-    return "it compares with people; pass --labels FILE" if material.labels is None else None
+    if material.labels is None:
+        return "it compares with people; pass --labels FILE"
+    users = dict.fromkeys(one.user for one in material.dialogues)
+    if len(users) > 1:  # a label names no user, and scores of two users are two measurements
+        return f"labels correct the scores of one user, these runs have {len(users)} ({', '.join(users)}); validate each alone"
+    return None
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
