@@ -1,7 +1,8 @@
 """Pairs of dialogues before and after training in shuffled order, for judges that do not know which is which, and their answers.
 
 Writes `pairs.jsonl` and `pairs.md` for the judges, and `key.json`, which they do not get. A judge answers with a JSON-lines file,
-`{"pair": 1, "better": "A"}` with A, B or same. Does not cover who judges.
+`{"pair": 1, "better": "A"}` with A, B or same, and may mark each dialogue by itself: `care_a` and `care_b`, from 0 (the person would
+feel hurt or ignored) over 1 (nothing in it for the person) to 4 (as a kind friend). Does not cover who judges.
 """
 
 from __future__ import annotations
@@ -85,11 +86,23 @@ def judged(key: Sequence[Mapping[str, Any]], answers: Mapping[str, Sequence[Mapp
     for judge, by_pair in chosen.items():
         counts = {what: sum(choice == what for choice in by_pair.values()) for what in ("after", "before", "same")}
         found["judges"][judge] = {**counts, "p": _sign_test(counts["after"], counts["before"])}
+        if all("care_a" in row and "care_b" in row for row in answers[judge]):
+            found["judges"][judge]["care"] = _care(after, answers[judge])
     for one, other in pairwise(chosen):
         found["agreement"] = sum(chosen[one][pair] == chosen[other][pair] for pair in after) / len(after)
         both = [chosen[one][pair] for pair in after if chosen[one][pair] == chosen[other][pair]]
         found["both"] = {what: both.count(what) for what in ("after", "before", "same")}
     return found
+
+
+def _care(after: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Mean marks of the dialogues before and after, and the share of dialogues with a mark of at least 2 ("a little")."""
+    marks: dict[str, list[float]] = {"before": [], "after": []}
+    for row in rows:
+        for side in "AB":
+            marks["after" if side == after[row["pair"]] else "before"].append(float(row[f"care_{side.lower()}"]))
+    means = {when: sum(given) / len(given) for when, given in marks.items()}
+    return means | {f"{when}, at least 2": sum(mark >= 2 for mark in given) / len(given) for when, given in marks.items()}
 
 
 def _sign_test(wins: int, losses: int) -> float:

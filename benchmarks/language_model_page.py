@@ -30,7 +30,7 @@ def table(results: Mapping[str, Any]) -> str:
         _score_table(parts),
         _control_table(parts),
         _replies_table(parts),
-        _judges(results.get("judgements")),
+        _judges(results.get("judgements"), parts),
         _reading(parts),
         _made_on(parts),
         f"Missing: {', '.join(missing)}." if missing else "",
@@ -165,18 +165,27 @@ def _replies_table(parts: Mapping[str, Any]) -> str:
     return f"### Replies\n\n{_rows(head, rows)}" if rows else ""
 
 
-def _judges(found: Mapping[str, Any] | None) -> str:
+def _judges(found: Mapping[str, Any] | None, parts: Mapping[str, Any]) -> str:
     if found is None:
         return ""
+    trained = " and ".join(parts["pairs"]["result"]["from"])
     rows = [
-        [judge, *(str(counts[name]) for name in ("after", "before", "same")), f"{counts['p']:.3f}"]
+        [judge, *(str(counts[name]) for name in ("after", "before", "same")), f"{counts['p']:.3f}", *_care(counts.get("care"))]
         for judge, counts in found["judges"].items()
     ]
     if "both" in found:
-        rows.append(["both the same", *(str(found["both"][name]) for name in ("after", "before", "same")), ""])
+        rows.append(["both the same", *(str(found["both"][name]) for name in ("after", "before", "same")), "", "", ""])
     said = f"\n\nThe judges agree on {found['agreement']:.0%} of the pairs." if "agreement" in found else ""
-    head = ["judge", "prefers after", "before", "same", "p of the sign test"]
-    return f"### {found['pairs']} pairs read by blind judges\n\n{_rows(head, rows)}{said}"
+    head = ["judge", "prefers after", "before", "same", "p of the sign test", "mark before (0 to 4)", "mark after"]
+    return (
+        f"### {found['pairs']} pairs read by blind judges\n\nBefore training and after, {trained}.\n\n{_rows(head, rows)}{said}"
+    )
+
+
+def _care(found: Mapping[str, float] | None) -> list[str]:
+    if found is None:
+        return ["", ""]
+    return [f"{found[when]:.2f}, {found[f'{when}, at least 2']:.0%} at least 2" for when in ("before", "after")]
 
 
 def _reading(parts: Mapping[str, Any]) -> str:

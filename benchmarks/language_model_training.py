@@ -1,16 +1,18 @@
 """Does a real language model learn? `python -m benchmarks.language_model_training` (extras `train`, `local`; about six hours)
 
-Trains SmolLM2-135M-Instruct with the headline recipe (three seeds, three controls with shuffled rewards) and one seed of the
-other recipes, plays held-out scenarios of every environment before and after under `embedded` and under `embedded-lm`, counts
-what the models say, and measures how far they went from the start. `docs/decisions/0015` has the choices, made before the runs.
+Trains SmolLM2-135M-Instruct with the headline recipe (three seeds, the first of them twice, and three controls with shuffled
+rewards) and one seed of the other recipes, plays held-out scenarios of every environment before and after under `embedded` and
+under `embedded-lm`, counts what the models say, and measures how far they went from the start. `docs/decisions/0015` has the
+choices, made before the runs.
 
 Everything is a part with a name; `--list` prints them and what is done. A part that is done is not made again, one that was cut
 off goes on; `--part NAME ...` makes some (a name, or its beginning: `train/headline`). After each part the results and the page
 docs/results/language-model-training.md are written from what there is, and the page names what is missing. `--tables` only
 writes. Before and after are played by one engine, transformers, in float32, with the same scenarios, seeds and sampling.
 
-When the headline's dialogues are played, `pairs/` in the folder has 40 pairs before and after for two judges that do not get
-`key.json`; `--judgements ONE.jsonl OTHER.jsonl` puts their answers on the page. EQ-Bench3 ships no prompts and is left out.
+When the headline's dialogues are played, `pairs/` in the folder has 40 pairs before and after, of the models that are there,
+for two judges that do not get `key.json`; `--judgements ONE.jsonl OTHER.jsonl` puts their answers on the page. EQ-Bench3 ships no
+prompts and is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import Any
 
 from benchmarks.blind_pairs import PAIRS, judged, write_pairs
 from benchmarks.language_model_page import PAGE, PICTURE, table
-from benchmarks.language_model_parts import EVALUATIONS, FORMED, NEEDS, SEEDS, START, TRAININGS, Evaluation
+from benchmarks.language_model_parts import AGAIN, EVALUATIONS, FORMED, NEEDS, SEEDS, START, TRAININGS, Evaluation
 from benchmarks.language_model_replies import counted, distance
 from benchmarks.learning import found_of
 from benchmarks.learning_picture import picture
@@ -49,6 +51,8 @@ RESULTS = Path(__file__).parent / "results" / "language_model_training.json"
 FOLDER = Path("build/language-model")
 TEMPERATURE = 0.7
 MODEL = "local/smollm2"
+HEADLINES = (*(f"headline-{seed}" for seed in SEEDS), AGAIN)
+"""The models that were trained with the headline recipe, and not with shuffled rewards."""
 
 
 def _heartloop(*words: str) -> None:
@@ -149,15 +153,22 @@ def _replies(folder: Path, policy: str, home: str) -> dict[str, float]:
 
 
 def _pairs(folder: Path) -> dict[str, Any]:
-    """A pair for each held-out scenario and repeat, until there are enough; the seeds take turns."""
+    """A pair for each held-out scenario and repeat, until there are enough.
+
+    The headline's models whose dialogues lie in this folder take turns, AGAIN only where no other is there.
+    """
     before = {(t.scenario, t.repeat): t for t in _played(folder, START, "sage")}
-    after = [{(t.scenario, t.repeat): t for t in _played(folder, f"headline-{seed}", "sage")} for seed in SEEDS]
+    there = [name for name in HEADLINES if (folder / "play" / name / "sage" / "embedded" / "transcripts.jsonl").is_file()]
+    if not there:
+        raise SystemExit(f"{folder} has no dialogues of {', '.join(HEADLINES)}; make one of their parts play/.../sage/embedded")
+    names = [name for name in there if name != AGAIN] or there
+    after = [{(t.scenario, t.repeat): t for t in _played(folder, name, "sage")} for name in names]
     chosen = [
-        (before[key], after[number % len(SEEDS)][key], f"headline-{SEEDS[number % len(SEEDS)]}")
+        (before[key], after[number % len(names)][key], names[number % len(names)])
         for number, key in enumerate(sorted(before)[:PAIRS])
     ]
     write_pairs(chosen, folder / "pairs", seed="language-model-training")
-    return {"pairs": len(chosen)}
+    return {"pairs": len(chosen), "from": names}
 
 
 def results_of(folder: Path) -> dict[str, Any]:

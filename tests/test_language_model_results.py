@@ -156,3 +156,12 @@ class TestBlindPairs:
         assert found["both"] == {"after": 2, "before": 0, "same": 0}
         with pytest.raises(SystemExit, match="one has 3 answers"):
             judged(key, {"one": one[:3]})
+
+    def test_marks_of_each_dialogue_are_averaged_before_and_after(self) -> None:
+        key = [{"pair": 1, "after": "A"}, {"pair": 2, "after": "B"}]
+        rows = [
+            {"pair": 1, "better": "A", "care_a": 3, "care_b": 1},
+            {"pair": 2, "better": "A", "care_a": 2, "care_b": 0},
+        ]
+        care = judged(key, {"one": rows})["judges"]["one"]["care"]
+        assert care == {"before": 1.5, "after": 1.5, "before, at least 2": 0.5, "after, at least 2": 0.5}
