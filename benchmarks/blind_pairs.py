@@ -1,8 +1,8 @@
 """Pairs of dialogues before and after training in shuffled order, for judges that do not know which is which, and their answers.
 
 Writes `pairs.jsonl` and `pairs.md` for the judges, and `key.json`, which they do not get. A judge answers with a JSON-lines file,
-`{"pair": 1, "better": "A"}` with A, B or same, and may mark each dialogue by itself: `care_a` and `care_b`, from 0 (the person would
-feel hurt or ignored) over 1 (nothing in it for the person) to 4 (as a kind friend). Does not cover who judges.
+`{"pair": 1, "better": "A"}` with A, B or same, and may mark each dialogue by itself: `care_a` and `care_b`, from 0 (the person
+would feel hurt or ignored) over 1 (nothing in it for the person) to 4 (as a kind friend). Does not cover who judges.
 """
 
 from __future__ import annotations
