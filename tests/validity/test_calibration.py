@@ -19,8 +19,8 @@ import pytest
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
-from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
 from heartloop.environments.registry import load_environment
+from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
 from heartloop.validity.calibration import CALIBRATION, read_labels, to_label
 from heartloop.validity.material import material_of
 from tests.commands import heartloop
