@@ -38,6 +38,7 @@ from benchmarks.page import rewrite
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.records import write_records
 from heartloop.environments.registry import load_environment
+from heartloop.training.checkpoints import weights_in
 from heartloop.training.dataset import split_of
 from heartloop.training.form_start import learn_form
 from heartloop.training.gguf_policy import prepare_gguf
@@ -149,7 +150,13 @@ def _replies(folder: Path, policy: str, home: str) -> dict[str, float]:
     scenarios = spec.load(_scenarios(folder, how), variant=spec.read_options(how.options).variant)
     start = TRAININGS[policy].start if policy in TRAININGS else START
     once = [transcript for transcript in _played(folder, policy, home) if transcript.repeat == 0]
-    return distance(once, scenarios, how.options, trained=checkpoint_of(folder, policy), start=checkpoint_of(folder, start))
+    return distance(
+        once,
+        scenarios,
+        how.options,
+        trained=weights_in(checkpoint_of(folder, policy)),
+        start=weights_in(checkpoint_of(folder, start)),
+    )
 
 
 def _pairs(folder: Path) -> dict[str, Any]:

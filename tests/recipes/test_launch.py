@@ -103,7 +103,7 @@ class TestARun:
         assert [text.split()[1] for text in printed.steps] == ["0/4", "1/4", "2/4", "3/4", "4/4"]
         assert "score +0.100  2.0 s a step  0:06 left" in printed.steps[1]
         assert checkpoint_step(tmp_path / "run") == 4
-        assert policy_at(tmp_path / "run", 4).parts[-3:] == ("global_step_4", "actor", "huggingface")
+        assert policy_at(tmp_path / "run", 4).parts[-2:] == ("checkpoints", "global_step_4")
         assert "verl was here cpu" in ended.log.read_text()
 
     def test_speed_and_cost_follow_from_what_verl_logs(self, tmp_path: Path) -> None:
@@ -274,10 +274,7 @@ class TestTheCommand:
     def test_it_trains_and_says_how_to_evaluate(self) -> None:
         done = self.run("rlver_ppo_tiny", *self.settings())
         assert done.exit_code == 0, done.output
-        assert (
-            "heartloop eval sage --model checkpoint:run/checkpoints/global_step_2/actor/huggingface --user embedded"
-            in done.output
-        )
+        assert "heartloop eval sage --model checkpoint:run/checkpoints/global_step_2 --user embedded" in done.output
         assert "See its curves: heartloop report run" in done.output
 
     def test_a_failed_run_ends_with_1_and_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from transformers import AutoModelForCausalLM
 
 import heartloop
 from heartloop.core.dialogue import Message, Transcript, read_transcripts
-from heartloop.training.checkpoints import CheckpointModel
+from heartloop.training.checkpoints import CheckpointModel, weights_in
 from heartloop.training.launch import policy_at
 from heartloop.training.progress import read_metrics
 from heartloop.training.verl_config import RunPaths
@@ -247,10 +247,12 @@ def test_ppo_moves_actor_and_critic(policy: Path, tmp_path: Path) -> None:
 
 def _is_a_model_like_any(job: Job, step: int) -> None:
     """Plain transformers can load it, and it answers as a model under test."""
-    folder = policy_at(job.paths.run, step)
+    step_folder = policy_at(job.paths.run, step)
+    folder = weights_in(step_folder)
+    assert folder != step_folder
     assert "attn_implementation" not in json.loads((folder / "config.json").read_text())
     AutoModelForCausalLM.from_pretrained(folder)
-    reply = asyncio.run(CheckpointModel(folder, max_tokens=5).complete([Message(role="user", content="Hello.")]))
+    reply = asyncio.run(CheckpointModel(step_folder, max_tokens=5).complete([Message(role="user", content="Hello.")]))
     assert 1 <= reply.usage.completion_tokens <= 5
 
 

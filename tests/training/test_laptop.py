@@ -357,3 +357,7 @@ async def test_a_request_sets_the_options_of_a_checkpoints_chat_template(made: t
 def test_a_directory_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UseError, match=r"no config\.json with weights"):
         CheckpointModel(tmp_path)
+    for step in (5, 10):
+        (tmp_path / "checkpoints" / f"global_step_{step}").mkdir(parents=True)
+    with pytest.raises(UseError, match=r"such as checkpoint:.*global_step_10"):
+        CheckpointModel(tmp_path)

@@ -266,6 +266,14 @@ def test_the_command_names_what_is_wrong(tmp_path: Path) -> None:
     assert heartloop("guard", "--prepare", "m", "--harness", "other", cwd=tmp_path).code == 2
 
 
+def test_prepared_commands_name_the_files_of_a_step(tmp_path: Path) -> None:
+    files = tmp_path / "run" / "checkpoints" / "global_step_4" / "actor" / "huggingface"
+    files.mkdir(parents=True)
+    (files / "config.json").touch()
+    told = heartloop("guard", "--prepare", "checkpoint:run/checkpoints/global_step_4", cwd=tmp_path)
+    assert (told.code, "pretrained=run/checkpoints/global_step_4/actor/huggingface" in told.out) == (0, True)
+
+
 def test_a_gain_stands_beside(tmp_path: Path) -> None:
     for name, model in (("first", "fixer"), ("second", "counsellor")):
         words = ("eval", "sage", "--user", "embedded", "--limit", "3", "-E", "max_turns=2", "--out", name)

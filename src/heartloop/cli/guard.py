@@ -46,6 +46,7 @@ def guard(
     from heartloop.evaluation.comparison import choose_sides, compare
     from heartloop.evaluation.runs import read_run
     from heartloop.integrations.harness import read_results
+    from heartloop.training.checkpoints import PREFIX, weights_in
     from heartloop.validity.guard import changes, commands, guard_result
     from heartloop.validity.page import Part, write_validity_json, write_validity_page
     from heartloop.validity.text import result_table
@@ -54,7 +55,7 @@ def guard(
     if prepare is not None:
         if harness not in ("lm-eval", "inspect"):
             raise UseError(f"--harness is {harness!r}; expected lm-eval or inspect")
-        model = prepare.removeprefix("checkpoint:")
+        model = str(weights_in(Path(prepare.removeprefix(PREFIX)))) if prepare.startswith(PREFIX) else prepare
         typer.echo("\n".join(commands(model, "inspect" if harness == "inspect" else "lm-eval", str(folder))))
         return
     if before is None or after is None:

@@ -21,12 +21,20 @@ from heartloop.core.errors import ModelError, UseError
 from heartloop.core.install import install_command
 from heartloop.training.rollouts import Drawing
 
-__all__ = ["PREFIX", "CheckpointModel"]
+__all__ = ["PREFIX", "CheckpointModel", "weights_in"]
 
 PREFIX = "checkpoint:"
 
 _WEIGHTS = ("*.safetensors", "*.bin")
+_PLACES = (Path(), Path("actor", "huggingface"), Path("model"))
+"""Where the files of a model lie: in the directory, in a step of a training run, in a model of its `policies`."""
 _SMALL = 64 * 1024 * 1024
+_EXPECTED = "a directory that save_pretrained wrote, with its tokenizer, or a step of a training run"
+
+
+def weights_in(path: Path) -> Path:
+    """The directory of a model's files: `path` itself, or a place within a step or a policy of a training run."""
+    return next((path / place for place in _PLACES if (path / place / "config.json").is_file()), path)
 
 
 class _Loaded(NamedTuple):
@@ -40,6 +48,8 @@ class _Loaded(NamedTuple):
 class CheckpointModel:
     """A checkpoint as a `ChatModel`, named `checkpoint:<directory>`. The first call loads its weights.
 
+    The directory is one that `save_pretrained` wrote, or a step of a training run (`RUN/checkpoints/global_step_N`).
+
     Sampling settings that a call lacks are those of the checkpoint's `generation_config.json`, with temperature 1 where that has
     none. The same seed and messages give the same reply.
 
@@ -51,26 +61,24 @@ class CheckpointModel:
     """
 
     def __init__(self, path: Path | str, *, max_batch: int = 64, max_tokens: int = 512) -> None:
-        self.path = Path(path)
+        self.name = f"{PREFIX}{Path(path)}"
+        self.path = weights_in(Path(path))
         self._max_batch = max_batch
         self._max_tokens = max_tokens
         self._loaded: _Loaded | None = None
         self._forms: dict[str, Any] = {}
         self._lock = threading.Lock()
         if not (self.path / "config.json").is_file() or not self._weight_files():
+            steps = sorted(self.path.glob("checkpoints/global_step_*"), key=lambda step: int(step.name.rpartition("_")[2]))
             raise UseError(
-                f"{self.name}: no config.json with weights (*.safetensors) in {self.path}; "
-                "expected a directory that save_pretrained wrote, with its tokenizer"
+                f"{self.name}: no config.json with weights (*.safetensors) in {self.path}; expected "
+                + (f"a step of this run, such as {PREFIX}{steps[-1]}" if steps else _EXPECTED)
             )
         try:
             import torch  # noqa: F401
             import transformers  # noqa: F401
         except ModuleNotFoundError as error:
             raise UseError(f"{self.name} needs {error.name}; install the extra: {install_command('train')}") from error
-
-    @property
-    def name(self) -> str:
-        return f"{PREFIX}{self.path}"
 
     @property
     def source(self) -> str:

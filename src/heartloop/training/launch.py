@@ -4,7 +4,7 @@
     data/            scenarios as verl reads them
     attempts/001/    one folder for each start: log.txt, verl's metrics.jsonl, hydra's configuration
     metrics.jsonl    a line a step, over all attempts
-    checkpoints/     verl's; global_step_N/actor/huggingface is a policy that `checkpoint:DIR` names
+    checkpoints/     verl's; each global_step_N is a policy that `checkpoint:DIR` names
     transcripts/     dialogues, where the recipe asks for them
 
 Training itself is `python -m verl.trainer.main_ppo`, the entry point that clusters use, in a process of its own. Does not cover
@@ -130,7 +130,7 @@ def _repair_tracker(paths: RunPaths) -> None:
 
 def policy_at(run: Path, step: int) -> Path:
     """The policy of a checkpoint, as `checkpoint:DIR` takes it."""
-    return RunPaths(run).checkpoints / f"global_step_{step}" / "actor" / "huggingface"
+    return RunPaths(run).checkpoints / f"global_step_{step}"
 
 
 @contextmanager
