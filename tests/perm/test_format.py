@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.environments.perm.format import BROKEN, Answer, parse
+from heartloop.environments.perm.format import BROKEN, PLACEHOLDERS, Answer, parse
 
 GOOD = "# Analysis\nShe is proud.\n\n# Response\nIt floats!"
 
@@ -40,11 +42,19 @@ def test_what_only_resembles_a_heading_is_text(inside: str) -> None:
         (f"Sure:\n{GOOD}", "text before"),
         ("# Analysis\n\n# Response\nIt floats!", "empty part"),
         ("# Analysis\nShe is proud.\n# Response\n  ", "empty part"),
+        ("# Analysis\nShe is proud.\n# Response\n(your words to them) ", "empty part"),
+        ("# Analysis\n(what goes on in them)\n# Response\nIt floats!", "empty part"),
     ],
 )
 def test_another_form_has_a_name(text: str, kind: str) -> None:
     assert parse(text) == Answer("", "", kind)
     assert kind in BROKEN
+
+
+def test_the_placeholders_are_those_of_the_prompt() -> None:
+    prompt = (files("heartloop.environments.perm") / "prompts" / "policy.md").read_text(encoding="utf-8")
+    assert parse(prompt[prompt.index("# Analysis") :]).broken == "empty part"
+    assert all(words in prompt for words in PLACEHOLDERS)
 
 
 words = st.text(alphabet=st.characters(codec="utf-8"), max_size=60).filter(

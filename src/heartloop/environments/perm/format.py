@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["BROKEN", "Answer", "parse"]
+__all__ = ["BROKEN", "PLACEHOLDERS", "Answer", "parse"]
 
 BROKEN: Mapping[str, str] = {
     "empty": "the answer is empty",
@@ -18,9 +18,12 @@ BROKEN: Mapping[str, str] = {
     "twice": "a heading occurs twice",
     "wrong order": "the response precedes the analysis",
     "text before": "text precedes `# Analysis`",
-    "empty part": "a part is empty",
+    "empty part": "a part is empty, or only gives back what stands in its place in the prompt",
 }
 """Kinds of invalid form with their descriptions, in the order of the checks."""
+
+PLACEHOLDERS = ("(what goes on in them)", "(your words to them)")
+"""What stands in the place of each part in the policy's prompt. A policy that was trained here gave back nothing else (ours)."""
 
 _HEADING = re.compile(r"^# (Analysis|Response)[ \t\r]*$", re.MULTILINE)
 
@@ -61,4 +64,5 @@ def parse(text: str) -> Answer:
         return Answer("", "", broken)
     first, second = headings
     analysis, response = text[first.end() : second.start()].strip(), text[second.end() :].strip()
-    return Answer(analysis, response) if analysis and response else Answer("", "", "empty part")
+    given = all(part and part not in PLACEHOLDERS for part in (analysis, response))
+    return Answer(analysis, response) if given else Answer("", "", "empty part")

@@ -11,7 +11,7 @@ from typing import Any
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.perm.environment import Rules, reward_of
-from heartloop.environments.perm.format import parse
+from heartloop.environments.perm.format import PLACEHOLDERS, parse
 from heartloop.environments.perm.options import PermOptions
 from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.perm.scoring import broken_form
@@ -61,8 +61,10 @@ def _texts(scenario: Any) -> Iterable[str]:
 
 
 def _split(answer: str) -> Mapping[str, str]:
+    """The parts worth learning: one that holds what stands in its place in the prompt is empty."""
     parts = parse(answer)
-    return {"analysis": parts.analysis, "response": parts.response}
+    named = {"analysis": parts.analysis, "response": parts.response}
+    return {name: "" if any(words in part for words in PLACEHOLDERS) else part for name, part in named.items()}
 
 
 def _metric(name: str, title: str, about: str, unit: str = "") -> TrainingMetric:
