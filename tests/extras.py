@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from heartloop.core.python_source import syntax_tree
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "heartloop"
 ROOMS = {
@@ -43,7 +45,7 @@ def _name(path: Path) -> str:
 
 def _imported(path: Path) -> Iterator[str]:
     """Modules that loading a file loads; what stands under `if TYPE_CHECKING` is not."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in syntax_tree(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

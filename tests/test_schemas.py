@@ -28,6 +28,7 @@ from benchmarks.unchanged.models import Policy, Scripted
 from heartloop.authoring import auditing
 from heartloop.core.chat import Reply
 from heartloop.core.judging import parse
+from heartloop.core.python_source import syntax_tree
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
 from heartloop.environments.eibench import llm_user as eibench_user
 from heartloop.environments.empa import direct_judge
@@ -188,7 +189,7 @@ def asking() -> dict[str, int]:
     """Modules that call `ask`, with the number of calls in their source."""
     calls = {}
     for path in SOURCE.rglob("*.py"):
-        tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        tree = ast.walk(syntax_tree(path.read_text(encoding="utf-8")))
         number = sum(isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ask" for node in tree)
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         if number and name != "report.labels":  # its `ask` is not that of `judging`

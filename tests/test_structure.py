@@ -23,6 +23,7 @@ from types import ModuleType
 import pytest
 
 import heartloop
+from heartloop.core.python_source import syntax_tree
 from tests.extras import absent
 
 PACKAGE = Path(heartloop.__file__).parent
@@ -35,14 +36,6 @@ _ABSENT = {path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("
 LOADABLE = [name for name in MODULES if name not in _ABSENT and f"{name}.__init__" not in _ABSENT]
 """Without an extra what needs it cannot be imported; CI installs them all, in one environment or the other."""
 BANNED = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"}
-
-
-def parsed(text: str) -> ast.Module:
-    """The syntax tree; CPython 3.11 now and then fails with a SystemError of its own, and not a second time."""
-    try:
-        return ast.parse(text)
-    except SystemError:
-        return ast.parse(text)
 
 
 def source(module: str) -> Path:
@@ -80,7 +73,7 @@ def test_all_names_what_a_module_defines_for_others() -> None:
 
 
 def test_every_module_opens_by_saying_what_it_covers() -> None:
-    assert [name for name in MODULES if not ast.get_docstring(parsed(source(name).read_text(encoding="utf-8")))] == []
+    assert [name for name in MODULES if not ast.get_docstring(syntax_tree(source(name).read_text(encoding="utf-8")))] == []
 
 
 def test_imports_point_one_way() -> None:
@@ -140,7 +133,7 @@ def identifiers(node: ast.AST) -> list[str]:
 
 
 def test_the_search_finds_imports_identifiers_and_literals_and_leaves_docstrings() -> None:
-    module = parsed("""'SAGE in a docstring.'
+    module = syntax_tree("""'SAGE in a docstring.'
 from heartloop.environments.sage import scoring
 perm_weight = 1
 usage, message = EmpaBoard(), "as eibench has it"
@@ -150,7 +143,7 @@ usage, message = EmpaBoard(), "as eibench has it"
 
 def test_no_module_outside_its_folder_names_an_environment() -> None:
     modules = {path.relative_to(PACKAGE).as_posix(): path for path in outside() if path.suffix == ".py"}
-    named = {name: list(environments_named(parsed(path.read_text(encoding="utf-8")))) for name, path in modules.items()}
+    named = {name: list(environments_named(syntax_tree(path.read_text(encoding="utf-8")))) for name, path in modules.items()}
     assert {path: found for path, found in named.items() if found} == {}
 
 
@@ -161,7 +154,7 @@ def test_no_template_script_or_style_outside_its_folder_names_an_environment() -
 
 
 def test_no_module_has_a_name_for_everything() -> None:
-    trees = {name: parsed(source(name).read_text(encoding="utf-8")) for name in MODULES}
+    trees = {name: syntax_tree(source(name).read_text(encoding="utf-8")) for name in MODULES}
     classes = [node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     assert [name for name in MODULES if BANNED & set(name.split("."))] == []
     assert [name for name in classes if name.endswith(("Manager", "Helper", "Handler", "Util", "Utils"))] == []

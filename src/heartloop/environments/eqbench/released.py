@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.python_source import syntax_tree
 from heartloop.environments.eqbench.scenario import KINDS, Form, Kind, Rubric, Scenario, Template
 from heartloop.environments.records import read_text
 
@@ -237,7 +238,7 @@ def _text(path: Path) -> str:
 
 def _tree(path: Path) -> ast.Module:
     try:
-        return ast.parse(_text(path))
+        return syntax_tree(_text(path))
     except (SyntaxError, ValueError, RecursionError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise InputError(f"{path}{line}: invalid Python; {_CHECKOUT}") from error
