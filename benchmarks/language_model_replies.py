@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.environments.episode import SILENCE, YOU_BEGIN
 from heartloop.environments.registry import load_environment
+from heartloop.scoring.repeats import repeats_of
 
 __all__ = ["counted", "distance", "messages_of"]
 
@@ -28,36 +29,33 @@ _ENDS = (".", "!", "?", "…", ".”", "!”", "?”", '."', '!"', '?"', ".)", "
 def counted(transcripts: Iterable[Transcript]) -> dict[str, float]:
     """Shares of replies, mean tokens, and distinct n-grams over n-grams (distinct-n; Li et al. 2016).
 
-    `cut` are replies that reached the token limit and end in no punctuation of a sentence; `said before` those that the same
-    dialogue has already; `said to others` those that were said in another scenario as well. Distinct-n falls with the number of
-    words, so compare equal numbers of dialogues only.
+    `cut` are replies that reached the token limit and end in no punctuation of a sentence; of the others see
+    `heartloop.scoring.repeats`. Of an answer in parts, repetition and n-grams are of what the person hears. Distinct-n falls with
+    the number of words, so compare equal numbers of dialogues only.
     """
-    dialogues = [(transcript.scenario, transcript) for transcript in transcripts if transcript.scored]
-    texts = [(scenario, " ".join(turn.reply.split())) for scenario, transcript in dialogues for turn in transcript.turns]
-    turns = [turn for _, transcript in dialogues for turn in transcript.turns]
-    scenarios: dict[str, set[str]] = defaultdict(set)
-    for scenario, text in texts:
-        scenarios[text.lower()].add(scenario)
-    again = sum(
-        len(replies) - len(set(replies))
-        for replies in (
-            [turn.reply.strip().lower() for turn in transcript.turns if turn.reply.strip()] for _, transcript in dialogues
-        )
-    )
-    words = [text.lower().split() for _, text in texts]
-    tokens = [call.usage.completion_tokens for _, transcript in dialogues for call in transcript.calls if call.role == "policy"]
+    dialogues = [transcript for transcript in transcripts if transcript.scored]
+    turns = [turn for transcript in dialogues for turn in transcript.turns]
+    said = [(transcript.scenario, [_heard(transcript, turn.reply) for turn in transcript.turns]) for transcript in dialogues]
+    repeats = repeats_of(said)
+    words = [text.lower().split() for _, texts in said for text in texts]
+    tokens = [call.usage.completion_tokens for transcript in dialogues for call in transcript.calls if call.role == "policy"]
     count = max(1, len(turns))
     return {
         "dialogues": float(len(dialogues)),
         "replies": float(len(turns)),
         "tokens": statistics.fmean(tokens) if tokens else 0.0,
-        "empty": sum(not text for _, text in texts) / count,
+        "empty": sum(not reply for reply in words) / count,
         "cut": sum(turn.truncated and not turn.reply.rstrip().endswith(_ENDS) for turn in turns) / count,
-        "said before": again / count,
-        "said to others": sum(bool(text) and len(scenarios[text.lower()]) > 1 for _, text in texts) / count,
+        "said before": repeats.said_before,
+        "said to others": repeats.said_to_others,
         "distinct-1": _distinct([(word,) for reply in words for word in reply]),
         "distinct-2": _distinct([pair for reply in words for pair in pairwise(reply)]),
     }
+
+
+def _heard(transcript: Transcript, reply: str) -> str:
+    training = load_environment(transcript.environment).training
+    return reply if training is None else training.said(reply)
 
 
 def _distinct(grams: Sequence[tuple[str, ...]]) -> float:

@@ -90,6 +90,8 @@ POLICIES: Mapping[str, Speak] = {
     "soft insults": _in_turn("soft_insults"),
     "danger": _in_turn("danger"),
     "silence": _in_turn("silence"),
+    "found by training": _framed("found_by_training", 1),
+    "fragments": _in_turn("fragments"),
     "shuffled": _of_tier("good", shuffled=True),
     "good elsewhere": _of_tier("good"),
     "harmful elsewhere": _of_tier("harmful"),

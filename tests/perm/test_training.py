@@ -4,6 +4,7 @@
 2. A part that is left out changes what is learned from, never the score.
 3. Breaking the form never pays, whatever the bystander weighs.
 4. The log has the terms of an answer that was judged; one of a broken form has none of them.
+5. What the person hears of an answer is its response; of a broken form all of it.
 """
 
 from __future__ import annotations
@@ -112,6 +113,12 @@ async def test_the_terms_of_an_answer() -> None:
     assert found["empathy_term"] + found["bystander_term"] + found["length_term"] == pytest.approx(transcript.score)
     assert found["response_tokens"] == 12  # 47 characters
     assert terms(await played("Hm.")) == {"form": 0.0}
+
+
+def test_the_person_hears_the_response() -> None:
+    assert SPEC.training is not None
+    assert SPEC.training.said(ANSWER) == "You carried the monitor to the window yourself."
+    assert SPEC.training.said("You carried it.") == "You carried it."
 
 
 async def test_what_has_no_grades_is_refused() -> None:

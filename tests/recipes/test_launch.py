@@ -315,6 +315,11 @@ class TestTheLine:
         lines = [{"step": step, "data": {"timing_s/step": 100.0 if step < 5 else 3.0}} for step in range(1, 15)]
         assert step_line(lines, steps=1214) == "step 14/1214  3.0 s a step  1:00:00 left"
 
+    def test_a_policy_that_says_the_same_to_everybody_is_named(self) -> None:
+        lines = [{"step": 1, "data": {"dialogue/said_to_others": share}} for share in (0.19, 0.916)]
+        assert step_line(lines[:1], steps=1) == "step 1/1"
+        assert step_line(lines[1:], steps=1) == "step 1/1  92% of the replies said to others too"
+
     def test_numbers_that_are_none_are_left_out(self) -> None:
         line = {
             "step": 2,

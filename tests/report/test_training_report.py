@@ -136,6 +136,7 @@ class TestPage:
         assert drawn >= {
             "held_out/score", "dialogue/score", "dialogue/return", "dialogue/score/charm", "held_out/score/repair",
             "dialogue/turns", "dialogue/reply_tokens", "dialogue/counts/truncated", "dialogue/counts/clamped_changes",
+            "dialogue/said_before", "dialogue/said_to_others",
             "actor/entropy", "actor/ppo_kl", "actor/grad_norm", "dialogue/group_std", "user/calls",
             "user/prompt_tokens", "perf/throughput", "timing_s/step",
         }  # fmt: skip

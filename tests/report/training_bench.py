@@ -75,7 +75,9 @@ def _talk(chance: random.Random, level: float, groups: tuple[str, ...], tokens: 
     score = level + chance.gauss(0, abs(level) / 2 + 0.1)
     turns = chance.randint(5, 8)
     return {
+        "scenario": str(chance.random()),
         "group": chance.choice(groups),
+        "said": [],
         "score": score,
         "return": score,
         "stop": chance.choice(("goodbye", "turn_limit")),

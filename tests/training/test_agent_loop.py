@@ -166,6 +166,9 @@ async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config:
     about = found[0][0].extra_fields["dialogue"]
     assert about["group"] in {"charm", "defense", "repair", "support"}
     assert about["reply_tokens"] == [len(output.response_ids) for output in found[0]]
+    rollout = found[0][0].extra_fields["credit"]["rollout"]
+    first = next(t for t in transcripts if (t.scenario, t.repeat) == (about["scenario"], rollout))
+    assert about["said"] == [turn.reply for turn in first.turns]
     assert [output.extra_fields["dialogue"] is None for output in found[0]] == [False] + [True] * (len(found[0]) - 1)
 
 

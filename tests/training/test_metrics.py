@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from heartloop.training.metrics import dialogue_metrics
 
 
-def dialogue(score: float, *reply_tokens: int, group: str = "charm", **counts: int) -> dict[str, Any]:
+def dialogue(
+    score: float, *reply_tokens: int, group: str = "charm", scenario: str = "a", said: Sequence[str] = (), **counts: int
+) -> dict[str, Any]:
     return {
+        "scenario": scenario, "said": list(said),
         "group": group, "score": score, "return": score, "stop": "goodbye" if len(reply_tokens) < 2 else "turn_limit",
         "turns": len(reply_tokens), "samples": len(reply_tokens), "reply_tokens": list(reply_tokens), "counts": counts,
         "user_calls": len(reply_tokens),
@@ -39,6 +43,17 @@ def test_a_step_in_numbers() -> None:
     assert found["dialogue/stops/goodbye"] == pytest.approx(1 / 3)
     assert found["dialogue/tokens"] == 10 + 20 + 30 + 0 + 12
     assert (found["user/calls"], found["user/prompt_tokens"], found["user/completion_tokens"]) == (5, 500, 50)
+
+
+def test_repeated_replies_are_shares_of_all_replies() -> None:
+    dialogues = [
+        dialogue(0.1, 5, 5, scenario="a", said=["I see.", "I  see."]),
+        dialogue(0.1, 5, 5, scenario="a", said=["Which door?", ""]),  # another rollout of the same scenario
+        dialogue(0.1, 5, scenario="a", said=["Which door?"]),
+        dialogue(0.1, 5, 5, 5, scenario="b", said=["i see.", "And then?", ""]),
+    ]
+    found = dialogue_metrics(dialogues, ["a"] * 3 + ["b"], expected=4)
+    assert (found["dialogue/said_before"], found["dialogue/said_to_others"]) == (1 / 8, 3 / 8)
 
 
 def test_a_step_without_a_scored_dialogue_has_no_means() -> None:

@@ -310,7 +310,7 @@ class TrainingMetric(NamedTuple):
 
 
 class AnswerForm(NamedTuple):
-    """The form of the answer if a dialogue is one answer, for the laptop policy's warm start."""
+    """The form of the answer if a dialogue is one answer."""
 
     headings: Mapping[str, str]
     """The heading before each part, line breaks included, by the name of the part and in order."""
@@ -318,6 +318,10 @@ class AnswerForm(NamedTuple):
     """The parts of an answer, by name; empty texts if the form is violated."""
     message_words: int
     """Words of the user's message that a small policy reads."""
+
+    def said(self, answer: str) -> str:
+        """What the person hears: the last part; the whole answer if the form is violated or that part is empty."""
+        return [*self.split(answer).values()][-1] or answer
 
 
 class Training(NamedTuple):
@@ -344,6 +348,10 @@ class Training(NamedTuple):
     """Texts that the policy may read with a scenario, for a small policy's tokenizer, which also knows held-out scenarios."""
     answer_form: AnswerForm | None = None
     """`None` if a small policy learns from dialogues."""
+
+    def said(self, reply: str) -> str:
+        """What the person hears of a reply."""
+        return reply if self.answer_form is None else self.answer_form.said(reply)
 
     def played(self, options: Options) -> Options:
         """The options with which dialogues are played and scored: `reward_options` have their defaults."""

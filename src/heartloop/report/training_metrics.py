@@ -94,6 +94,11 @@ GROUPS: tuple[Group, ...] = (
             Metric("dialogue/turns", "Replies a dialogue", "replies", "Mean number of policy replies in a dialogue."),
             Metric("dialogue/reply_tokens", "Tokens a reply", "tokens",
                 "Tokens sampled for a reply, thinking included; the mean over all replies of a step."),
+            Metric("dialogue/said_to_others", "Said to others", "share",
+                "Share of a step’s replies that were said word for word in another scenario too. Near 1: the policy has found "
+                "one reply that pays with everybody."),
+            Metric("dialogue/said_before", "Said before", "share",
+                "Share of a step’s replies that the same dialogue has already."),
             Metric("dialogue/stops/", "Ended by", "share",
                 "Share of a step’s dialogues with this end: success, failure, goodbye, or the turn limit."),
             Metric("dialogue/counts/silences", "Silences", "a step",

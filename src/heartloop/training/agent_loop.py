@@ -131,7 +131,8 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         rows = samples(policy.turns, per=settings.sample, max_response=int(rollout.response_length))
         terms = training.terms(transcript, chosen)
         group = training.group(worker.environment.scenarios[scenario])
-        summary = _summary(transcript, policy, rewards, group=group, samples=len(rows), terms=terms)
+        said = [training.said(turn.reply) for turn in transcript.turns]
+        summary = _summary(transcript, policy, rewards, group=group, said=said, samples=len(rows), terms=terms)
         return [
             DialogueOutput(
                 prompt_ids=sample.prompt,
@@ -270,12 +271,21 @@ def _seed(*parts: Any) -> int:
 
 
 def _summary(
-    transcript: Transcript, policy: TokenPolicy, rewards: RolloutRewards, *, group: str, samples: int, terms: Mapping[str, float]
+    transcript: Transcript,
+    policy: TokenPolicy,
+    rewards: RolloutRewards,
+    *,
+    group: str,
+    said: Sequence[str],
+    samples: int,
+    terms: Mapping[str, float],
 ) -> dict[str, Any]:
     """A dialogue as `metrics.dialogue_metrics` takes it. The user's calls are those of all roles beside the policy."""
     calls = [call for call in transcript.calls if call.role != "policy"]
     return {
+        "scenario": transcript.scenario,
         "group": group,
+        "said": list(said),
         "score": transcript.score,
         "return": rewards.outcome,
         "stop": transcript.stop,

@@ -1,8 +1,8 @@
 """A training step's dialogues in numbers, for the trainer's log.
 
-Covers means over the dialogues of a step: score, by group of scenarios, turns, reply length by turn, the environment's terms
-(over the dialogues that have them), counts, and calls and tokens of the user (all roles beside the policy). Does not cover what
-the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.report`).
+Covers means over the dialogues of a step: score, by group of scenarios, turns, reply length by turn, repeated replies, the
+environment's terms (over the dialogues that have them), counts, and calls and tokens of the user (all roles beside the policy).
+Does not cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.report`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from heartloop.scoring.repeats import repeats_of
 
 __all__ = ["dialogue_metrics"]
 
@@ -42,6 +44,7 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
             by_term[name].append(value)
         counts.update(dialogue["counts"])
         stops[dialogue["stop"]] += 1
+    repeats = repeats_of((dialogue["scenario"], dialogue["said"]) for dialogue in dialogues)
     returns = [dialogue["return"] for dialogue in dialogues]
     metrics |= {
         "dialogue/score": _mean(dialogue["score"] for dialogue in dialogues),
@@ -51,6 +54,8 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         "dialogue/samples": _mean(dialogue["samples"] for dialogue in dialogues),
         "dialogue/tokens": float(sum(tokens for turn in by_turn.values() for tokens in turn)),
         "dialogue/reply_tokens": _mean(tokens for turn in by_turn.values() for tokens in turn),
+        "dialogue/said_before": repeats.said_before,
+        "dialogue/said_to_others": repeats.said_to_others,
         "dialogue/group_std": _mean(np.std(values, ddof=1) for values in by_group.values() if len(values) > 1),
         "dialogue/lone_groups": float(sum(len(values) < 2 for values in by_group.values())),
         "user/calls": float(sum(dialogue["user_calls"] for dialogue in dialogues)),

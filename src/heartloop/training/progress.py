@@ -24,6 +24,8 @@ __all__ = ["Failures", "MetricsFile", "failures_of", "read_metrics", "step_line"
 
 _RECENT = 10
 """Steps whose mean duration gives the time left."""
+_REPEATED = 0.2
+"""Share of a step's replies said to others too, from which it is named."""
 
 
 _NO_TERMS = {"return", "reward", "turns"}
@@ -162,6 +164,8 @@ def step_line(lines: list[dict[str, Any]], *, steps: int) -> str:
         ("kl", "actor/kl_loss", "{:.4f}"),
     )
     parts += [f"{name} {form.format(data[key])}" for name, key, form in shown if data.get(key) is not None]
+    if (repeated := data.get("dialogue/said_to_others") or 0.0) >= _REPEATED:
+        parts.append(f"{repeated:.0%} of the replies said to others too")
     if failed := int(data.get("dialogue/failed") or 0):
         parts.append(f"{failed} failed")
     recent = [line["data"]["timing_s/step"] for line in lines if "timing_s/step" in line["data"]][-_RECENT:]

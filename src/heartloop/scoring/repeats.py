@@ -1,0 +1,47 @@
+"""How often a policy repeats itself: within a dialogue, and in dialogues with other scenarios.
+
+Covers replies that are equal but for capitals and white space. Does not cover replies that only resemble each other.
+
+A policy that has found one reply that pays says it to everybody; neither the score, nor the KL from the reference, nor the
+repetition within a dialogue shows that where a dialogue has one reply.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+__all__ = ["Repeats", "repeats_of"]
+
+
+class Repeats(NamedTuple):
+    """Shares of all replies, silent ones included; silence is no repetition."""
+
+    said_before: float
+    """Said before in the same dialogue."""
+    said_to_others: float
+    """Said in another scenario as well. Dialogues with the same scenario are no others."""
+
+
+def repeats_of(dialogues: Iterable[tuple[Hashable, Sequence[str]]]) -> Repeats:
+    """Shares of repeated replies, 0 without any reply.
+
+    Args:
+        dialogues: scenario and replies of each.
+
+    >>> repeats_of([("a", ["I see.", "i  see."]), ("b", ["I see.", ""]), ("a", ["Go on."])])
+    Repeats(said_before=0.2, said_to_others=0.6)
+    """
+    scenarios: dict[str, set[Hashable]] = defaultdict(set)
+    said: list[str] = []
+    before = 0
+    for scenario, replies in dialogues:
+        texts = [" ".join(reply.lower().split()) for reply in replies]
+        spoken = [text for text in texts if text]
+        before += len(spoken) - len(set(spoken))
+        said += texts
+        for text in spoken:
+            scenarios[text].add(scenario)
+    count = max(1, len(said))
+    return Repeats(before / count, sum(len(scenarios[text]) > 1 for text in said if text) / count)
