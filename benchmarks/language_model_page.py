@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.language_model_parts import EVALUATIONS, FORMED, NEEDS, READERS, SEEDS, START, TRAININGS, homes
+from benchmarks.language_model_parts import EVALUATIONS, FORMED, NEEDS, READERS, SEEDS, START, TRAININGS, WIDELY, homes
 from benchmarks.page import DOCS
 from heartloop.scoring.statistics import Interval, paired_difference
 
@@ -189,21 +189,23 @@ def _care(found: Mapping[str, float] | None) -> list[str]:
 
 
 def _reading(parts: Mapping[str, Any]) -> str:
-    """The first two held-out dialogues before and after, whatever their scores."""
+    """The first held-out dialogue before and after, whatever its score; also of what was trained in that environment itself."""
     said = []
     for where, how in EVALUATIONS.items():
-        both = [(policy, parts.get(f"play/{policy}/{where}/embedded")) for policy in (START, "headline-0")]
-        if any(part is None for _, part in both):
+        own = [name for name, training in TRAININGS.items() if training.home == where != TRAININGS[WIDELY].home]
+        policies = dict.fromkeys((START, WIDELY, *(TRAININGS[name].start for name in own), *own))
+        found = {policy: part for policy in policies if (part := parts.get(f"play/{policy}/{where}/embedded")) is not None}
+        if not {START, WIDELY} <= found.keys():
             continue
         said.append(f"#### {how.title}")
-        for policy, part in both:
-            assert part is not None
+        for policy, part in found.items():
             dialogue = part["result"]["dialogues"][0]
             lines = [] if dialogue["opening"] is None else [f"- person: {_line(dialogue['opening'])}"]
             for reply, message in dialogue["turns"]:
                 lines.append(f"- **policy**: {_line(reply) or '(nothing)'}")
                 lines += [f"- person: {_line(message)}"] if message else []
-            said.append(f"`{dialogue['scenario']}`, {'before' if policy == START else 'after (seed 0)'}\n\n" + "\n".join(lines))
+            when = f"before{'' if policy == START else f', {policy}'}" if policy in (START, FORMED) else f"after, {policy}"
+            said.append(f"`{dialogue['scenario']}`, {when}\n\n" + "\n".join(lines))
     return "### Dialogues to read\n\nThe first scenario by name, whatever it scored.\n\n" + "\n\n".join(said) if said else ""
 
 
