@@ -19,6 +19,7 @@ from typing import Any
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.environments.episode import SILENCE, YOU_BEGIN
 from heartloop.environments.registry import load_environment
+from heartloop.evaluation.measures import heard
 from heartloop.scoring.repeats import repeats_of
 
 __all__ = ["counted", "distance", "messages_of"]
@@ -35,7 +36,7 @@ def counted(transcripts: Iterable[Transcript]) -> dict[str, float]:
     """
     dialogues = [transcript for transcript in transcripts if transcript.scored]
     turns = [turn for transcript in dialogues for turn in transcript.turns]
-    said = [(transcript.scenario, [_heard(transcript, turn.reply) for turn in transcript.turns]) for transcript in dialogues]
+    said = [(transcript.scenario, heard(transcript)) for transcript in dialogues]
     repeats = repeats_of(said)
     words = [text.lower().split() for _, texts in said for text in texts]
     tokens = [call.usage.completion_tokens for transcript in dialogues for call in transcript.calls if call.role == "policy"]
@@ -51,11 +52,6 @@ def counted(transcripts: Iterable[Transcript]) -> dict[str, float]:
         "distinct-1": _distinct([(word,) for reply in words for word in reply]),
         "distinct-2": _distinct([pair for reply in words for pair in pairwise(reply)]),
     }
-
-
-def _heard(transcript: Transcript, reply: str) -> str:
-    training = load_environment(transcript.environment).training
-    return reply if training is None else training.said(reply)
 
 
 def _distinct(grams: Sequence[tuple[str, ...]]) -> float:

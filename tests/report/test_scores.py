@@ -53,6 +53,35 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     assert good.stops == {"success": 1, "turn_limit": 2}
 
 
+class TestRepeatedReplies:
+    """Replies said word for word in another scenario too, among those of scored dialogues."""
+
+    def saying(self, talk: Talk, model: str, scenario: str, *replies: str, **more: object) -> Transcript:
+        talked = talk(model, scenario, [1] * len(replies), **more)
+        turns = [turn.model_copy(update={"reply": said}) for turn, said in zip(talked.turns, replies, strict=True)]
+        return talked.model_copy(update={"turns": tuple(turns)})
+
+    def card(self, talk: Talk, model: str) -> ScoreCard:
+        failed = {"stop": "failed", "failure": Failure(role="user", kind="AnswerError", detail="no JSON")}
+        return score_card([
+            self.saying(talk, model, "s1", "I see.", "Which door?"), self.saying(talk, model, "s2", "i  SEE.", "And then?"),
+            self.saying(talk, model, "s2", "And then?", repeat=1), self.saying(talk, model, "s3", "And then?", **failed),
+        ], {})  # fmt: skip
+
+    def test_worked_by_hand(self, talk: Talk) -> None:
+        card = self.card(talk, "x/m")
+        assert card.models[0].said_to_others == pytest.approx(2 / 5)  # "And then?" to others was said in vain
+        assert "in another scenario too: x/m 40%" in str(leaderboard(card).caption)
+
+    def test_baselines_are_not_named_for_it(self, talk: Talk) -> None:
+        card = self.card(talk, "heartloop/template")
+        assert card.models[0].said_to_others == pytest.approx(2 / 5)
+        assert "another scenario" not in str(leaderboard(card).caption)
+
+    def test_one_scenario_has_no_others(self, talk: Talk) -> None:
+        assert score_card([self.saying(talk, "x/m", "s1", "I see.")], {}).models[0].said_to_others is None
+
+
 class TestGroups:
     """Rank groups: letters, by paired intervals on the common set."""
 

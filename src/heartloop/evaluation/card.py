@@ -111,6 +111,9 @@ class ModelScore(_Frozen):
     truncated: int
     broken_formats: int | None = None
     """Replies that broke the form that the policy's prompt asks for; `None` where none was counted."""
+    said_to_others: float | None = None
+    """Share of the replies of scored dialogues that it said word for word in another scenario too (`scoring.repeats`); of an
+    answer in parts what the person hears counts. `None` with fewer than two scenarios."""
     filtered: int
     """Replies stopped by an endpoint's content filter. A refusal in words is not counted."""
     reasks: int

@@ -12,6 +12,7 @@ from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
 from heartloop.evaluation.comparison import FEW_SCENARIOS
 from heartloop.evaluation.measures import in_group_order, scale_of
 from heartloop.models.budget import is_baseline
+from heartloop.scoring.repeats import REPEATED
 from heartloop.scoring.statistics import Shape
 
 if TYPE_CHECKING:
@@ -193,6 +194,9 @@ def _caption(card: ScoreCard) -> list[str]:
     broken = ", ".join(f"{row.model} {row.broken_formats}" for row in card.models if row.broken_formats)
     if broken:
         lines.append(f"replies in a broken format: {broken}")
+    if repeating := [row for row in card.models if (row.said_to_others or 0.0) >= REPEATED and not is_baseline(row.model)]:
+        shares = ", ".join(f"{row.model} {row.said_to_others:.0%}" for row in repeating)
+        lines.append(f"replies said word for word in another scenario too: {shares}")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if any(map(is_embedded, card.simulators)):
         lines.append("The user simulator is embedded: compare only with runs of the same user simulator.")

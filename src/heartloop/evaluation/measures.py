@@ -16,7 +16,8 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
 
 __all__ = [
-    "bounds_of", "course_of", "group_means", "group_of", "in_group_order", "options_of", "points_of", "roles_of", "scale_of",
+    "bounds_of", "course_of", "group_means", "group_of", "heard", "in_group_order", "options_of", "points_of", "roles_of",
+    "scale_of",
 ]  # fmt: skip
 
 
@@ -32,6 +33,12 @@ def scale_of(environment: str) -> Scale:
 def points_of(transcript: Transcript) -> float | None:
     """The score in points; `None` for an unscored dialogue."""
     return None if transcript.score is None else scale_of(transcript.environment).points * transcript.score
+
+
+def heard(transcript: Transcript) -> list[str]:
+    """What the person heard of each reply: of an answer in parts, such as PERM's, the last part."""
+    training = load_environment(transcript.environment).training
+    return [turn.reply if training is None else training.said(turn.reply) for turn in transcript.turns]
 
 
 def course_of(transcript: Transcript) -> list[float]:

@@ -28,6 +28,7 @@ from heartloop.evaluation.measures import (
     bounds_of,
     group_means,
     group_of,
+    heard,
     in_group_order,
     options_of,
     points_of,
@@ -35,6 +36,7 @@ from heartloop.evaluation.measures import (
     scale_of,
 )
 from heartloop.scoring.ranks import Rank
+from heartloop.scoring.repeats import repeats_of
 from heartloop.scoring.statistics import mean_interval, share_interval
 
 __all__ = [
@@ -192,6 +194,7 @@ def _model_score(
         silences=sum(turn.silent for d in mine for turn in d.turns),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
         broken_formats=_broken_formats(mine),
+        said_to_others=_said_to_others(scored),
         filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
         reasks=sum(d.counts.get("re-asks", 0) for d in mine),
         repaired=sum(_repaired(d) for d in mine),
@@ -272,6 +275,12 @@ def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
 def _broken_formats(dialogues: Sequence[Transcript]) -> int | None:
     counted = [d.counts[BROKEN_FORMATS] for d in dialogues if BROKEN_FORMATS in d.counts]
     return sum(counted) if counted else None
+
+
+def _said_to_others(scored: Sequence[Transcript]) -> float | None:
+    if len({d.scenario for d in scored}) < 2:
+        return None
+    return repeats_of((d.scenario, heard(d)) for d in scored).said_to_others
 
 
 def _repaired(dialogue: Transcript) -> int:

@@ -18,15 +18,13 @@ from typing import Any, NamedTuple
 from heartloop.core.steps import read_steps
 from heartloop.core.wording import clock
 from heartloop.models.budget import Price
+from heartloop.scoring.repeats import REPEATED
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
 __all__ = ["Failures", "MetricsFile", "failures_of", "read_metrics", "step_line"]
 
 _RECENT = 10
 """Steps whose mean duration gives the time left."""
-_REPEATED = 0.2
-"""Share of a step's replies said to others too, from which it is named."""
-
 
 _NO_TERMS = {"return", "reward", "turns"}
 """What verl's validation logs beside scores and the environment's terms."""
@@ -164,7 +162,7 @@ def step_line(lines: list[dict[str, Any]], *, steps: int) -> str:
         ("kl", "actor/kl_loss", "{:.4f}"),
     )
     parts += [f"{name} {form.format(data[key])}" for name, key, form in shown if data.get(key) is not None]
-    if (repeated := data.get("dialogue/said_to_others") or 0.0) >= _REPEATED:
+    if (repeated := data.get("dialogue/said_to_others") or 0.0) >= REPEATED:
         parts.append(f"{repeated:.0%} of the replies said to others too")
     if failed := int(data.get("dialogue/failed") or 0):
         parts.append(f"{failed} failed")
