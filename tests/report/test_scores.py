@@ -14,7 +14,7 @@ from heartloop.core.dialogue import Call, Failure, Transcript, Usage
 from heartloop.core.errors import UseError
 from heartloop.evaluation.card import Cause, GroupMean, ScoreCard
 from heartloop.evaluation.costs import cost_of, merged_prices
-from heartloop.evaluation.leaderboard import in_lines, leaderboard
+from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard
 from heartloop.evaluation.runs import write_scores
 from heartloop.evaluation.scores import score_card
 from heartloop.models.budget import Meter, Price
@@ -71,12 +71,12 @@ class TestRepeatedReplies:
     def test_worked_by_hand(self, talk: Talk) -> None:
         card = self.card(talk, "x/m")
         assert card.models[0].said_to_others == pytest.approx(2 / 5)  # "And then?" to others was said in vain
-        assert "in another scenario too: x/m 40%" in str(leaderboard(card).caption)
+        assert cautions(card) == ["x/m: 40 % of the replies said word for word in another scenario too"]
 
     def test_baselines_are_not_named_for_it(self, talk: Talk) -> None:
         card = self.card(talk, "heartloop/template")
         assert card.models[0].said_to_others == pytest.approx(2 / 5)
-        assert "another scenario" not in str(leaderboard(card).caption)
+        assert cautions(card) == []
 
     def test_one_scenario_has_no_others(self, talk: Talk) -> None:
         assert score_card([self.saying(talk, "x/m", "s1", "I see.")], {}).models[0].said_to_others is None

@@ -18,7 +18,7 @@ from heartloop.scoring.statistics import Shape
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["in_lines", "leaderboard", "rank_interval", "scripted_note", "shape_notes", "terminal_table"]
+__all__ = ["cautions", "in_lines", "leaderboard", "rank_interval", "scripted_note", "terminal_table"]
 
 _WIDTH = 78
 """Characters of a line of the table, without a space on either side."""
@@ -147,8 +147,11 @@ def rank_interval(row: ModelScore, among: int) -> str:
     return f"{row.best_rank}" if row.best_rank == row.worst_rank else f"{row.best_rank}–{row.worst_rank}"
 
 
-def shape_notes(card: ScoreCard) -> list[str]:
-    """Models whose intervals cover less than their level says, as sentences without a full stop."""
+def cautions(card: ScoreCard) -> list[str]:
+    """Models whose mean or interval says less than it seems to, as sentences without a full stop.
+
+    Named for repetition are no scripted baselines, most of which repeat themselves.
+    """
     notes = []
     for shape, words in (
         (Shape.SKEWED, "skewed scores, so the interval covers less than 95 %"),
@@ -156,6 +159,9 @@ def shape_notes(card: ScoreCard) -> list[str]:
     ):
         if models := [row.model for row in card.models if row.headline.shape is shape]:
             notes.append(f"{', '.join(models)}: {words}")
+    for row in card.models:
+        if (share := row.said_to_others or 0.0) >= REPEATED and not is_baseline(row.model):
+            notes.append(f"{row.model}: {100 * share:.0f} % of the replies said word for word in another scenario too")
     return notes
 
 
@@ -181,7 +187,7 @@ def _caption(card: ScoreCard) -> list[str]:
         lines.append(
             f"intervals over {amount(card.scenarios or 0, 'scenario')}: below {FEW_SCENARIOS} nothing shows whether they hold"
         )
-    lines += shape_notes(card)
+    lines += cautions(card)
     if len(ranked) > 1:
         lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
         lines.append("same letter: not distinguished from the first model of that letter")
@@ -194,9 +200,6 @@ def _caption(card: ScoreCard) -> list[str]:
     broken = ", ".join(f"{row.model} {row.broken_formats}" for row in card.models if row.broken_formats)
     if broken:
         lines.append(f"replies in a broken format: {broken}")
-    if repeating := [row for row in card.models if (row.said_to_others or 0.0) >= REPEATED and not is_baseline(row.model)]:
-        shares = ", ".join(f"{row.model} {row.said_to_others:.0%}" for row in repeating)
-        lines.append(f"replies said word for word in another scenario too: {shares}")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if any(map(is_embedded, card.simulators)):
         lines.append("The user simulator is embedded: compare only with runs of the same user simulator.")

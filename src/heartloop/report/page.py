@@ -21,7 +21,7 @@ from heartloop.core.wording import amount
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.card import ModelScore, ScoreCard
-from heartloop.evaluation.leaderboard import rank_interval, scripted_note, shape_notes
+from heartloop.evaluation.leaderboard import cautions, rank_interval, scripted_note
 from heartloop.evaluation.measures import course_of, group_of, options_of, points_of, roles_of
 from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_keys, latest, pairing_key
@@ -80,7 +80,7 @@ class Page:
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
         self.scripted_note = scripted_note([row.model for row in card.models])
-        self.shape_notes = shape_notes(card)
+        self.cautions = cautions(card)
         self.environment = card.environment
         self.spec = load_environment(card.environment)
         self.panel = self.spec.report
