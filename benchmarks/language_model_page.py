@@ -192,7 +192,7 @@ def _reading(parts: Mapping[str, Any]) -> str:
     """The first held-out dialogue before and after, whatever its score; also of what was trained in that environment itself."""
     said = []
     for where, how in EVALUATIONS.items():
-        own = [name for name, training in TRAININGS.items() if training.home == where != TRAININGS[WIDELY].home]
+        own = [] if where == TRAININGS[WIDELY].home else [name for name, one in TRAININGS.items() if one.home == where]
         policies = dict.fromkeys((START, WIDELY, *(TRAININGS[name].start for name in own), *own))
         found = {policy: part for policy in policies if (part := parts.get(f"play/{policy}/{where}/embedded")) is not None}
         if not {START, WIDELY} <= found.keys():
@@ -204,7 +204,7 @@ def _reading(parts: Mapping[str, Any]) -> str:
             for reply, message in dialogue["turns"]:
                 lines.append(f"- **policy**: {_line(reply) or '(nothing)'}")
                 lines += [f"- person: {_line(message)}"] if message else []
-            when = f"before{'' if policy == START else f', {policy}'}" if policy in (START, FORMED) else f"after, {policy}"
+            when = {START: "before", FORMED: f"before, {FORMED}"}.get(policy, f"after, {policy}")
             said.append(f"`{dialogue['scenario']}`, {when}\n\n" + "\n".join(lines))
     return "### Dialogues to read\n\nThe first scenario by name, whatever it scored.\n\n" + "\n\n".join(said) if said else ""
 

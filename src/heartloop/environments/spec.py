@@ -321,7 +321,8 @@ class AnswerForm(NamedTuple):
 
     def said(self, answer: str) -> str:
         """What the person hears: the last part; the whole answer if the form is violated or that part is empty."""
-        return [*self.split(answer).values()][-1] or answer
+        *_, last = self.headings
+        return self.split(answer)[last] or answer
 
 
 class Training(NamedTuple):

@@ -150,7 +150,7 @@ def rank_interval(row: ModelScore, among: int) -> str:
 def cautions(card: ScoreCard) -> list[str]:
     """Models whose mean or interval says less than it seems to, as sentences without a full stop.
 
-    Named for repetition are no scripted baselines, most of which repeat themselves.
+    Scripted baselines are not named for repeating themselves, as most of them do.
     """
     notes = []
     for shape, words in (

@@ -26,6 +26,7 @@ from verl.utils.profiler import simple_timer
 from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import TransportError
 from heartloop.environments.episode import play
+from heartloop.evaluation.measures import heard
 from heartloop.models.names import close
 from heartloop.training.dialogue_settings import DialogueSettings
 from heartloop.training.rollouts import (
@@ -131,8 +132,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         rows = samples(policy.turns, per=settings.sample, max_response=int(rollout.response_length))
         terms = training.terms(transcript, chosen)
         group = training.group(worker.environment.scenarios[scenario])
-        said = [training.said(turn.reply) for turn in transcript.turns]
-        summary = _summary(transcript, policy, rewards, group=group, said=said, samples=len(rows), terms=terms)
+        summary = _summary(transcript, policy, rewards, group=group, samples=len(rows), terms=terms)
         return [
             DialogueOutput(
                 prompt_ids=sample.prompt,
@@ -271,21 +271,14 @@ def _seed(*parts: Any) -> int:
 
 
 def _summary(
-    transcript: Transcript,
-    policy: TokenPolicy,
-    rewards: RolloutRewards,
-    *,
-    group: str,
-    said: Sequence[str],
-    samples: int,
-    terms: Mapping[str, float],
+    transcript: Transcript, policy: TokenPolicy, rewards: RolloutRewards, *, group: str, samples: int, terms: Mapping[str, float]
 ) -> dict[str, Any]:
     """A dialogue as `metrics.dialogue_metrics` takes it. The user's calls are those of all roles beside the policy."""
     calls = [call for call in transcript.calls if call.role != "policy"]
     return {
         "scenario": transcript.scenario,
         "group": group,
-        "said": list(said),
+        "said": heard(transcript),
         "score": transcript.score,
         "return": rewards.outcome,
         "stop": transcript.stop,
