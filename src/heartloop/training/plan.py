@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
+from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.wording import amount
 from heartloop.evaluation.flags import option_flags, sampling_flags
 from heartloop.models.local import is_local

@@ -15,10 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import fmean
 
-from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS
-from heartloop.appraisal.english import lacks_english
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import Reader, Reading, embedded_reader
 from heartloop.core.errors import InputError
 from heartloop.environments.appraising import WEIGHTS
 from heartloop.environments.base import EmbeddedPlayer
@@ -26,6 +22,9 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import Answer, Marked, View
 from heartloop.environments.eqbench.scenario import Scenario
 from heartloop.environments.eqbench.scoring import HIGHEST_MARK
+from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
+from heartloop.reader.features import Context, lacks_english
+from heartloop.reader.reader import Reader, Reading, embedded_reader
 
 __all__ = ["HOSTILE_LIMIT", "READ", "EmbeddedUser"]
 

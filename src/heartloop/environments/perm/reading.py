@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
 from heartloop.environments.analyses import LearnedAnalysis
 from heartloop.environments.perm.scenario import Scenario
 from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
 
 __all__ = ["MARKS", "READING", "RESONATION", "analysis_context", "context_of"]
 

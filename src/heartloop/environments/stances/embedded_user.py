@@ -15,12 +15,12 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from heartloop.appraisal.english import lacks_english
 from heartloop.core.errors import InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog
 from heartloop.environments.stances.environment import Judgement, View
 from heartloop.environments.stances.scenario import Scenario
+from heartloop.reader.features import lacks_english
 
 __all__ = ["GIVING_IN", "HOLDING", "STANCE_SHARE", "EmbeddedUser", "judgement_of"]
 

@@ -6,11 +6,10 @@ import hashlib
 
 import numpy as np
 
-from heartloop.appraisal.archive import digest
-from heartloop.appraisal.combined import CombinedModel
-from heartloop.appraisal.linear import SHIPPED
-from heartloop.appraisal.reader import EMBEDDED_WEIGHTS
 from heartloop.environments.perm.reading import RESONATION
+from heartloop.reader.linear import SHIPPED, digest
+from heartloop.reader.model import CombinedModel
+from heartloop.reader.reader import EMBEDDED_WEIGHTS
 
 
 def test_the_shipped_files_are_what_their_models_write() -> None:
