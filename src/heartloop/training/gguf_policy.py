@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
 from importlib.util import find_spec
@@ -21,10 +22,9 @@ from typing import Any
 
 from filelock import FileLock
 
-from heartloop.appraisal.smollm2 import INSTALL_LOCAL
 from heartloop.core.errors import UseError
-from heartloop.core.system import replacing, sha256_of
-from heartloop.models.local import gguf_file
+from heartloop.core.system import sha256_of
+from heartloop.models.local import INSTALL_LOCAL, gguf_file
 
 __all__ = ["missing_for", "prepare_gguf"]
 
@@ -60,8 +60,10 @@ def prepare_gguf(policies: Path, name: str, *, progress: Callable[[str], None]) 
     with FileLock(folder / ".lock"):
         if not model.is_dir():
             progress(f"Writing the weights of {file.name} as a checkpoint.")
-            with replacing(model) as part:
-                _write(file, part, name)
+            part = folder / "model.part"
+            shutil.rmtree(part, ignore_errors=True)
+            _write(file, part, name)
+            part.rename(model)
     return model
 
 
