@@ -1,8 +1,8 @@
 """Does a real language model learn? `python -m benchmarks.language_model_training` (extras `train`, `local`; about six hours)
 
 Trains SmolLM2-135M-Instruct with the headline recipe (three seeds, the first of them twice, and three controls with shuffled
-rewards) and one seed of the other recipes, plays held-out scenarios of every environment before and after under `embedded` and
-under `embedded-lm`, counts what the models say, and measures how far they went from the start. `docs/decisions/0015` has the
+rewards) and one seed of the other recipes, plays held-out scenarios of every environment before and after under `embedded`,
+counts what the models say, and measures how far they went from the start. `docs/decisions/0015` has the
 choices, made before the runs.
 
 Everything is a part with a name; `--list` prints them and what is done. A part that is done is not made again, one that was cut

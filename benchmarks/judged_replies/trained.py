@@ -9,8 +9,8 @@ from those that the readers are fitted on; once they have been used to measure a
     python -m benchmarks.judged_replies.trained table                           predicted and judged changes, onto the page
     python -m benchmarks.judged_replies.trained keep                            moves everything into data/judged_replies
 
-Only scenarios of the tuning half are used, so that the readers may be fitted on them later. The replies of a third of the
-scenarios go to the second reader, so that the two readers share neither voices nor trained replies.
+Only scenarios of the tuning half are used, so that the reader may be fitted on them later. The replies of a third of the
+scenarios are a voice of their own, which no weights are fitted on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from heartloop.fitting.examples import read_examples, read_lines
 FOLDER = Path(__file__).parents[2] / "data" / "trained_replies"
 VOICE, SECOND = TRAINED
 SHARE = 1 / 3
-"""Of the scenarios whose replies go to the second reader."""
+"""Of the scenarios whose replies no weights are fitted on."""
 AT_ONCE = 130
 """Replies of one brief."""
 

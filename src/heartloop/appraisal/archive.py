@@ -1,7 +1,6 @@
 """Files of fitted weights: NPZ archives with a head in JSON.
 
-Covers writing, reading with one set of errors, and the hash. What the head and the arrays mean is in `linear`, `combined` and
-`lm_reader`.
+Covers writing, reading with one set of errors, and the hash. What the head and the arrays mean is in `linear` and `combined`.
 """
 
 from __future__ import annotations

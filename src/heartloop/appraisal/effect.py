@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.names import EMBEDDED, EMBEDDED_LM
 from heartloop.appraisal.reader import Reading
 
-__all__ = ["UNSURE", "Effect", "Output", "effect_file", "effect_of", "read_effect"]
+__all__ = ["UNSURE", "Effect", "Output", "effect_of", "read_effect"]
 
 UNSURE = 0.67
 """Standard deviations that are taken off a gain: the lower quartile of a normal distribution."""
@@ -96,19 +95,10 @@ def _bounded(output: Output, value: float, unsure: float, reading: Reading) -> f
     return min(output.high, max(output.low, value))
 
 
-def effect_file(reader: str) -> str:
-    """Each reader has weights of its own, since they know how far it can be trusted.
-
-    >>> effect_file("embedded"), effect_file("embedded-lm")
-    ('effect.json', 'effect-lm.json')
-    """
-    return "effect-lm.json" if reader == EMBEDDED_LM else "effect.json"
-
-
 @cache
-def effect_of(package: str, reader: str = EMBEDDED) -> Effect:
-    """The weights in an environment's folder for a reader, in its file (`effect_file`)."""
-    text = (resources.files(package) / effect_file(reader)).read_text(encoding="utf-8")
+def effect_of(package: str) -> Effect:
+    """The weights in an environment's folder."""
+    text = (resources.files(package) / "effect.json").read_text(encoding="utf-8")
     return read_effect(json.loads(text))
 
 

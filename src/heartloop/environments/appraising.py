@@ -104,7 +104,7 @@ class LearnedAppraiser:
 
     def __init__(self, reading: LearnedReading, reader: Reader | None = None) -> None:
         self._reading, self._reader = reading, reader or embedded_reader()
-        self._effect: Effect = effect_of(reading.package, self._reader.name)
+        self._effect: Effect = effect_of(reading.package)
         self.name = self._reader.name
 
     @property
