@@ -26,7 +26,7 @@ __all__ = ["CAUTION", "Counts", "command_text", "counts_of", "evaluation_command
 
 
 CAUTION = "training finds what the embedded user overrates: good for tests, no evidence of care"
-"""Of a recipe with an embedded user (docs/results/language-model-training.md)."""
+"""Of a recipe with an embedded user (benchmarks/results/language-model-training.md)."""
 
 
 class Counts(NamedTuple):
