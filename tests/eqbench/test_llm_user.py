@@ -22,7 +22,7 @@ from heartloop.environments.eqbench.environment import EQBench
 from heartloop.environments.eqbench.llm_user import JUDGE_SAMPLING, REASKS, LLMUser
 from heartloop.environments.eqbench.released import load_scenarios
 from heartloop.environments.eqbench.scenario import Scenario
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
 from tests.eqbench_checkout import CRITERIA, write_checkout
 from tests.faulty_server import FaultyServer
