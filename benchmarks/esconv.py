@@ -35,7 +35,7 @@ from benchmarks.page import DOCS, rewrite
 from heartloop.appraisal.effect import effect_of
 from heartloop.appraisal.features import Context
 from heartloop.appraisal.reader import embedded_reader
-from heartloop.environments.sage.reading import READING
+from heartloop.environments.sage.users import READING
 
 RESULTS = Path(__file__).parent / "results" / "esconv.json"
 PAGE = DOCS / "results" / "readers.md"

@@ -34,9 +34,8 @@ from heartloop.environments.perm.llm_user import LLMUser
 from heartloop.environments.perm.scenario import load_scenarios as read_samples
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.sage.importers import read_logs, read_profiles
-from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
-from heartloop.environments.sage.released import load_set
-from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.scenario import load_scenarios, load_set
+from heartloop.environments.sage.users import _FeelAnswer, _SpeakAnswer
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import EvaluationSettings, Shard

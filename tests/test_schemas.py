@@ -30,13 +30,13 @@ from heartloop.core.chat import Reply
 from heartloop.core.judging import parse
 from heartloop.core.python_source import syntax_tree
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
-from heartloop.environments.eibench import llm_user as eibench_user
+from heartloop.environments.eibench import users as eibench_user
 from heartloop.environments.empa import direct_judge
 from heartloop.environments.empa import llm_user as empa_user
 from heartloop.environments.episode import play
 from heartloop.environments.grading import Level
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.environments.sage import llm_user as sage_user
+from heartloop.environments.sage import users as sage_user
 from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
 from heartloop.environments.writing import Stage, Writing
