@@ -11,7 +11,7 @@ from heartloop.appraisal.combined import CombinedModel
 from heartloop.appraisal.linear import SHIPPED
 from heartloop.appraisal.lm_reader import LM_WEIGHTS, KernelModel
 from heartloop.appraisal.reader import EMBEDDED_WEIGHTS
-from heartloop.environments.perm.reading import RESONATION
+from heartloop.environments.perm.users import RESONATION
 
 
 def test_the_shipped_files_are_what_their_models_write() -> None:
