@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.appraisal.reader import Reading
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import InputError
@@ -24,6 +23,7 @@ from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenar
 from heartloop.environments.eqbench.users import HOSTILE_LIMIT, READ, EQBenchEmbeddedUser
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.models.baselines.forms.sections import requested_sections, without_form
+from heartloop.reader.reader import Reading
 from tests.eqbench_checkout import SECTIONS, write_checkout
 from tests.fixed_appraiser import FixedReader, reading
 

@@ -82,12 +82,11 @@ def test_they_are_what_the_rules_note_in_a_talk_with_the_embedded_user(run: Path
         assert mine.items() <= turn.evidence.items()
 
 
-@pytest.mark.parametrize("user", ["embedded", "embedded-lm"])
-def test_embedded_dialogues_keep_their_own(run: Path, user: str) -> None:
+def test_embedded_dialogues_keep_their_own(run: Path) -> None:
     """Also where an appraisal has no evidence, as a reply that a later version would label."""
     played = asyncio.run(play(Sage(PEOPLE, EmbeddedUser(), max_turns=2), PEOPLE[0].id, Baseline("assistant")))
     bare = tuple(turn.model_copy(update={"evidence": {}}) for turn in played.turns)
-    played = played.model_copy(update={"user": user, "turns": bare})
+    played = played.model_copy(update={"turns": bare})
     given = read_run(run)._replace(transcripts=(played,))
     assert labelled(given) is given
     assert not (run / LABELS).exists()

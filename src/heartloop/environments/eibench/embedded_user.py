@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.reader import REPEATED
 from heartloop.environments.appraising import (
     Appraisal,
     AppraisingPlayer,
@@ -29,6 +27,8 @@ from heartloop.environments.eibench.scenario import Lines, Scenario, Scene
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.lines import least_recent, pick, pick_unsaid
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.reader import REPEATED
 
 __all__ = ["CORE_FROM", "GOOD_FROM", "HARM_FROM", "EmbeddedUser", "answer"]
 

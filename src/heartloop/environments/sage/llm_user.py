@@ -4,7 +4,7 @@ Covers the prompts of a scenario and the validation of answers. Does not cover s
 (`labels`). The prompts in `prompts/` are our wording; their content follows SAGE App. E.
 
 A prompt starts with the constant part, then the dialogue, which grows by appending, and ends with the emotion and thoughts of the
-turn, so that an endpoint's prompt cache is reused (docs/results/prompt_cache.md).
+turn, so that an endpoint's prompt cache is reused (benchmarks/results/prompt_cache.md).
 
 Departures: the appraisal sees the current emotion every turn (RLVER's released training code always shows the start value); a
 change outside ±10 is re-asked under `corrected`; an answer that speaks for the policy is re-asked; an answer that stays invalid

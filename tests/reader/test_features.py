@@ -17,10 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.appraisal.archive import packed
-from heartloop.appraisal.features import COUNTS, DEFAULT_LAYOUT, Context, Layout, features_of, tokens_of
-from heartloop.appraisal.linear import SHIPPED, STUDENT, LinearModel
 from heartloop.core.errors import InputError
+from heartloop.reader.features import COUNTS, DEFAULT_LAYOUT, Context, Layout, features_of, tokens_of
+from heartloop.reader.linear import SHIPPED, STUDENT, LinearModel, packed
 
 SAID = Context(("The chair was kept for me, with her bag on it.",), ("I see.",))
 

@@ -1,7 +1,4 @@
-"""What a reader marks of a reply: twelve aspects from 0 to 4, and the 24 support strategies of SAGE Table 4.
-
-Covers names only. How they are predicted is in `reader`; what they do to a person in `effect`.
-"""
+"""What a reader marks of a reply: twelve aspects from 0 to 4, and the 24 support strategies of SAGE Table 4."""
 
 from __future__ import annotations
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.combined import CombinedModel, Landmarks
-from heartloop.appraisal.features import COUNTS, Context, Layout
-from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.network import WIDTH, Network
-from heartloop.appraisal.word_vectors import RELEVANCE, TOKEN_FEATURES, Table, WordVectors
 from heartloop.core.errors import InputError
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import COUNTS, Context, Layout
+from heartloop.reader.linear import LinearModel
+from heartloop.reader.model import WIDTH, CombinedModel, Landmarks, Network
+from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, Table, WordVectors
 
 WORDS = ("bread", "grandmother", "quilt", "the")
 CONTEXT = Context(("I ate bread under the quilt.",), unsaid=("grandmother",))

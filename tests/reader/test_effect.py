@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.effect import UNSURE, Effect, Output, effect_of, read_effect
-from heartloop.appraisal.reader import Reading
 from heartloop.fitting.embedded import readings
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.reader import UNSURE, Effect, Output, Reading, effect_of, read_effect
 
 OUTPUTS = (Output("mood", -10.0, 10.0), Output("anger", -10.0, 10.0, better=-1), Output("level", 1.0, 5.0, neutral=2.0))
 

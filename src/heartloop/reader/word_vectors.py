@@ -1,8 +1,4 @@
-"""Word vectors, and how near a reply comes to its dialogue in meaning.
-
-Covers the token stream of a reply with the nearness of each token to parts of the context (what `network` reads) and the summary
-of the same for the whole reply (`RELEVANCE`). Does not cover where the vectors come from (`heartloop.fitting.word_vectors`).
-"""
+"""Word vectors, and how near a reply comes to its dialogue in meaning: by token, and summarised for the reply (`RELEVANCE`)."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.appraisal.features import READ_CHARACTERS, Context, folded
+from heartloop.reader.features import READ_CHARACTERS, Context, folded
 
 __all__ = ["PARTS", "RELEVANCE", "TOKEN_FEATURES", "Table", "Tokens", "WordVectors"]
 

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
-from heartloop.appraisal.english import lacks_english
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import EMBEDDED_WEIGHTS, embedded_reader
+from heartloop.reader.aspects import ASPECTS, STRATEGIES
+from heartloop.reader.features import Context, lacks_english
+from heartloop.reader.reader import EMBEDDED_WEIGHTS, embedded_reader
 
 CONTEXT = Context(("My sister has not rung since the funeral. I keep the phone on the windowsill.",))
 
@@ -79,7 +78,7 @@ def test_a_very_long_reply_is_read_in_part() -> None:
 def test_the_weights_are_small_and_the_same_in_another_process() -> None:
     assert EMBEDDED_WEIGHTS.stat().st_size < 5_000_000
     code = (
-        "import json; from heartloop.appraisal.reader import embedded_reader; from heartloop.appraisal.features import Context;"
+        "import json; from heartloop.reader.reader import embedded_reader; from heartloop.reader.features import Context;"
         "r = embedded_reader(); print(json.dumps([r.hash, r.read('Tell me about her.', Context(('Hm.',))).aspects.tolist()]))"
     )
     other = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)

@@ -6,17 +6,14 @@ import hashlib
 
 import numpy as np
 
-from heartloop.appraisal.archive import digest
-from heartloop.appraisal.combined import CombinedModel
-from heartloop.appraisal.linear import SHIPPED
-from heartloop.appraisal.lm_reader import LM_WEIGHTS, KernelModel
-from heartloop.appraisal.reader import EMBEDDED_WEIGHTS
-from heartloop.environments.perm.users import RESONATION
+from heartloop.environments.perm.reading import RESONATION
+from heartloop.reader.linear import SHIPPED, digest
+from heartloop.reader.model import CombinedModel
+from heartloop.reader.reader import EMBEDDED_WEIGHTS
 
 
 def test_the_shipped_files_are_what_their_models_write() -> None:
     assert CombinedModel.load(EMBEDDED_WEIGHTS).to_bytes() == EMBEDDED_WEIGHTS.read_bytes()
-    assert KernelModel.load(LM_WEIGHTS).to_bytes() == LM_WEIGHTS.read_bytes()
     assert RESONATION.model.to_bytes(SHIPPED) == RESONATION.weights.read_bytes()
 
 
