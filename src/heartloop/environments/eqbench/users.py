@@ -20,10 +20,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS
-from heartloop.appraisal.english import lacks_english
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import Reader, Reading, embedded_reader
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
@@ -36,6 +32,9 @@ from heartloop.environments.eqbench.environment import EQBenchAnswer, EQBenchVie
 from heartloop.environments.eqbench.scenario import EQBenchScenario
 from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.grading import REASKS, JudgeModel
+from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
+from heartloop.reader.features import Context, lacks_english
+from heartloop.reader.reader import Reader, Reading, embedded_reader
 
 __all__ = ["HOSTILE_LIMIT", "JUDGE_SAMPLING", "READ", "REASKS", "EQBenchEmbeddedUser", "EQBenchLLMUser", "rubric_prompt"]
 

@@ -9,8 +9,6 @@ from typing import Annotated
 
 from pydantic import Field, StrictInt
 
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError
@@ -24,6 +22,8 @@ from heartloop.environments.grading import REASKS, Grade, JudgeModel, Level, Ver
 from heartloop.environments.perm.environment import JUDGES, PermView
 from heartloop.environments.perm.scenario import AnyScenario, PermScenario
 from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
 
 __all__ = [
     "DIMENSIONS",

@@ -16,7 +16,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.appraisal.english import lacks_english
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
@@ -30,6 +29,7 @@ from heartloop.environments.grading import REASKS, JudgeModel
 from heartloop.environments.stances.environment import StanceJudgement, StancesView
 from heartloop.environments.stances.scenario import StancesScenario
 from heartloop.environments.stances.scoring import Verdict
+from heartloop.reader.features import lacks_english
 
 __all__ = ["GIVING_IN", "HOLDING", "STANCE_SHARE", "Ruling", "StancesEmbeddedUser", "StancesLLMUser", "judgement_of"]
 
