@@ -178,10 +178,11 @@ def everything() -> dict[str, list[Schema]]:
     graded = [*roles.pop("environments.daily"), *roles.pop("environments.perm")]
     roles["environments.empa"].append(schema_of(direct_judge._Impression))
     written: list[type[BaseModel]] = [stage.answer for _, stage in stages()]
+    written += [writing._Audit, writing._Repeats]
     return {
         **roles,
         "environments.grading": graded,
-        "authoring": [schema_of(answer) for answer in [*written, writing._Audit, writing._Repeats]],
+        "authoring": [schema_of(answer) for answer in written],
         "validity": suite_schemas(),
     }
 
