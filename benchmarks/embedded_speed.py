@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 from benchmarks.report_opening import make_run
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import read_transcripts, write_line
@@ -38,7 +38,7 @@ from heartloop.report.labels import LABELS, labelled, talk_of
 from heartloop.report.site import write_site
 
 RESULTS = Path(__file__).parent / "results" / "embedded_speed.json"
-PAGE = DOCS / "results" / "embedded_speed.md"
+PAGE = PAGES / "embedded_speed.md"
 REPORTED = 1_000
 """Dialogues of the reports."""
 NAMES = tuple(name for name in BASELINES if name != "silent")

@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--dialogues", type=int, default=2000)
     parser.add_argument("--openings", type=int, default=7)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "report_opening.json")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "report_opening.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "benchmarks" / "results" / "report_opening.md")
     arguments = parser.parse_args()
     from playwright.sync_api import sync_playwright
 

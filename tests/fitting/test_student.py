@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from heartloop.appraisal.linear import LinearModel
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
@@ -24,6 +23,7 @@ from heartloop.environments.sage.users import SageEmbeddedUser
 from heartloop.fitting.student import Rows, agreement, fit_student, held_out, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve, student_of
+from heartloop.reader.linear import LinearModel
 from tests.released_form import profile
 
 RELEASED, RELEASED_IN_ENGLISH = (

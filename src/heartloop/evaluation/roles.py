@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
+from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.errors import UseError
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.models.budget import is_baseline

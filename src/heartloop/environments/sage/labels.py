@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heartloop.appraisal.english import lacks_english
 from heartloop.environments.appraising import LearnedAppraiser, evidence_of
 from heartloop.environments.sage.scenario import SageBrief
 from heartloop.environments.sage.users import READING
 from heartloop.environments.spec import ReplyLabels
+from heartloop.reader.features import lacks_english
 
 __all__ = ["LABELS", "label", "rules_hash"]
 
