@@ -7,10 +7,6 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import REPEATED
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.judging import ask, parse
@@ -39,6 +35,9 @@ from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.lines import least_recent, pick, pick_unsaid
 from heartloop.environments.reading import LearnedReading, unsaid, with_cues
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import Context
+from heartloop.reader.reader import REPEATED, Output
 
 __all__ = [
     "CORE_FROM",

@@ -8,8 +8,6 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
@@ -32,6 +30,8 @@ from heartloop.environments.reading import LearnedReading, unsaid
 from heartloop.environments.sage.environment import VARIANTS, Feeling, SageView, Speech
 from heartloop.environments.sage.scenario import AnySageScenario, SageBeat, SageBrief, SageReleasedScenario, SageScenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
 
 __all__ = [
     "GOOD_FROM",
