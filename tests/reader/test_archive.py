@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from heartloop.environments.perm.reading import RESONATION
+from heartloop.environments.perm.users import RESONATION
 from heartloop.reader.linear import SHIPPED, digest
 from heartloop.reader.model import CombinedModel
 from heartloop.reader.reader import EMBEDDED_WEIGHTS

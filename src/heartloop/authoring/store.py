@@ -25,7 +25,7 @@ from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, cut_torn_tail, writable
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 
-__all__ = ["Kept", "Steps", "WrittenFiles", "steps_path"]
+__all__ = ["Steps", "StoredAnswers", "WrittenFiles", "steps_path"]
 
 
 class _Form(BaseModel):
@@ -217,7 +217,7 @@ class WrittenFiles:
         return found
 
 
-class Kept:
+class StoredAnswers:
     """A `ChatModel` that answers a repeated question from the stored steps, and stores new answers.
 
     Args:

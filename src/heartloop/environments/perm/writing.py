@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.dialogue_text import quoted
-from heartloop.environments.perm.drawn import DrawnScenario, load_drawn
+from heartloop.environments.perm.scenario import DrawnScenario, load_drawn
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
 from heartloop.environments.places import places
 from heartloop.environments.records import Persona, Tags, crisis_tags
