@@ -32,14 +32,9 @@ from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, T
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
-<<<<<<< HEAD
+from heartloop.environments.sage.users import SageLLMUser
 from heartloop.models.client import Connections, EndpointChat, scrub
 from heartloop.models.formats import Trouble, _json, read_refusal, read_reply
-=======
-from heartloop.environments.sage.users import SageLLMUser
-from heartloop.models.completions import Trouble, _json, read_refusal, read_reply
-from heartloop.models.endpoint import Connections, EndpointChat, scrub
->>>>>>> main
 from tests.faulty_server import FAULTS, Fault, FaultyServer
 
 KEY = "sk-test-0123456789abcdefghijklmnop"
