@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
+from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.errors import UseError
 from heartloop.core.text import nearest
 from heartloop.environments.spec import EnvironmentSpec

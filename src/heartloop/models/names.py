@@ -33,7 +33,7 @@ from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIM
 from heartloop.models.local import LocalChat, is_local
 
 if TYPE_CHECKING:
-    from heartloop.appraisal.linear import LinearModel
+    from heartloop.reader.linear import LinearModel
 
 __all__ = [
     "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "Spend", "StudentModel", "close", "counted",
@@ -159,7 +159,7 @@ class StudentModel:
     """
 
     def __init__(self, name: str) -> None:
-        from heartloop.appraisal.linear import LinearModel
+        from heartloop.reader.linear import LinearModel
 
         self.name = name
         self.weights: LinearModel = LinearModel.load(Path(name.removeprefix("student:")))

@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
-from heartloop.appraisal.names import is_embedded
+from heartloop.core.chat import is_embedded
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import write_whole

@@ -26,8 +26,7 @@ from inspect_ai.model._model import active_model
 from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
-from heartloop.core.chat import ChatModel, ScriptedChat
+from heartloop.core.chat import EMBEDDED, ChatModel, ScriptedChat, is_embedded
 from heartloop.core.dialogue import Call, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
