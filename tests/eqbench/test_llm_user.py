@@ -19,16 +19,9 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
-<<<<<<< HEAD
-from heartloop.environments.eqbench.llm_user import JUDGE_SAMPLING, REASKS, LLMUser
-from heartloop.environments.eqbench.released import load_scenarios
-from heartloop.environments.eqbench.scenario import Scenario
-from heartloop.models.client import EndpointChat
-=======
 from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
 from heartloop.environments.eqbench.users import JUDGE_SAMPLING, REASKS, EQBenchLLMUser
-from heartloop.models.endpoint import EndpointChat
->>>>>>> main
+from heartloop.models.client import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
 from tests.eqbench_checkout import CRITERIA, write_checkout
 from tests.faulty_server import FaultyServer

@@ -19,13 +19,8 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import JUDGES, Perm
-<<<<<<< HEAD
-from heartloop.environments.perm.llm_user import DIMENSIONS, LLMUser
-from heartloop.models.client import EndpointChat
-=======
 from heartloop.environments.perm.users import DIMENSIONS, PermLLMUser
-from heartloop.models.endpoint import EndpointChat
->>>>>>> main
+from heartloop.models.client import EndpointChat
 from tests.faulty_server import FaultyServer
 from tests.one_turn_scenarios import SAMPLE
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heartloop.authoring.checks import Likeness
-from heartloop.authoring.written import Steps
+from heartloop.authoring.store import Steps
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
 from heartloop.models.budget import Meter
