@@ -31,8 +31,8 @@ from heartloop.core.judging import parse
 from heartloop.core.python_source import syntax_tree
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
 from heartloop.environments.eibench import llm_user as eibench_user
-from heartloop.environments.empa import direct_judge
-from heartloop.environments.empa import llm_user as empa_user
+from heartloop.environments.empa import perturbations as direct_judge
+from heartloop.environments.empa import users as empa_user
 from heartloop.environments.episode import play
 from heartloop.environments.grading import Level
 from heartloop.environments.registry import environment_names, load_environment
@@ -173,12 +173,13 @@ def suite_schemas() -> list[Schema]:
 
 def everything() -> dict[str, list[Schema]]:
     """The schemas that are sent, by the module that asks."""
-    roles = {f"environments.{name}.llm_user": [schema for _, schema in sent(name)] for name in OWN}
-    graded = [roles.pop("environments.daily.llm_user"), roles.pop("environments.perm.llm_user")]
+    roles = {name: [schema for _, schema in sent(name)] for name in OWN}
+    graded = [roles.pop("daily"), roles.pop("perm")]
+    modules = {name: "users" if (SOURCE / "environments" / name / "users.py").is_file() else "llm_user" for name in roles}
     return {
-        **roles,
+        **{f"environments.{name}.{modules[name]}": schemas for name, schemas in roles.items()},
         "environments.grading": [schema for some in graded for schema in some],
-        "environments.empa.direct_judge": [schema_of(direct_judge._Impression)],
+        "environments.empa.perturbations": [schema_of(direct_judge._Impression)],
         "authoring.writing": [schema_of(stage.answer) for _, stage in stages()],
         "authoring.auditing": [schema_of(auditing._Audit), schema_of(auditing._Repeats)],
         "validity.questions": suite_schemas(),
