@@ -210,7 +210,7 @@ class TestWheel:
             "py.typed",
             "models/baselines/phrases.toml",
             "models/baselines/written/counsellor.jsonl",
-            "appraisal/weights/embedded.npz",
+            "reader/weights/embedded.npz",
             "environments/sage/effect.json",
             "environments/perm/resonation.npz",
             "environments/sage/prompts/feel.md",

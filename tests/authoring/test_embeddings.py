@@ -22,9 +22,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.authoring.checks import Likeness
-from heartloop.authoring.neighbours import BATCH, NEIGHBOURS, MeteredEmbedder, Neighbour, Neighbours
-from heartloop.authoring.written import WrittenFiles
+from heartloop.authoring.checks import BATCH, NEIGHBOURS, Likeness, MeteredEmbedder, Neighbour, Neighbours
+from heartloop.authoring.store import WrittenFiles
 from heartloop.core.dialogue import Usage
 from heartloop.core.errors import BudgetSpent, InputError, MalformedReply, ModelError, RefusedByServer, TransportError
 from heartloop.models.budget import Meter

@@ -262,8 +262,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("setting", "said"),
         [
-            ("batch.step=3", r"no setting 'batch.step' \(did you mean batch.steps\?\)"),
-            ("algoritm.alpha=1", r"did you mean algorithm.alpha\?"),
+            ("batch.step=3", r"no setting 'batch.step'; the nearest is 'batch.steps'"),
+            ("algoritm.alpha=1", r"nearest is 'algorithm.alpha'"),
             ("lr=1", "no setting 'lr'"),
             ("batch.steps", "expected key=value"),
             ("batch.steps=[", "no YAML value"),
@@ -338,9 +338,9 @@ class TestSettings:
         assert rlver.played == rlver.chosen
 
     def test_an_unknown_recipe_or_variant(self) -> None:
-        with pytest.raises(UseError, match=r"unknown recipe 'ctc_grpo_tny' \(did you mean ctc_grpo_tiny\?\)"):
+        with pytest.raises(UseError, match=r"unknown recipe 'ctc_grpo_tny'; the nearest is 'ctc_grpo_tiny'"):
             read_recipe("ctc_grpo_tny")
-        with pytest.raises(UseError, match=r"no variant 'no_floors' \(did you mean no_floor\?\)"):
+        with pytest.raises(UseError, match=r"no variant 'no_floors'; the nearest is 'no_floor'"):
             read_recipe("ctc_grpo_tiny", variants=["no_floors"])
 
 
@@ -354,7 +354,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            ({"batsh": {}}, r"no setting 'batsh' \(did you mean batch\?"),
+            ({"batsh": {}}, r"no setting 'batsh'; the nearest is 'batch'"),
             ({"seed": "x"}, "seed is 'x'"),
             ({"policy": None}, "policy is None"),
         ],

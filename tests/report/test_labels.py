@@ -21,10 +21,9 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import Run, read_run, write_scores
 from heartloop.evaluation.settings import settings_of
@@ -48,7 +47,7 @@ def run(tmp_path: Path) -> Path:
 
 def made(path: Path, *, replies: list[str] | None = None, scenario_set: str = "support") -> Path:
     simulator = ScriptedChat(lambda asked: FEEL if "Take in" in asked[-1].content else SPEAK, name="lab/sim")
-    sage = Sage(PEOPLE, LLMUser(simulator), max_turns=3)
+    sage = Sage(PEOPLE, SageLLMUser(simulator), max_turns=3)
     settings = settings_of(sage, ["heartloop/assistant"], roles={"user": "lab/sim"}, scenario_set=scenario_set)
     policy = ScriptedChat(replies, name="heartloop/assistant") if replies else Baseline("assistant")
     with RunDirectory(path, settings) as directory:
@@ -72,7 +71,7 @@ def test_a_transcript_holds_none_and_a_report_shows_them(run: Path, tmp_path: Pa
 
 def test_they_are_what_the_rules_note_in_a_talk_with_the_embedded_user(run: Path) -> None:
     """The same talk, once played with the embedded user, once as if a model had played it."""
-    sage = Sage(PEOPLE, EmbeddedUser(), max_turns=4)
+    sage = Sage(PEOPLE, SageEmbeddedUser(), max_turns=4)
     played = asyncio.run(play(sage, PEOPLE[0].id, Baseline("assistant"), seed=1))
     as_model = [turn.model_copy(update={"evidence": {}}) for turn in played.turns]
     lent = played.model_copy(update={"turns": tuple(as_model), "user": "lab/sim"})
@@ -82,12 +81,11 @@ def test_they_are_what_the_rules_note_in_a_talk_with_the_embedded_user(run: Path
         assert mine.items() <= turn.evidence.items()
 
 
-@pytest.mark.parametrize("user", ["embedded", "embedded-lm"])
-def test_embedded_dialogues_keep_their_own(run: Path, user: str) -> None:
+def test_embedded_dialogues_keep_their_own(run: Path) -> None:
     """Also where an appraisal has no evidence, as a reply that a later version would label."""
-    played = asyncio.run(play(Sage(PEOPLE, EmbeddedUser(), max_turns=2), PEOPLE[0].id, Baseline("assistant")))
+    played = asyncio.run(play(Sage(PEOPLE, SageEmbeddedUser(), max_turns=2), PEOPLE[0].id, Baseline("assistant")))
     bare = tuple(turn.model_copy(update={"evidence": {}}) for turn in played.turns)
-    played = played.model_copy(update={"user": user, "turns": bare})
+    played = played.model_copy(update={"turns": bare})
     given = read_run(run)._replace(transcripts=(played,))
     assert labelled(given) is given
     assert not (run / LABELS).exists()

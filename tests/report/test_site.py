@@ -164,7 +164,7 @@ def test_the_embedded_user_is_said_on_the_face(
 ) -> None:
     html = write_site([write_run(dialogues)], tmp_path / "one").read_text(encoding="utf-8")
     assert "a learned stand-in (embedded)" in html
-    for user, said in (("embedded-lm", True), ("openai/x", False)):
+    for user, said in (("embedded", True), ("openai/x", False)):
         run = write_run([talk("m", "s1", [5], user=user)], user.replace("/", "-"), user=user)
         html = write_site([run], tmp_path / f"site-{said}").read_text(encoding="utf-8")
         assert (f"a learned stand-in ({user})" in html) is ("a learned stand-in" in html) is said

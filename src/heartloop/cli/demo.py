@@ -34,8 +34,8 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
     """
     import shutil
 
-    from heartloop.appraisal.names import EMBEDDED
     from heartloop.cli.running import play_run, write_report
+    from heartloop.core.chat import EMBEDDED
     from heartloop.core.errors import UseError
     from heartloop.environments.registry import specs
     from heartloop.evaluation.runner import player
@@ -84,8 +84,8 @@ def _scenarios(spec: EnvironmentSpec, limit: int) -> Sequence[Any]:
 
 def _language_model(spec: EnvironmentSpec, run: Path) -> Run | None:
     """A run of the one language model of the demo beside three baselines; `None` where it is not installed or does not start."""
-    from heartloop.appraisal.names import EMBEDDED
     from heartloop.cli.running import play_run
+    from heartloop.core.chat import EMBEDDED
     from heartloop.core.dialogue import Sampling
     from heartloop.core.errors import UseError
     from heartloop.evaluation.runner import player

@@ -15,8 +15,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.wording import amount, money, roughly

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from heartloop.core.errors import InputError
+from heartloop.core.text import nearest
 from heartloop.core.wording import amount
 
 __all__ = ["Problem", "RecordErrors", "Source", "field_names", "is_yaml", "plain", "read_text", "sources"]
@@ -192,7 +192,7 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return f"is an unknown field{_nearest(str(error['loc'][-1]), known)}; correct its name or remove it"
+            return f"is an unknown field{nearest(error['loc'][-1], known, cutoff=0.6)}; correct its name or remove it"
         case "string_too_short":
             return f"has {amount(len(value.strip()), 'character')}; expected at least {context['min_length']}"
         case "string_too_long":
@@ -207,7 +207,7 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
             return f"is {shown}; expected at most {context['le']:g}"
         case "literal_error":
             expected = re.findall(r"'([^']*)'", context["expected"])
-            return f"is {shown}; expected {context['expected']}{_nearest(value, expected) if isinstance(value, str) else ''}"
+            return f"is {shown}; expected {context['expected']}{nearest(value, expected, cutoff=0.6)}"
         case "string_pattern_mismatch":
             return f"is {shown}; expected a text that matches {context['pattern']}"
         case "value_error":
@@ -225,8 +225,3 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
         case name if name.startswith("date"):
             return f"is {shown}; expected a day such as 2026-03-14"
     return error["msg"]
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"; the nearest is {near[0]!r}" if near else ""

@@ -20,9 +20,9 @@ from heartloop.environments.episode import Environment
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
-    from heartloop.appraisal.features import Context
     from heartloop.environments.appraising import Appraiser
     from heartloop.environments.reading import LearnedReading
+    from heartloop.reader.features import Context
 
 __all__ = [
     "AnswerForm",
@@ -604,20 +604,19 @@ class EnvironmentSpec:
         """What judges in place of a language model: a learned reader, or a student; `None` for a language model.
 
         Raises:
-            UseError: a student that was fitted on another environment, or neither a student nor `embedded-lm` can judge here.
+            UseError: a student that was fitted on another environment, or no student can judge here.
         """
-        from heartloop.models.names import reader_of, student_of
+        from heartloop.models.names import student_of
 
-        weights, reader = student_of(model), reader_of(model)
+        weights = student_of(model)
         if self.reading is None:
-            if weights is not None or reader is not None:
-                judge = "no student" if reader is None else reader.name
-                raise UseError(f"{judge} can{'' if reader is None else 'not'} judge in {self.name}; pass a model, or embedded")
+            if weights is not None:
+                raise UseError(f"no student can judge in {self.name}; pass a model, or embedded")
             return None
         from heartloop.environments.appraising import LearnedAppraiser, StudentAppraiser
 
         if weights is None:
-            return LearnedAppraiser(self.reading, reader) if model is None or reader is not None else None
+            return LearnedAppraiser(self.reading) if model is None else None
         if weights.card.get("environment") != self.name:
             raise UseError(f"the student was fitted on {weights.card.get('environment')}; expected one fitted on {self.name}")
         return StudentAppraiser(weights, [output.name for output in self.reading.outputs])

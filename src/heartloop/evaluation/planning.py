@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
-from heartloop.core.chat import LOCAL_PREFIX, ChatModel
+from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX, ChatModel, is_embedded
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.records import with_tags

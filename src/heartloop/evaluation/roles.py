@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from heartloop.appraisal.names import EMBEDDED, EMBEDDED_LM, is_embedded
+from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.errors import UseError
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.models.budget import is_baseline
@@ -53,7 +53,7 @@ def assign_roles(
     assigned = {name: model for name, model in played.items() if model is not None}
     for name, model in assigned.items():
         if not any(mark in model for mark in "/:") and not is_embedded(model):
-            near = get_close_matches(model, (EMBEDDED, EMBEDDED_LM), n=1)
+            near = get_close_matches(model, (EMBEDDED,), n=1)
             raise UseError(
                 f"{_option_of(name, given=given, judge=judge)} is {model!r}; expected {EMBEDDED}, or service/model such as "
                 f"openai/gpt-4.1{f'; the nearest is {near[0]!r}' if near else ''}"

@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Container, Iterable
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import RefusedByServer, UseError
+from heartloop.core.text import nearest
 from heartloop.models.budget import Meter
 from heartloop.models.completions import Trouble
 from heartloop.models.endpoint import EndpointChat
@@ -155,5 +155,4 @@ async def _nearest(model: EndpointChat, trouble: Trouble) -> str:
     names = await model.listed_models(within=_LISTING)
     if not names or model.model in names:
         return ""
-    near = get_close_matches(model.model, names, n=1, cutoff=0.0)[0]
-    return f"; the server has no model {model.model!r}, the nearest is {near!r}"
+    return f"; the server has no model {model.model!r}{nearest(model.model, names)}"

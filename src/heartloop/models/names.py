@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from heartloop.appraisal.names import EMBEDDED_LM
 from heartloop.core.chat import ChatModel, Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
@@ -34,19 +33,18 @@ from heartloop.models.endpoint import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIM
 from heartloop.models.local import LocalChat, is_local
 
 if TYPE_CHECKING:
-    from heartloop.appraisal.linear import LinearModel
-    from heartloop.appraisal.reader import Reader
+    from heartloop.reader.linear import LinearModel
 
 __all__ = [
-    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "ReaderModel", "Spend", "StudentModel", "close", "counted",
-    "endpoint_habits", "is_paid", "is_scripted", "load_env", "load_prices", "local_speed", "reader_of", "resolve",
+    "FunctionBaseline", "Meter", "Metered", "Price", "PythonChat", "Spend", "StudentModel", "close", "counted",
+    "endpoint_habits", "is_paid", "is_scripted", "load_env", "load_prices", "local_speed", "resolve",
     "settings_taken_by", "student_of",
 ]  # fmt: skip
 
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
     "expected service/model (openai/gpt-4.1), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "
-    "python:module:function, or, as a judge or user, student:FILE or " + EMBEDDED_LM
+    "python:module:function, or, as a judge or user, student:FILE"
 )
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 
@@ -95,8 +93,6 @@ def resolve(
         return PythonChat(name, timeout=timeout)
     if name.startswith("student:"):
         return StudentModel(name)
-    if name == EMBEDDED_LM:
-        return ReaderModel()
     if is_local(name):
         return LocalChat(name, slots=max_connections)
     service, _, model = name.partition("/")
@@ -155,18 +151,7 @@ def student_of(model: ChatModel | None) -> LinearModel | None:
     return inner.weights if isinstance(inner, StudentModel) else None
 
 
-class _JudgesOnly:
-    """Stands where a model is named, judges replies in its place, and does not chat."""
-
-    name: str
-
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
-        raise UseError(f"{self.name} judges replies and writes none; pass it as --judge or --user")
-
-
-class StudentModel(_JudgesOnly):
+class StudentModel:
     """`student:FILE`, which `heartloop student fit` wrote. It judges replies in place of a model and does not chat.
 
     Raises:
@@ -174,32 +159,15 @@ class StudentModel(_JudgesOnly):
     """
 
     def __init__(self, name: str) -> None:
-        from heartloop.appraisal.linear import LinearModel
+        from heartloop.reader.linear import LinearModel
 
         self.name = name
         self.weights: LinearModel = LinearModel.load(Path(name.removeprefix("student:")))
 
-
-def reader_of(model: ChatModel | None) -> Reader | None:
-    """The reader of `embedded-lm`, where the model is that."""
-    inner = None if model is None else _innermost(model)
-    return inner.reader if isinstance(inner, ReaderModel) else None
-
-
-class ReaderModel(_JudgesOnly):
-    """`embedded-lm`, the second embedded user. It judges replies in place of a model and does not chat.
-
-    Raises:
-        UseError: the extra `local` is not installed.
-        InputError: its weights or its language model cannot be used.
-    """
-
-    name = EMBEDDED_LM
-
-    def __init__(self) -> None:
-        from heartloop.appraisal.lm_reader import lm_reader
-
-        self.reader: Reader = lm_reader()
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        raise UseError(f"{self.name} judges replies and writes none; pass it as --judge or --user")
 
 
 async def close(models: Iterable[ChatModel]) -> None:

@@ -22,9 +22,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
-from heartloop.appraisal.names import is_embedded
+from heartloop.core.chat import is_embedded
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import write_whole
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import EnvironmentSpec, ReplyLabels
 from heartloop.evaluation.runs import Run
@@ -174,9 +175,7 @@ def _line(key: str, labels: Labels) -> bytes:
 def _rewrite(file: Path, known: Mapping[str, Labels]) -> None:
     """Keeps these lines alone. The file only saves time: where it cannot be written the report is made without it."""
     with contextlib.suppress(OSError):
-        part = file.with_suffix(".part")
-        part.write_bytes(b"".join(_line(key, labels) for key, labels in known.items()))
-        part.replace(file)
+        write_whole(file, b"".join(_line(key, labels) for key, labels in known.items()))
 
 
 def _work(todo: Sequence[_Task], rules: _Rules, file: Path, tell: Callable[[str], None]) -> dict[str, Labels]:

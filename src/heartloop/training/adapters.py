@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from heartloop.core.system import replacing
+
 __all__ = ["merge_adapters", "merged"]
 
 _PREFIX = "base_model.model."
@@ -29,12 +31,11 @@ def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:
     state = {name: weights for file in files for name, weights in load_file(file).items()}
     if not any(".lora_A." in name for name in state):
         return False
-    part = folder / "merged.part"
-    save_file(merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
-    (folder / _INDEX).unlink(missing_ok=True)
-    for file in files:
-        file.unlink()
-    part.replace(folder / "model.safetensors")
+    with replacing(folder / "model.safetensors") as part:
+        save_file(merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
+        (folder / _INDEX).unlink(missing_ok=True)
+        for file in files:
+            file.unlink()
     return True
 
 

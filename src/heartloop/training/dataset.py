@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import is_embedded
-from heartloop.core.chat import ScriptedChat
+from heartloop.core.chat import ScriptedChat, is_embedded
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import replacing
 from heartloop.environments.registry import owner_of, stratified
 from heartloop.environments.spec import AnyScenario
 from heartloop.training.dialogue_settings import AGENT, DialogueSettings
@@ -110,9 +110,8 @@ def write_parquet(table: Sequence[dict[str, Any]], path: Path) -> None:
     import pyarrow.parquet
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(table)), part)
-    part.replace(path)
+    with replacing(path) as part:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(table)), part)
 
 
 def _load(source: str, recipe: Recipe) -> Sequence[Any]:

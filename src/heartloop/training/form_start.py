@@ -13,7 +13,6 @@ import hashlib
 import json
 import random
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import UseError
+from heartloop.core.system import replacing
 from heartloop.training.rollouts import Drawing
 from heartloop.training.template_format import TemplateFormat
 
@@ -72,10 +72,8 @@ def learn_form(policies: Path, base: Path, recipe: Recipe, scenarios: Sequence[A
     model = folder / "model"
     with FileLock(folder / ".lock"):
         if not model.is_dir():
-            part = folder / "model.part"
-            shutil.rmtree(part, ignore_errors=True)
-            _learn(base, part, recipe, chosen, settings, progress)
-            part.rename(model)
+            with replacing(model) as part:
+                _learn(base, part, recipe, chosen, settings, progress)
     return model
 
 

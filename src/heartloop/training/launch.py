@@ -30,7 +30,7 @@ from pydantic import ValidationError
 
 import heartloop
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
-from heartloop.core.system import end_with_parent
+from heartloop.core.system import end_with_parent, write_whole
 from heartloop.models.local import is_local
 from heartloop.training.dataset import Split, dialogue_settings, rows, split_of, write_parquet
 from heartloop.training.dialogue_settings import write_agent_loops
@@ -121,9 +121,7 @@ def _repair_tracker(paths: RunPaths) -> None:
         return
     whole = [int(path.parent.name.removeprefix("global_step_")) for path in paths.checkpoints.glob("global_step_*/data.pt")]
     if whole:
-        part = tracker.with_suffix(".part")
-        part.write_text(str(max(whole)), encoding="ascii")
-        part.replace(tracker)
+        write_whole(tracker, str(max(whole)))
     else:
         tracker.unlink()
 
@@ -181,9 +179,7 @@ def _write_settings(recipe: Recipe, split: Split, paths: RunPaths) -> None:
         "hash": recipe.hash,
         "heartloop": heartloop.__version__,
     }
-    part = paths.settings.with_suffix(".part")
-    part.write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(paths.settings)
+    write_whole(paths.settings, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
 
 
 def _differences(mine: Any, theirs: Any, name: str = "") -> Iterator[str]:

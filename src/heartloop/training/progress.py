@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.steps import read_steps
+from heartloop.core.system import write_whole
 from heartloop.core.wording import clock
 from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED
@@ -71,9 +72,7 @@ class MetricsFile:
             for line in read_steps(file)
         }
         lines = sorted((saved | logged | known).items())
-        part = self._file.with_suffix(".part")
-        part.write_text("".join(json.dumps(line) + "\n" for step, line in lines if resumed and step <= resumed), encoding="utf-8")
-        part.replace(self._file)
+        write_whole(self._file, "".join(json.dumps(line) + "\n" for step, line in lines if resumed and step <= resumed))
 
     def follow(self, attempt: Path) -> Iterator[list[dict[str, Any]]]:
         """At each step of the iterator, the lines that verl wrote in an attempt since the last one, as written. Endless."""

@@ -8,7 +8,6 @@ A comment in the file names the source of each number; what neither paper nor re
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from heartloop.core.chat import LOCAL_PREFIX
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import nearest
 from heartloop.models.local import is_local
 from heartloop.training.form_start import FormStartSettings
 from heartloop.training.recipe_sections import (
@@ -141,7 +141,8 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
             raise InputError(f"cannot read {path}: {error}; expected a recipe in YAML") from error
     else:
         raise UseError(
-            f"unknown recipe {name!r}{_nearest(name, recipe_names())}; expected {', '.join(recipe_names())}, or a YAML file"
+            f"unknown recipe {name!r}{nearest(name, recipe_names(), cutoff=0.6)}; "
+            f"expected {', '.join(recipe_names())}, or a YAML file"
         )
     try:
         given = yaml.safe_load(text)
@@ -154,7 +155,9 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     for variant in variants:
         if variant not in recipe.variants:
             known = ", ".join(recipe.variants) or "none"
-            raise UseError(f"{recipe.name} has no variant {variant!r}{_nearest(variant, recipe.variants)}; it has {known}")
+            raise UseError(
+                f"{recipe.name} has no variant {variant!r}{nearest(variant, recipe.variants, cutoff=0.6)}; it has {known}"
+            )
         changes.update(recipe.variants[variant])
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -180,7 +183,7 @@ def _put(given: dict[str, Any], key: str, value: Any) -> None:
     parts = key.split(".", 1) if key.startswith("verl.") else key.split(".")
     names = list(_names(Recipe))
     if not any(key == name or key.startswith(f"{name}.") for name in names) and parts[0] != "verl":
-        raise UseError(f"no setting {key!r}{_nearest(key, names)}; docs/recipe-settings.md lists them")
+        raise UseError(f"no setting {key!r}{nearest(key, names, cutoff=0.6)}; docs/recipe-settings.md lists them")
     at = given
     for part in parts[:-1]:
         at = at.setdefault(part, {})
@@ -206,19 +209,10 @@ def _validated(given: Mapping[str, Any], name: str) -> Recipe:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            hint = _nearest(where, [*_names(Recipe), *Recipe.model_fields])
+            hint = nearest(where, [*_names(Recipe), *Recipe.model_fields], cutoff=0.6)
             raise InputError(f"{name}: no setting {where!r}{hint}; remove or rename it") from error
         if first["type"] == "missing":
             raise InputError(f"{name}: {where} is missing; write it into the recipe, or --set {where}=...") from error
         message = first["msg"].removeprefix("Value error, ")
         shown = "" if isinstance(first["input"], Mapping) or first["type"] == "value_error" else f" is {first['input']!r}"
         raise InputError(f"{name}: {where or 'the recipe'}{shown}: {message.replace('Input should', 'it should')}") from error
-
-
-def _nearest(name: str, names: Any) -> str:
-    """A hint at the nearest name; empty where none is near."""
-    last = {known.rpartition(".")[2]: known for known in names}
-    near = difflib.get_close_matches(name, list(names), n=1) or [
-        last[found] for found in difflib.get_close_matches(name.rpartition(".")[2], list(last), n=1)
-    ]
-    return f" (did you mean {near[0]}?)" if near else ""

@@ -21,6 +21,7 @@ from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
 from heartloop.core.errors import ModelError
+from heartloop.core.system import write_whole
 from heartloop.training.adapters import merge_adapters
 from heartloop.training.estimators import ESTIMATOR, Row, lone, shuffled
 from heartloop.training.metrics import dialogue_metrics
@@ -147,9 +148,7 @@ def remove_packed(checkpoint: Path) -> None:
         config = json.loads(file.read_text(encoding="utf-8"))
         if config.get("attn_implementation") == PACKED:
             del config["attn_implementation"]
-            part = file.with_suffix(".part")
-            part.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-            part.replace(file)
+            write_whole(file, json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
 def _row(group: str, credit: dict[str, Any]) -> Row:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heartloop.appraisal.english import lacks_english
 from heartloop.environments.appraising import LearnedAppraiser, evidence_of
-from heartloop.environments.sage.reading import READING
-from heartloop.environments.sage.scenario import Brief
+from heartloop.environments.sage.scenario import SageBrief
+from heartloop.environments.sage.users import READING
 from heartloop.environments.spec import ReplyLabels
+from heartloop.reader.features import lacks_english
 
 __all__ = ["LABELS", "label", "rules_hash"]
 
 
-def label(scenario: Brief, messages: Sequence[str], replies: Sequence[str]) -> list[Mapping[str, Any]]:
+def label(scenario: SageBrief, messages: Sequence[str], replies: Sequence[str]) -> list[Mapping[str, Any]]:
     """The evidence of every reply in the form of `Turn.evidence`; empty for a reply that is not English.
 
     Args:

@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
+from heartloop.core.system import write_whole
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
@@ -237,9 +238,7 @@ def read_or_make(path: Path, make: Callable[[], tuple[list[Example], list[Exampl
     if not path.is_file():
         made = make()
         rows = [json.dumps({"apart": apart, **_record(example)}) for apart, examples in enumerate(made) for example in examples]
-        part = path.with_suffix(".part")
-        part.write_text("\n".join(rows) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, "\n".join(rows) + "\n")
         return made
     learn: list[Example] = []
     apart: list[Example] = []

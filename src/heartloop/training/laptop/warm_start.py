@@ -23,6 +23,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from torch.nn.functional import cross_entropy
 
+from heartloop.core.system import write_whole
 from heartloop.models.baselines.text import phrases
 from heartloop.training.chat_format import ChatFormat
 from heartloop.training.laptop import answers, corpus
@@ -294,9 +295,7 @@ def prepare(
     progress(f"Held-out perplexity {perplexity}.")
     model.save_pretrained(directory / "model")
     tokenizer.save_pretrained(directory / "model")
-    part = curve.with_suffix(".part")
-    part.write_text("\n".join([*lines, json.dumps({"perplexity": perplexity})]) + "\n", encoding="utf-8")
-    part.replace(curve)
+    write_whole(curve, "\n".join([*lines, json.dumps({"perplexity": perplexity})]) + "\n")
     return WarmStart(directory / "model", curve, perplexity)
 
 
