@@ -228,8 +228,6 @@ def _named(scenario: DailyScenario) -> list[tuple[str, Matter | BriefMemory]]:
 def _line(s: Any) -> str:
     want = s.want if isinstance(s, DailyScenario) else "-"
     return f"{s.id:12} {s.kind:12} {want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
-        f"{s.id:12} {s.kind:12} {s.want if isinstance(s, DailyScenario) else '-':15} {s.person}: {s.title} [{' '.join(s.tags)}]"
-    )
 
 
 def _text(s: Any) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError
@@ -18,6 +16,8 @@ from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Grade, JudgeModel, Level
 from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
 
 __all__ = ["READING", "DailyEmbeddedUser", "DailyLLMUser", "context_of"]
 

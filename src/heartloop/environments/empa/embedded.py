@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
 from heartloop.core.dialogue import Turn
 from heartloop.environments.appraising import (
     Appraisal,
@@ -31,6 +29,8 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.lines import least_recent, pick, pick_unsaid
 from heartloop.environments.quotes import SILENT, stands_in
 from heartloop.environments.reading import LearnedReading, unsaid, with_cues
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
 
 __all__ = [
     "CORE_FROM",

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from heartloop.appraisal.names import is_embedded
 from heartloop.core.blocks import Column, Row, Table, Text
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import ChatModel, is_embedded
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
