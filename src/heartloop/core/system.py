@@ -1,4 +1,4 @@
-"""Files and processes of this machine: the hash of a file, and a process that ends with its parent."""
+"""Files and processes of this machine: hashes, writing a file whole or not at all, a process that ends with its parent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-__all__ = ["end_with_parent", "sha256_of"]
+__all__ = ["end_with_parent", "sha256_of", "write_whole"]
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -16,6 +16,13 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a text file so that a process killed in between leaves the old file, or none."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
 def end_with_parent(number: int) -> None:
