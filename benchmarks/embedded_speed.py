@@ -21,20 +21,20 @@ from statistics import median
 from typing import Any
 
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 from benchmarks.report_opening import make_run
 from heartloop.core.chat import Reply
 from heartloop.environments.episode import play
-from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.scenario import Scenario, load_scenarios
+from heartloop.environments.sage.scenario import SageScenario, load_scenarios
+from heartloop.environments.sage.users import SageEmbeddedUser
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.report.site import write_site
 
 RESULTS = Path(__file__).parent / "results" / "embedded_speed.json"
-PAGE = DOCS / "results" / "embedded_speed.md"
+PAGE = PAGES / "embedded_speed.md"
 REPORTED = 1_000
 """Dialogues of the reports."""
 NAMES = tuple(name for name in BASELINES if name != "silent")
@@ -52,9 +52,9 @@ class Timed(Baseline):
         return reply
 
 
-async def a_round(scenarios: Sequence[Scenario]) -> dict[str, float]:
+async def a_round(scenarios: Sequence[SageScenario]) -> dict[str, float]:
     """Plays all pairs: seconds without and with the baselines' own, dialogues and turns."""
-    sage = Sage(scenarios, EmbeddedUser())
+    sage = Sage(scenarios, SageEmbeddedUser())
     Timed.seconds, started = 0.0, time.perf_counter()
     played = [await play(sage, s.id, Timed(name), seed=dialogue_seed(0, s.id, 0)) for s in scenarios for name in NAMES]
     whole = time.perf_counter() - started

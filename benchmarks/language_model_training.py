@@ -7,7 +7,7 @@ choices, made before the runs.
 
 Everything is a part with a name; `--list` prints them and what is done. A part that is done is not made again, one that was cut
 off goes on; `--part NAME ...` makes some (a name, or its beginning: `train/headline`). After each part the results and the page
-docs/results/language-model-training.md are written from what there is, and the page names what is missing. `--tables` only
+benchmarks/results/language-model-training.md are written from what there is, and the page names what is missing. `--tables` only
 writes. Before and after are played by one engine, transformers, in float32, with the same scenarios, seeds and sampling.
 
 When the headline's dialogues are played, `pairs/` in the folder has 40 pairs before and after, of the models that are there,

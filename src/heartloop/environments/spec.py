@@ -20,9 +20,9 @@ from heartloop.environments.episode import Environment
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
-    from heartloop.appraisal.features import Context
     from heartloop.environments.appraising import Appraiser
     from heartloop.environments.reading import LearnedReading
+    from heartloop.reader.features import Context
 
 __all__ = [
     "AnswerForm",

@@ -13,9 +13,8 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.aspects import STRATEGIES
-from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, Section
+from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.dialogue import Transcript
 from heartloop.core.wording import amount
 from heartloop.environments.episode import OWN_PROMPT
@@ -25,6 +24,7 @@ from heartloop.evaluation.leaderboard import cautions, rank_interval, scripted_n
 from heartloop.evaluation.measures import course_of, group_of, options_of, points_of, roles_of
 from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_keys, latest, pairing_key
+from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.cards import ModelCard, Scored, model_cards
 from heartloop.report.dialogues import dialogue_ids, model_ids
 from heartloop.report.heat import GroupColumn, HeatColumn, HeatRow, group_columns, heat

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import is_embedded
-from heartloop.core.chat import ScriptedChat
+from heartloop.core.chat import ScriptedChat, is_embedded
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import replacing
 from heartloop.environments.registry import owner_of, stratified

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.environments.spec import Ready
 from heartloop.models.names import resolve
 from heartloop.training.recipe_sections import Dialogue, EnvironmentSettings

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
 from importlib.util import find_spec
@@ -23,7 +22,7 @@ from typing import Any
 from filelock import FileLock
 
 from heartloop.core.errors import UseError
-from heartloop.core.system import sha256_of
+from heartloop.core.system import replacing, sha256_of
 from heartloop.models.local import INSTALL_LOCAL, gguf_file
 
 __all__ = ["missing_for", "prepare_gguf"]
@@ -60,10 +59,8 @@ def prepare_gguf(policies: Path, name: str, *, progress: Callable[[str], None]) 
     with FileLock(folder / ".lock"):
         if not model.is_dir():
             progress(f"Writing the weights of {file.name} as a checkpoint.")
-            part = folder / "model.part"
-            shutil.rmtree(part, ignore_errors=True)
-            _write(file, part, name)
-            part.rename(model)
+            with replacing(model) as part:
+                _write(file, part, name)
     return model
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
+from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.wording import amount
 from heartloop.evaluation.flags import option_flags, sampling_flags
 from heartloop.models.local import is_local
@@ -26,7 +26,7 @@ __all__ = ["CAUTION", "Counts", "command_text", "counts_of", "evaluation_command
 
 
 CAUTION = "training finds what the embedded user overrates: good for tests, no evidence of care"
-"""Of a recipe with an embedded user (docs/results/language-model-training.md)."""
+"""Of a recipe with an embedded user (benchmarks/results/language-model-training.md)."""
 
 
 class Counts(NamedTuple):

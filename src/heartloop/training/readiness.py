@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from heartloop.appraisal.names import EMBEDDED
+from heartloop.core.chat import EMBEDDED
 from heartloop.core.errors import UseError
 from heartloop.core.install import install_command
 from heartloop.models.local import is_local

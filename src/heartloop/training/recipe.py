@@ -15,12 +15,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from heartloop.core.chat import LOCAL_PREFIX
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import nearest
+from heartloop.environments.sources import yaml_value
 from heartloop.models.local import is_local
 from heartloop.training.form_start import FormStartSettings
 from heartloop.training.recipe_sections import (
@@ -145,9 +145,9 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
             f"expected {', '.join(recipe_names())}, or a YAML file"
         )
     try:
-        given = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{name} is no YAML: {' '.join(str(error).split())}") from error
+        given = yaml_value(text)
+    except ValueError as error:
+        raise InputError(f"{name} is no YAML: {error}") from error
     if not isinstance(given, dict):
         raise InputError(f"{name} holds {type(given).__name__}; expected a recipe, a mapping of sections")
     recipe = _validated(given, name)
@@ -164,8 +164,8 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
         if not equals or not key:
             raise UseError(f"--set is {setting!r}; expected key=value, for example batch.steps=20")
         try:
-            changes[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+            changes[key.strip()] = yaml_value(value)
+        except ValueError as error:
             raise UseError(f"--set {key}: {value!r} is no YAML value") from error
     if seed is not None:
         changes["seed"] = seed

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from heartloop.appraisal.names import EMBEDDED
+from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment

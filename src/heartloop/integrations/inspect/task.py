@@ -26,8 +26,7 @@ from inspect_ai.model._model import active_model
 from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
-from heartloop.core.chat import ChatModel, ScriptedChat
+from heartloop.core.chat import EMBEDDED, ChatModel, ScriptedChat, is_embedded
 from heartloop.core.dialogue import Call, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
@@ -38,7 +37,7 @@ from heartloop.integrations.inspect.models import InspectChat, sampling_of
 from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, stored_of, unscored_error
 from heartloop.integrations.inspect.scorer import metrics_of, points
 from heartloop.models.budget import is_baseline
-from heartloop.models.endpoint import RETRIES, TIMEOUT
+from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve
 

@@ -21,7 +21,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.chat import Reply, estimate_usage
@@ -31,6 +30,7 @@ from heartloop.core.system import write_whole
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
+from heartloop.environments.sources import yaml_value
 from heartloop.environments.spec import Ready
 from heartloop.models.baselines import Baseline
 from heartloop.training.laptop.tokenizer import Layout
@@ -76,7 +76,7 @@ class Source(BaseModel):
 @cache
 def _shipped() -> Mapping[str, Any]:
     text = (resources.files(__package__) / "corpus.yaml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(text))
+    return dict(yaml_value(text))
 
 
 def _sources(name: str) -> tuple[Source, ...]:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from torch.nn.functional import cross_entropy
 
 from heartloop.core.system import write_whole
-from heartloop.models.baselines.text import phrases
+from heartloop.models.baselines.scripted import phrases
 from heartloop.training.chat_format import ChatFormat
 from heartloop.training.laptop import answers, corpus
 from heartloop.training.laptop.answers import AnswersSettings

@@ -27,7 +27,7 @@ from heartloop.core.blocks import (
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.published import published
-from heartloop.environments.stances.options import MAX_TURNS
+from heartloop.environments.stances.environment import MAX_TURNS
 from heartloop.environments.stances.scenario import MOVES
 from heartloop.environments.stances.scoring import VERDICTS, Standing
 from heartloop.scoring.estimates import estimate
