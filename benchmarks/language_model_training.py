@@ -1,13 +1,13 @@
 """Does a real language model learn? `python -m benchmarks.language_model_training` (extras `train`, `local`; about six hours)
 
 Trains SmolLM2-135M-Instruct with the headline recipe (three seeds, the first of them twice, and three controls with shuffled
-rewards) and one seed of the other recipes, plays held-out scenarios of every environment before and after under `embedded` and
-under `embedded-lm`, counts what the models say, and measures how far they went from the start. `docs/decisions/0015` has the
+rewards) and one seed of the other recipes, plays held-out scenarios of every environment before and after under `embedded`,
+counts what the models say, and measures how far they went from the start. `docs/decisions/0015` has the
 choices, made before the runs.
 
 Everything is a part with a name; `--list` prints them and what is done. A part that is done is not made again, one that was cut
 off goes on; `--part NAME ...` makes some (a name, or its beginning: `train/headline`). After each part the results and the page
-docs/results/language-model-training.md are written from what there is, and the page names what is missing. `--tables` only
+benchmarks/results/language-model-training.md are written from what there is, and the page names what is missing. `--tables` only
 writes. Before and after are played by one engine, transformers, in float32, with the same scenarios, seeds and sampling.
 
 When the headline's dialogues are played, `pairs/` in the folder has 40 pairs before and after, of the models that are there,

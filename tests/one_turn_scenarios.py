@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from heartloop.environments.daily.scenario import Scenario as DailyScenario
-from heartloop.environments.perm.scenario import Scenario as PermScenario
+from heartloop.environments.perm.scenario import PermScenario as PermScenario
 
 __all__ = ["AWAKE", "LIE", "SAMPLE", "SWIM"]
 

@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
-from heartloop.authoring.writing import REASKS, REWRITES, Written, outlook, settings_of, write_all
-from heartloop.authoring.written import WrittenFiles, steps_path
+from heartloop.authoring.store import WrittenFiles, steps_path
+from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, outlook, settings_of, write_all
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
@@ -63,7 +63,7 @@ async def run(
     *,
     n: int = 9,
     concurrency: int = 2,
-) -> Written:
+) -> WritingResult:
     chat = ScriptedChat(scribe or Scribe(), name="lab/scribe")
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
     with WrittenFiles(out, {**decided, **writing.settings}) as files:

@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.install import install_command
-from heartloop.environments.perm.drawn import DrawnScenario
-from heartloop.environments.perm.scenario import EMOTIONS, Want
+from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, Want
 from heartloop.environments.published import published
 from heartloop.environments.registry import load_environment
 from heartloop.training import plan

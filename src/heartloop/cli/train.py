@@ -76,7 +76,7 @@ def train(
 
 def _train(recipe: Recipe, run: Path) -> int:
     """Trains, prints the result, and returns the exit code."""
-    from heartloop.appraisal.names import is_embedded
+    from heartloop.core.chat import is_embedded
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import CAUTION, evaluation_command

@@ -1,13 +1,16 @@
-"""Files and processes of this machine: hashes, writing a file whole or not at all, a process that ends with its parent."""
+"""Files and processes of this machine: the hash of a file, writing a file atomically, a process that ends with its parent."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["end_with_parent", "sha256_of", "write_whole"]
+__all__ = ["end_with_parent", "replacing", "sha256_of", "write_whole"]
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -18,11 +21,23 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes a text file so that a process killed in between leaves the old file, or none."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path for a new file or folder that takes the place of `path` when the block ends without an error.
+
+    A process that is killed leaves `path` as it was, and `NAME.part`, which the next attempt overwrites.
+    """
+    part = path.with_name(path.name + ".part")
+    if part.is_dir():
+        shutil.rmtree(part)
+    yield part
     part.replace(path)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Writes a file atomically; text as UTF-8."""
+    with replacing(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def end_with_parent(number: int) -> None:

@@ -7,7 +7,6 @@ and what differs today from a finished run whose `settings.json` was given. Does
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from pydantic_core import from_json
 
 from heartloop.core.errors import InputError
 from heartloop.core.renames import is_old_settings
+from heartloop.core.text import nearest
 from heartloop.core.wording import amount
 from heartloop.environments.sources import Problem, Source, is_yaml, plain, sources
 from heartloop.evaluation.old_runs import current_settings
@@ -61,9 +61,8 @@ def read_config(path: Path) -> dict[str, Any]:
                 f"{path} is of a run that was not played by `heartloop eval` ({name}); expected that of a played run"
             )
         if name not in known:
-            near = get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
             where = f"{path}, line {source.line_of((name,))}" if source.lines else path
-            raise InputError(f"{where}: unknown key {name!r}; the nearest is {near!r}, and all are {', '.join(known)}")
+            raise InputError(f"{where}: unknown key {name!r}{nearest(name, known)}, and all are {', '.join(known)}")
     try:
         settings = _Settings.model_validate({name: value for name, value in read.items() if value is not None})
     except ValidationError as error:

@@ -21,6 +21,7 @@ from pydantic_core import from_json
 from heartloop.core.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.renames import is_old_settings
+from heartloop.core.system import write_whole
 from heartloop.evaluation.old_runs import current_settings
 from heartloop.evaluation.settings import EvaluationSettings
 
@@ -66,7 +67,7 @@ class RunDirectory:
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
-            ours = {".lock", "settings.part"}  # left by a run that was killed before it wrote its settings
+            ours = {".lock", "settings.json.part"}  # left by a run that was killed before it wrote its settings
             if self._fresh and self.path.is_dir() and any(p.name not in ours for p in self.path.iterdir()):
                 raise UseError(f"{self.path} is not empty and holds no settings.json; choose an empty directory for --out")
             return self._fresh
@@ -147,7 +148,7 @@ class RunDirectory:
     def _open(self, fresh: bool) -> None:
         if fresh:
             body = json.dumps(self.settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
-            _write_whole(self.path / "settings.json", body)
+            write_whole(self.path / "settings.json", body)
         else:
             saved = _read_settings(self.path)
             if is_old_settings(saved):
@@ -237,10 +238,3 @@ def check_new(out: Path) -> None:
             raise UseError(f"{out} exists and is not empty; choose another --out, or remove it")
     except OSError as error:
         raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Writes a file atomically."""
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

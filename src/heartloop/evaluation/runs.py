@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
+from heartloop.core.system import write_whole
 from heartloop.evaluation.card import ScoreCard
 from heartloop.evaluation.costs import merged_prices
 from heartloop.evaluation.measures import bounds_of, options_of, roles_of, scale_of
@@ -98,10 +99,8 @@ def write_scores(run: Path | Run, *, prices: Mapping[str, object] | None = None)
     run = run if isinstance(run, Run) else read_run(run)
     path = run.path
     card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
-    whole = path / "scores.json.part"
     try:
-        whole.write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        whole.replace(path / "scores.json")
+        write_whole(path / "scores.json", card.model_dump_json(indent=2) + "\n")
     except OSError as error:
         raise InputError(f"cannot write {path / 'scores.json'}: {error.strerror}; make the folder writable") from error
     return card

@@ -1,14 +1,13 @@
 """Sampling settings of the roles from command-line texts: `--sampling role.setting=value` and `--request role.field=JSON`.
 
 `--sampling` takes the fields of `Sampling` but `request`, each with its bounds; `--request` any other field of the request's
-body. Does not cover what a server refuses of them (`models.completions`).
+body. Does not cover what a server refuses of them (`models.formats`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,6 +15,7 @@ from pydantic_core import from_json
 
 from heartloop.core.dialogue import Sampling, writable
 from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
 from heartloop.models.names import settings_taken_by
 
 __all__ = ["read_samplings"]
@@ -57,7 +57,7 @@ def read_samplings(
         if rest or setting not in _SETTINGS:
             raise UseError(
                 f"--sampling is {text!r}; expected role.setting=value with setting {', '.join(_SETTINGS)}"
-                f"{_nearest(setting, _SETTINGS)}, or --request {text} for another field of the request"
+                f"{nearest(setting, _SETTINGS, cutoff=0.6)}, or --request {text} for another field of the request"
             )
         if (role, setting) in sampled:
             raise UseError(f"--sampling is {sampled[role, setting]!r} and {text!r}; expected one value")
@@ -109,7 +109,7 @@ def _parts(option: str, text: str, models: Mapping[str, Sequence[str]]) -> tuple
     role, *path = name.split(".")
     form = "role.setting=value" if option == "--sampling" else "role.field=JSON, with dots between nested fields,"
     if role not in models:
-        near = _nearest(role, list(models)) if len(models) > 1 else ""
+        near = nearest(role, models, cutoff=0.6) if len(models) > 1 else ""
         raise UseError(f"{option} is {text!r}; expected {form} with role {' or '.join(models)}{near}")
     if not equals or not path or not all(path):
         raise UseError(f"{option} is {text!r}; expected {form} such as {role}.{'top_k=20' if form[5] == 's' else 'min_p=0.05'}")
@@ -157,8 +157,3 @@ def _sampling(role: str, values: Mapping[str, Any]) -> Sampling:
         if setting == "request":
             raise UseError(f"--request for {role}: {message}") from error
         raise UseError(f"--sampling {role}.{setting}={first['input']}: {message}") from error
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f" (did you mean {near[0]}?)" if near else ""

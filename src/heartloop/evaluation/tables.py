@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from heartloop.core.dialogue import Transcript, total_usage
 from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
 from heartloop.evaluation.measures import course_of, points_of
 
 __all__ = ["TABLES", "rows_of", "table_of"]
@@ -29,8 +29,7 @@ def table_of(name: str) -> str:
         UseError: no such table.
     """
     if name not in TABLES:
-        near = get_close_matches(str(name), TABLES, n=1, cutoff=0.0)[0]
-        raise UseError(f"table is {name!r}; expected {', '.join(TABLES)}; the nearest is {near!r}")
+        raise UseError(f"table is {name!r}; expected {', '.join(TABLES)}{nearest(name, TABLES)}")
     return name
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
 from heartloop.environments.daily.scenario import Scenario
 from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
 
 __all__ = ["READING", "context_of"]
 

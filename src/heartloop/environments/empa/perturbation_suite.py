@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from heartloop.appraisal.names import is_embedded
 from heartloop.core.blocks import Column, Row, Table, Text
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import ChatModel, is_embedded
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.wording import amount
 from heartloop.environments.empa.direct_judge import DirectJudge, EmbeddedDirectJudge, LLMDirectJudge

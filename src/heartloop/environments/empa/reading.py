@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
 from heartloop.core.dialogue import Turn
 from heartloop.environments.empa.scenario import Brief
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit, form_keys
 from heartloop.environments.reading import LearnedReading, unsaid, with_cues
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
 
 __all__ = ["READING", "context_of", "group_of", "judged_of", "output_of"]
 
