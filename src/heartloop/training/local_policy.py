@@ -24,11 +24,10 @@ from typing import Any
 
 from filelock import FileLock
 
-from heartloop.appraisal.smollm2 import INSTALL_LOCAL
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import UseError
 from heartloop.core.system import sha256_of
-from heartloop.models.local import gguf_file
+from heartloop.models.local import INSTALL_LOCAL, gguf_file
 from heartloop.training.recipe import FormStartSettings, Recipe
 from heartloop.training.rollouts import Drawing, TemplateFormat
 

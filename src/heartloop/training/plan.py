@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import EMBEDDED
+from heartloop.core.chat import EMBEDDED
 from heartloop.core.errors import UseError
 from heartloop.core.install import install_command
 from heartloop.core.wording import amount

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ScriptedChat
+from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import owner_of, stratified
 from heartloop.environments.spec import AnyScenario

@@ -28,7 +28,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import write_whole
-from heartloop.models.baselines.text import phrases
+from heartloop.models.baselines.scripted import phrases
 from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, read_or_make
 from heartloop.training.recipe import Recipe, first_problem
 from heartloop.training.rollouts import ChatFormat
