@@ -81,9 +81,9 @@ class TestReading:
             ("sugar", 5, ("sugar", "5", "less than 5")),
             ("sugar", float("nan"), ("sugar", "nan")),
             ("max_turns", 0, ("max_turns", "0", "at least 1")),
-            ("preset", "blak", ("preset", "'blak'", "green or black", "nearest is black")),
+            ("preset", "blak", ("preset", "'blak'", "green or black", "nearest is 'black'")),
             ("variant", "challenging", ("variant", "'challenging'", "vanilla")),
-            ("extras", ("milk", "lemmon"), ("extras", "lemmon", "milk or lemon", "nearest is lemon")),
+            ("extras", ("milk", "lemmon"), ("extras", "lemmon", "milk or lemon", "nearest is 'lemon'")),
             ("warm", "maybe", ("warm", "'maybe'", "true or false")),
         ],
     )
