@@ -44,9 +44,10 @@ from heartloop.environments.spec import Ready
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runner import evaluate
 from heartloop.evaluation.settings import EvaluationSettings, settings_of
+from heartloop.models.budget import Meter, Metered
 from heartloop.models.cache import DialogueScope
-from heartloop.models.completions import Habits, read_reply
-from heartloop.models.names import Meter, Metered, close, resolve
+from heartloop.models.formats import Habits, read_reply
+from heartloop.models.names import close, resolve
 
 RESULTS = Path(__file__).parent / "results" / "throughput.json"
 PAGE = PAGES / "throughput.md"
@@ -378,7 +379,7 @@ def table(found: Mapping[str, Any]) -> str:
     lines += [f"\n{NAMES[name]}: left out, {reason}." for name, reason in found["left_out"].items()]
     lines += [
         "",
-        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report, labels included |",
+        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for row in found["memory"]:

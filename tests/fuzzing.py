@@ -40,8 +40,8 @@ from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import EvaluationSettings, Shard
 from heartloop.models.budget import load_prices
-from heartloop.models.completions import Habits, Trouble, read_refusal, read_reply
-from heartloop.models.endpoint import _seconds
+from heartloop.models.client import _seconds
+from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
 from tests.released_eibench import record
 from tests.released_form import course, log, profile

@@ -23,8 +23,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import SageScenario, load_scenarios
 from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, baseline_group
-from heartloop.models.baselines.counsellor import _scenarios, written_for, written_scenarios
-from heartloop.models.baselines.text import phrases, read_context
+from heartloop.models.baselines.scripted import _scenarios, phrases, read_context, written_for, written_scenarios
 from heartloop.models.names import resolve
 
 PEOPLE = load_scenarios("support")[::4]

@@ -33,8 +33,8 @@ from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageLLMUser
-from heartloop.models.completions import Trouble, _json, read_refusal, read_reply
-from heartloop.models.endpoint import Connections, EndpointChat, scrub
+from heartloop.models.client import Connections, EndpointChat, scrub
+from heartloop.models.formats import Trouble, _json, read_refusal, read_reply
 from tests.faulty_server import FAULTS, Fault, FaultyServer
 
 KEY = "sk-test-0123456789abcdefghijklmnop"
@@ -237,8 +237,7 @@ async def test_a_permanent_fault_raises_at_once_with_advice(fault: str, status: 
 async def test_a_long_message_is_shortened() -> None:
     trouble = read_refusal(400, b'{"message": "' + b"far too long " * 500 + b'"}')
     async with served("unknown_model") as (_, model, _):
-        cleaned = model._clean(trouble)
-    assert isinstance(cleaned, Trouble)
+        cleaned = model._scrubbed(trouble)
     assert len(cleaned.text) == 240
     assert cleaned.text.endswith("...")
 

@@ -40,7 +40,7 @@ from benchmarks.page import part, rewrite
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.episode import play
-from heartloop.models.completions import read_reply
+from heartloop.models.formats import read_reply
 
 
 @pytest.mark.parametrize(

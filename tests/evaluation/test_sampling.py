@@ -19,7 +19,7 @@ from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcri
 from heartloop.core.errors import UseError
 from heartloop.evaluation.runs import comparable, read_run
 from heartloop.evaluation.sampling import read_samplings
-from heartloop.models.completions import Habits, read_refusal
+from heartloop.models.formats import Habits, read_refusal
 from heartloop.report.provenance import command_of
 from tests.commands import over_http
 from tests.faulty_server import FaultyServer

@@ -21,8 +21,8 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
 from heartloop.environments.spec import Scenarios
 from heartloop.models.budget import Meter
-from heartloop.models.completions import Embedded
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
+from heartloop.models.formats import Embedded
 
 __all__ = [
     "BATCH",

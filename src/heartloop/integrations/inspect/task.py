@@ -37,7 +37,7 @@ from heartloop.integrations.inspect.models import InspectChat, sampling_of
 from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, stored_of, unscored_error
 from heartloop.integrations.inspect.scorer import metrics_of, points
 from heartloop.models.budget import is_baseline
-from heartloop.models.endpoint import RETRIES, TIMEOUT
+from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve
 

@@ -1,12 +1,4 @@
-"""One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue.
-
-The request asks for one word and one token, with the role's other settings, since a server may refuse those too. Some servers
-refuse so low a limit: after a 400 or 422 the request is sent once more with the role's own limit. A refused request, no
-connection, no response and a body that is no chat completion are errors. 429 and 5xx are not, since a run repeats its calls.
-
-Covers endpoints only: baselines, embedded and local models, checkpoints and Python functions are not asked. Does not cover when a
-run needs the check (`evaluation.playing`), nor single calls (`endpoint`).
-"""
+"""One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue."""
 
 from __future__ import annotations
 
@@ -20,8 +12,8 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import RefusedByServer, UseError
 from heartloop.core.text import nearest
 from heartloop.models.budget import Meter
-from heartloop.models.completions import Trouble
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
+from heartloop.models.formats import Trouble
 
 __all__ = ["QUESTION", "AskedRole", "EndpointCheck"]
 
@@ -48,7 +40,11 @@ class AskedRole(NamedTuple):
 
 
 class EndpointCheck:
-    """Asks each endpoint of a run once, the same model with other settings again.
+    """One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue.
+
+    The request asks for one word and one token, with the role's other settings, since a server may refuse those too. Some servers
+    refuse so low a limit: after a 400 or 422 the request is sent once more with the role's own limit. A refused request, no
+    connection, no response and a body that is no chat completion are errors. 429 and 5xx are not, since a run repeats its calls.
 
     Args:
         roles: the models; those without an endpoint are left out.

@@ -1,16 +1,13 @@
-"""An OpenAI-compatible endpoint as a `ChatModel` and as a model of embeddings: one POST per call on aiohttp, with bounded
-retries.
+"""Client of OpenAI-compatible endpoints: chat completions and embeddings, with bounded retries, and a check before a run.
 
-Covers connections and their limit, what each endpoint supports (detected once per model), retries with exponential backoff and
-full jitter, and keeping API keys out of everything that is written. Does not cover the formats of requests and answers
-(`completions`), model names (`names`), the request before a run (`endpoint_check`), nor limits on spending (`budget`).
-
-Failures that may pass are retried. Others raise at once, with what to do.
+Failures that may pass are retried with exponential backoff and full jitter; others raise at once, with what to do. An API key
+is sent in the request headers and removed from all other text.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import math
 import os
 import random
@@ -20,21 +17,70 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
-from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # four times as fast as `json.dumps` on a dialogue's prompt
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
-from heartloop.models.completions import Embedded, Habits, Trouble, read_embeddings, read_model_names, read_refusal, read_reply
-from heartloop.models.keys import Key, scrub
+from heartloop.models.formats import Embedded, Habits, Trouble, read_embeddings, read_model_names, read_refusal, read_reply
 
 if TYPE_CHECKING:
     import aiohttp
 
 __all__ = ["CONNECTIONS", "LOCAL", "RETRIES", "SERVICES", "TIMEOUT", "Connections", "EndpointChat", "scrub", "variable"]
+
+
+def scrub(text: str, secret: str) -> str:
+    """The text without the secret: whole, URL-encoded, in base64, or truncated to eight characters or more."""
+    if len(secret) < 4:  # a placeholder, which may be part of ordinary words
+        return text
+    text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
+    if len(secret) < 12:
+        return text
+    for start in (secret[:8], *_in_base64(secret)):
+        if start in text:
+            text = re.sub(re.escape(start) + r"[^\s\"'<>,;]*", "***", text)
+    return text
+
+
+def _in_base64(secret: str) -> tuple[str, ...]:
+    """The first base64 characters of a secret of twelve characters or more, which may follow other text.
+
+    For each of the three alignments, the characters that depend on the secret alone; in both alphabets.
+    """
+    starts: list[str] = []
+    for before in range(3):
+        code = base64.b64encode(b"\0" * before + secret.encode())
+        start = code[4 if before else 0 :][:10].decode()
+        starts += [start, start.replace("+", "-").replace("/", "_")]
+    return tuple(dict.fromkeys(starts))
+
+
+class _Key:
+    """An API key; `others` are secrets in the address, removed from texts too."""
+
+    def __init__(self, value: str, *others: str) -> None:
+        self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
+        self._secrets = tuple(secret for secret in (value, *others) if secret)
+        # a short placeholder such as `EMPTY` may be part of a model's answer
+        long = [secret for secret in self._secrets if len(secret) >= 12]
+        self._starts = tuple(part for secret in long for part in (secret[:8], quote(secret, safe="")[:8], *_in_base64(secret)))
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def scrub(self, text: str) -> str:
+        for secret in self._secrets:
+            text = scrub(text, secret)
+        return text
+
+    def may_occur_in(self, *texts: str | None) -> bool:
+        """Whether one of the texts may contain the key; a fast check before `scrub`."""
+        return any(start in text for start in self._starts for text in texts if text)
+
 
 CONNECTIONS = 64
 """Maximum concurrent calls to one address."""
@@ -79,16 +125,10 @@ def variable(service: str, what: str) -> str:
 
 
 class Connections:
-    """One pool of sockets that the models of a run share, with a limit on concurrent calls to each address.
-
-    Use as `async with Connections(64) as connections`, or `close()` it. Sockets are opened in the running event loop at the first
-    call. It also remembers what each model at each address does not support.
+    """One pool of sockets that the models of a run share, and what each model at each address does not support.
 
     Args:
         limit: concurrent calls to one address, over all its models; waiting for a slot is not part of a call's timeout.
-
-    Raises:
-        UseError: a limit below 1.
     """
 
     def __init__(self, limit: int = CONNECTIONS) -> None:
@@ -101,7 +141,6 @@ class Connections:
         self._habits: dict[tuple[str, str], Habits] = {}
 
     def session(self) -> aiohttp.ClientSession:
-        """The session of the running loop."""
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
             import aiohttp
@@ -120,7 +159,6 @@ class Connections:
         return self._slots[address]
 
     def habits(self, address: str, model: str) -> Habits:
-        """What a model at an address is known to support."""
         return self._habits.get((address, model), Habits())
 
     def remember(self, address: str, model: str, habits: Habits) -> None:
@@ -143,13 +181,6 @@ class Connections:
         await self.close()
 
 
-class _Patience(NamedTuple):
-    """Seconds for one attempt, and until its connection stands."""
-
-    total: float
-    connect: float | None = None
-
-
 class EndpointChat:
     """A model behind an OpenAI-compatible endpoint, for chat completions or embeddings.
 
@@ -158,8 +189,7 @@ class EndpointChat:
     Args:
         name: in heartloop, `service/model`; error messages name the variables of the service.
         model: at the endpoint.
-        base_url: address up to `/v1`; `/chat/completions` or `/embeddings` is appended.
-        api_key: sent as a bearer token; `None` for servers without keys.
+        base_url: address up to `/v1`.
         needs_key: refuse every call if there is no key.
         timeout: seconds for one attempt.
         retries: further attempts after the first.
@@ -189,14 +219,14 @@ class EndpointChat:
         if api_key and not all("!" <= character <= "~" for character in api_key):
             raise UseError(f"{self._key_variable} contains a space or a non-ASCII character; expected an API key: copy it again")
         self.name = name
-        self._model = writable(model)
+        self.model = writable(model)
         self._url, self._embeddings_url, self._models_url = (
             urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
             for path in ("/chat/completions", "/embeddings", "/models")
         )
         self._address = urlunsplit(parts._replace(query="", fragment=""))
         self._proxy = _proxy(parts)
-        self._key = Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
+        self._key = _Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
         self._lacks_key = needs_key and not api_key
         self._timeout = timeout
         self._retries = retries
@@ -239,10 +269,10 @@ class EndpointChat:
             RefusedByServer: a response that a retry cannot change.
         """
         sampling = sampling or Sampling()
-        habits = self._connections.habits(self._address, self._model)
+        habits = self._connections.habits(self._address, self.model)
         tries = 0
         while True:
-            outcome, habits = await self._understood(messages, schema, sampling, habits, _Patience(self._timeout))
+            outcome, habits = await self._understood(messages, schema, sampling, habits)
             if isinstance(outcome, Reply):
                 break
             tries = await self._wait(outcome, tries, "chat completion")
@@ -253,49 +283,41 @@ class EndpointChat:
         return outcome
 
     async def ask_once(self, messages: Sequence[Message], sampling: Sampling, *, connect: float) -> Reply | Trouble:
-        """One attempt without retries. It is not counted in `retried` and `dropped`.
-
-        Args:
-            connect: seconds until the connection has to stand.
+        """One attempt without retries, and at most `connect` seconds to connect. It is not counted in `retried` and `dropped`.
 
         Raises:
             UseError: it needs a key and has none.
         """
-        habits = self._connections.habits(self._address, self._model)
-        patience = _Patience(self._timeout, min(connect, self._timeout))
-        return (await self._understood(messages, None, sampling, habits, patience))[0]
+        habits = self._connections.habits(self._address, self.model)
+        return (await self._understood(messages, None, sampling, habits, min(connect, self._timeout)))[0]
 
     async def listed_models(self, *, within: float) -> tuple[str, ...]:
         """The names that the server's `/models` lists; empty where it does not answer so within that many seconds."""
-        outcome = await self._attempt(self._models_url, None, read_model_names, _Patience(min(within, self._timeout)))
+        outcome = await self._attempt(self._models_url, None, read_model_names, min(within, self._timeout))
         return () if isinstance(outcome, Trouble) else tuple(self._key.scrub(name) for name in outcome)
-
-    @property
-    def model(self) -> str:
-        """The model's name at the endpoint."""
-        return self._model
-
-    def error_of(self, trouble: Trouble, tries: int) -> ModelError:
-        """What a chat completion that failed for good raises: model, address, cause, and what to do."""
-        return self._error(trouble, tries, "chat completion")
 
     async def _understood(
         self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling, habits: Habits,
-        patience: _Patience,
+        connect: float | None = None,
     ) -> tuple[Reply | Trouble, Habits]:  # fmt: skip
         """One attempt, repeated at once without what the server says it does not support; and what is known to be so."""
         if self._lacks_key:
             raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         while True:
-            body = habits.body(self._model, messages, schema, sampling)
+            body = habits.body(self.model, messages, schema, sampling)
             read = partial(read_reply, messages=messages)
-            outcome = self._clean(await self._attempt(self._url, body, read, patience))
+            outcome = await self._attempt(self._url, body, read, self._timeout, connect)
+            if isinstance(outcome, Trouble):
+                outcome = self._scrubbed(outcome)
+            elif self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
+                text, reasoning, finish = (part and self._key.scrub(part) for part in outcome[:3])
+                outcome = outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
             reduced = None if isinstance(outcome, Reply) else habits.without(outcome, body)
             if reduced is None:
                 break
             habits = reduced
         if isinstance(outcome, Reply) and habits != Habits():
-            self._connections.remember(self._address, self._model, habits)
+            self._connections.remember(self._address, self.model, habits)
         return outcome, habits
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
@@ -306,29 +328,27 @@ class EndpointChat:
             MalformedReply: not one valid vector per text in any attempt.
             RefusedByServer: a response that a retry cannot change.
         """
-        body = {"model": self._model, "input": list(texts)}
+        body = {"model": self.model, "input": list(texts)}
         tries = 0
         while True:
-            outcome = await self._attempt(
-                self._embeddings_url, body, partial(read_embeddings, texts=texts), _Patience(self._timeout)
-            )
+            outcome = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts), self._timeout)
             if isinstance(outcome, Embedded):
                 return outcome
-            outcome = self._clean(outcome)  # before anything is raised: a traceback may print it
+            outcome = self._scrubbed(outcome)  # before anything is raised: a traceback may print it
             tries = await self._wait(outcome, tries, "embedding")
 
     async def _wait(self, outcome: Trouble, tries: int, wanted: str) -> int:
         """Waits before the next attempt and counts it, or raises where no attempt is left or a retry cannot help."""
         if not outcome.passing or tries >= self._retries:
             # `from None`, outside of any handler: a chained traceback could print the request's headers
-            raise self._error(outcome, tries + 1, wanted) from None
+            raise self.error_of(outcome, tries + 1, wanted) from None
         self.retried += 1
         await self._sleep(_pause(tries + 1, outcome.wait))
         return tries + 1
 
     async def _attempt(
-        self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble],
-        patience: _Patience,
+        self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
+        connect: float | None = None,
     ) -> Answer | Trouble:  # fmt: skip
         """One POST of `body`, or a GET where it is `None`."""
         import aiohttp
@@ -340,16 +360,16 @@ class EndpointChat:
                     "GET" if body is None else "POST",
                     url,
                     data=None if body is None else to_json(body),
-                    headers=self._key.headers(),
-                    timeout=_within(patience),
+                    headers=self._key.headers,
+                    timeout=_limits(total, connect),
                     proxy=self._proxy,
                     allow_redirects=False,  # aiohttp would follow with a GET
                 ) as response:
                     status, wait, data = response.status, response.headers.get("Retry-After"), await _body(response)
             except aiohttp.ConnectionTimeoutError:
-                return Trouble(TransportError, f"no connection within {patience.connect or patience.total:g} s")
+                return Trouble(TransportError, f"no connection within {connect or total:g} s")
             except TimeoutError:
-                return Trouble(TransportError, f"no response within {patience.total:g} s")
+                return Trouble(TransportError, f"no response within {total:g} s")
             except (aiohttp.ClientError, OSError) as error:
                 return Trouble(TransportError, f"the connection failed: {_cause(error)}")
         if data is None:
@@ -358,25 +378,14 @@ class EndpointChat:
             return read(data)
         return read_refusal(status, data, wait=_seconds(wait))
 
-    @overload
-    def _clean(self, outcome: Trouble) -> Trouble: ...
-    @overload
-    def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble: ...
-    def _clean(self, outcome: Reply | Trouble) -> Reply | Trouble:
-        """The outcome without the key, which a server may repeat."""
-        if isinstance(outcome, Trouble):
-            text = " ".join(writable(self._key.scrub(outcome.text)).split())
-            text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-            return outcome._replace(text=text, names=self._key.scrub(outcome.names))
-        if not self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
-            return outcome
-        return outcome._replace(
-            text=self._key.scrub(outcome.text),
-            reasoning=outcome.reasoning and self._key.scrub(outcome.reasoning),
-            finish_reason=outcome.finish_reason and self._key.scrub(outcome.finish_reason),
-        )
+    def _scrubbed(self, trouble: Trouble) -> Trouble:
+        """The trouble without the key, which a server may repeat."""
+        text = " ".join(writable(self._key.scrub(trouble.text)).split())
+        text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+        return trouble._replace(text=text, names=self._key.scrub(trouble.names))
 
-    def _error(self, trouble: Trouble, tries: int, wanted: str) -> ModelError:
+    def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> ModelError:
+        """What a call that failed for good raises: model, address, cause, and what to do."""
         if trouble.kind is RefusedByServer:
             key, url = self._key_variable, self._url_variable
             advice = {
@@ -415,10 +424,10 @@ def _cause(error: Exception) -> str:
 
 
 @cache
-def _within(patience: _Patience) -> aiohttp.ClientTimeout:
+def _limits(total: float, connect: float | None) -> aiohttp.ClientTimeout:
     import aiohttp
 
-    return aiohttp.ClientTimeout(total=patience.total, sock_connect=patience.connect)
+    return aiohttp.ClientTimeout(total=total, sock_connect=connect)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:
