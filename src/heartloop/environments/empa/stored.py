@@ -14,9 +14,7 @@ from typing import Any, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
 from heartloop.environments.base import answered
-from heartloop.environments.empa.acts import Act
-from heartloop.environments.empa.environment import Judgement, View, ends, judged_dialogue, numbers_of
-from heartloop.environments.empa.options import EmpaOptions
+from heartloop.environments.empa.environment import Act, EmpaOptions, Judgement, View, ends, judged_dialogue, numbers_of
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Player, Stored
