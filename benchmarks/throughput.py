@@ -379,7 +379,7 @@ def table(found: Mapping[str, Any]) -> str:
     lines += [f"\n{NAMES[name]}: left out, {reason}." for name, reason in found["left_out"].items()]
     lines += [
         "",
-        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report, labels included |",
+        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for row in found["memory"]:

@@ -208,7 +208,7 @@ def play_run(
 
 def write_report(runs: Sequence[Played], page: Path) -> Path:
     """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
-    return write_site(runs, page, tell=partial(typer.echo, err=True))
+    return write_site(runs, page)
 
 
 def read_prompt(path: Path | None) -> str | None:

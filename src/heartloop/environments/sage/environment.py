@@ -325,7 +325,6 @@ SPEC = EnvironmentSpec(
     demo=DemoRun("general", 24, place=1),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=62.5, repeat=11.3, turns=10, tokens=3_981),
     training="heartloop.environments.sage.training:TRAINING",
-    labels="heartloop.environments.sage.labels:LABELS",
     rankings={"Chatbot Arena": "heartloop.environments.sage.rankings:arena"},
     importers={
         "sage-profiles": "heartloop.environments.sage.importers:PROFILES",

@@ -1,10 +1,8 @@
-"""CTC-GRPO as an advantage estimator of verl: rows to rollouts to groups.
-
-Covers the adapter. Does not cover the maths (`scoring.credit`) nor where rows come from (`agent_loop`).
+"""CTC-GRPO as an advantage estimator of verl: rows to rollouts to groups; the maths is in `scoring.credit`.
 
 verl passes an estimator rewards, masks and `index`, one text per row, which is the prompt's. The row's group, rollout and turns
-are nowhere else, so `trainer` writes a `Row` into that text. Rewards would be the only other carrier, and then every mean of
-rewards that verl logs would be wrong.
+are nowhere else, so `trainer` writes a `RolloutRow` into that text. Rewards would be the only other carrier, and then every mean
+of rewards that verl logs would be wrong.
 """
 
 from __future__ import annotations
@@ -20,13 +18,13 @@ from verl.trainer.ppo.core_algos import register_adv_est
 
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, turn_advantages
 
-__all__ = ["ESTIMATOR", "Row", "ctc_grpo", "ctc_grpo_advantages", "lone", "shuffled"]
+__all__ = ["ESTIMATOR", "RolloutRow", "ctc_grpo", "ctc_grpo_advantages", "lone", "shuffled"]
 
 ESTIMATOR = "ctc_grpo"
 """Its name for `algorithm.adv_estimator`; with `algorithm.ctc.alpha` 0 it is GRPO with a floor."""
 
 
-class Row(NamedTuple):
+class RolloutRow(NamedTuple):
     """Group, rollout, turns and rewards of a row of a batch."""
 
     group: str
@@ -39,41 +37,43 @@ class Row(NamedTuple):
     spans: tuple[tuple[int, int, int], ...]
     """Turn, start and stop of each policy turn among the row's response tokens."""
 
+    @classmethod
+    def make(
+        cls, group: str, rollout: int, outcome: float, process: Iterable[float], spans: Iterable[Iterable[int]]
+    ) -> RolloutRow:
+        """From values as JSON has them, with lists for tuples."""
+        return cls(group, int(rollout), float(outcome), tuple(process), tuple((turn, start, stop) for turn, start, stop in spans))
+
     def text(self) -> str:
         """As one line of JSON."""
         return json.dumps(self)
 
     @classmethod
-    def of(cls, text: str) -> Row | None:
+    def of(cls, text: str) -> RolloutRow | None:
         """The row of a `text`; `None` for a row that verl added as padding."""
-        if not text.startswith("["):
-            return None
-        group, rollout, outcome, process, spans = json.loads(text)
-        return cls(group, rollout, outcome, tuple(process), tuple(tuple(span) for span in spans))
+        return cls.make(*json.loads(text)) if text.startswith("[") else None
 
 
-def ctc_grpo_advantages(rows: Sequence[Row | None], shape: tuple[int, int], **settings: Any) -> Tensor:
+def ctc_grpo_advantages(rows: Sequence[RolloutRow | None], shape: tuple[int, int], **settings: Any) -> Tensor:
     """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows.
 
     Args:
         rows: of the batch, B of them; `None` is padding.
         settings: arguments of `scoring.credit.turn_advantages`.
     """
-    advantages = torch.zeros(shape)
-    groups: dict[str, dict[int, Row]] = {}
+    groups: dict[str, dict[int, RolloutRow]] = {}
     for row in rows:
         if row is not None:
             groups.setdefault(row.group, {})[row.rollout] = row
-    turns: dict[tuple[str, int], Any] = {}
+    by_turn: dict[tuple[str, int], Any] = {}
     for name, group in groups.items():
-        advantages_by_turn = turn_advantages(
-            [row.outcome for row in group.values()], [row.process for row in group.values()], **settings
-        )
-        turns.update({(name, rollout): values for rollout, values in zip(group, advantages_by_turn, strict=True)})
+        values = turn_advantages([row.outcome for row in group.values()], [row.process for row in group.values()], **settings)
+        by_turn.update({(name, rollout): turns for rollout, turns in zip(group, values, strict=True)})
+    advantages = torch.zeros(shape)
     for place, row in enumerate(rows):
         if row is not None:
             for turn, start, stop in row.spans:
-                advantages[place, start:stop] = float(turns[row.group, row.rollout][turn])
+                advantages[place, start:stop] = float(by_turn[row.group, row.rollout][turn])
     return advantages
 
 
@@ -81,13 +81,13 @@ def ctc_grpo_advantages(rows: Sequence[Row | None], shape: tuple[int, int], **se
 def ctc_grpo(
     token_level_rewards: Tensor, response_mask: Tensor, index: Iterable[str], config: Any = None, **_: Any
 ) -> tuple[Tensor, Tensor]:
-    """CTC-GRPO (EIBench Eq. 4 to 7) for verl; `index` holds a `Row` as text for each row of the batch.
+    """CTC-GRPO (EIBench Eq. 4 to 7) for verl; `index` holds a `RolloutRow` as text for each row of the batch.
 
     Settings are read from `algorithm.ctc`: `alpha`, `sigma_min`, `centre`, `ddof`. The rewards by token are not used.
     """
     settings: Mapping[str, Any] = (config.get("ctc", None) if config is not None else None) or {}
     advantages = ctc_grpo_advantages(
-        [Row.of(str(text)) for text in index],
+        [RolloutRow.of(str(text)) for text in index],
         (token_level_rewards.shape[0], token_level_rewards.shape[1]),
         alpha=float(settings.get("alpha", ALPHA)),
         sigma_min=float(settings.get("sigma_min", SIGMA_MIN)),
@@ -98,32 +98,32 @@ def ctc_grpo(
     return advantages, advantages
 
 
-def shuffled(rows: Sequence[Row | None], draw: str) -> list[Row | None]:
-    """The rows with the rewards of their dialogues dealt out anew: a control in which no reward belongs to its dialogue.
+def shuffled(rows: Sequence[RolloutRow | None], draw: str) -> list[RolloutRow | None]:
+    """Rewards permuted across dialogues: a control in which no reward belongs to its dialogue.
 
     Every order of the dialogues is equally likely, so each dialogue can expect the same. Outcome and process rewards move
-    together. A dialogue with fewer turns than the one whose rewards it gets leaves out the last of them; one with more turns
-    gets the mean of them for the others, which is no credit once they are centred.
+    together. Process rewards are fitted to the dialogue's own number of turns: further ones are cut, missing ones are their mean,
+    which is no credit once they are centred.
 
     Args:
         rows: of a batch; a dialogue of several rows has the same rewards in each. `None` is padding.
-        draw: decides the draw, together with the number of dialogues.
+        draw: seeds the permutation, together with the number of dialogues.
     """
     dialogues = {(row.group, row.rollout): row for row in rows if row is not None}
     givers = list(dialogues.values())
     random.Random(draw).shuffle(givers)
     giver_of = dict(zip(dialogues, givers, strict=True))
-    return [row and _rewarded_as(giver_of[row.group, row.rollout], row) for row in rows]
+
+    def rewarded(row: RolloutRow) -> RolloutRow:
+        giver, turns = giver_of[row.group, row.rollout], len(row.process)
+        mean = sum(giver.process) / len(giver.process) if giver.process else 0.0
+        process = (*giver.process[:turns], *[mean] * (turns - len(giver.process)))
+        return row._replace(outcome=giver.outcome, process=process)
+
+    return [row and rewarded(row) for row in rows]
 
 
-def _rewarded_as(giver: Row, row: Row) -> Row:
-    """A row with the rewards of another dialogue, fitted to its own number of turns."""
-    process, turns = giver.process, len(row.process)
-    mean = sum(process) / len(process) if process else 0.0
-    return row._replace(outcome=giver.outcome, process=(*process[:turns], *[mean] * (turns - len(process))))
-
-
-def lone(rows: Sequence[Row | None]) -> list[bool]:
+def lone(rows: Sequence[RolloutRow | None]) -> list[bool]:
     """Which rows belong to a group with one rollout left, which has no contrast."""
     members: dict[str, set[int]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Score against tokens, and people grouped by what their scenarios carry."""
+"""Score against tokens."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heartloop.core.dialogue import Transcript, Usage
-from heartloop.environments.sage.scenario import load_scenarios
-from heartloop.evaluation.runs import comparable, read_run
-from heartloop.evaluation.scores import score_card
-from heartloop.report.page import Page
 from heartloop.report.site import write_site
-from heartloop.report.themes import group_scenarios
 from heartloop.report.tokens import Point, scatter
 
 Talk = Callable[..., Transcript]
@@ -79,36 +74,3 @@ def test_the_page_counts_all_completion_tokens_and_says_what_is_an_estimate(
     board = html[: html.index('id="trajectories"')]
     assert 'data-label="tokens">≈ 100</td>' in board
     assert 'data-label="tokens">5 000</td>' in board
-
-
-def test_groups_are_themes_their_words_and_tags_and_nothing_else() -> None:
-    themes = [
-        "work", "work", "work", "work and pride", "a night at work", "grief", "brothers and grief", "the end of grief", "moths",
-    ]  # fmt: skip
-    facts = {n: {"theme": theme, "tags": "death" if n < 3 else "none"} for n, theme in enumerate(themes)}
-    found = [(group.kind, group.key, len(group.scenarios)) for group in group_scenarios(facts)]
-    assert found == [("theme", "work", 3), ("word", "work", 5), ("word", "grief", 3), ("tag", "death", 3)]
-
-
-def test_a_word_that_says_the_same_as_a_theme_is_not_shown_twice() -> None:
-    assert [group.kind for group in group_scenarios({n: {"theme": "family"} for n in range(4)})] == ["theme"]
-
-
-def test_the_shipped_scenarios_fall_into_groups() -> None:
-    facts = {s.id: {"theme": s.theme, "tags": " ".join(s.tags)} for s in load_scenarios("support")}
-    sizes = {(group.kind, group.key): len(group.scenarios) for group in group_scenarios(facts)}
-    assert sizes["word", "work"] >= 20
-    assert sizes["word", "family"] >= 8
-    assert sizes["tag", "illness"] == 12
-    grouped = {person for group in group_scenarios(facts) for person in group.scenarios}
-    assert len(grouped) > 60
-
-
-def test_a_cell_is_the_mean_behind_the_leaderboard(talk: Talk, write_run: WriteRun) -> None:
-    said = [talk(m, f"s{n}", [n], theme="work" if n < 3 else "moths") for m in ("a", "b") for n in range(5)]
-    (measurement,) = comparable([read_run(write_run(said))])
-    page = Page(measurement, score_card(measurement.transcripts, measurement.settings), 1)
-    assert [(column.name, column.under) for column in page.theme_columns] == [("work", "3 scenarios")]
-    (_, (cell,)), _ = page.theme_heat
-    assert (cell.mean, cell.n) == (41.0, 3)  # 40, 41, 42
-    assert page.without_theme == 2
