@@ -24,7 +24,7 @@ from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
 from heartloop.environments.empa.perturbed import DIRECT
 from heartloop.environments.empa.scoring import trace
 from heartloop.environments.suites import Variants
-from heartloop.scoring.shifts import Shift, shift
+from heartloop.scoring.effects import Shift, shift
 
 __all__ = [
     "ALIGNED",

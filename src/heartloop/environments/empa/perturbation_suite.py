@@ -32,7 +32,7 @@ from heartloop.environments.empa.scenario import Brief
 from heartloop.environments.published import published
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import RejudgingSuite, Result, Slope, SlopePanel, Slopes, Variants
-from heartloop.scoring.shifts import TIE
+from heartloop.scoring.effects import TIE
 
 __all__ = ["SUITE", "PerturbationJudges", "result_of"]
 

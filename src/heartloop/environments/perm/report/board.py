@@ -21,7 +21,7 @@ from heartloop.environments.perm.report.samples import Apart, ModelSamples, samp
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, broken_form
 from heartloop.environments.perm.users import DIMENSIONS
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = ["FAMILIES", "WANTS", "Answers", "Dimension", "HeatFamily", "PermBoard"]
 
