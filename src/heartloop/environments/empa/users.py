@@ -23,15 +23,26 @@ from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import SystemPrompts
 from heartloop.environments.dialogue_text import alternating_text, speaks_for
-from heartloop.environments.empa.acts import FUNCTIONS, MEMORIES, MIN_TURNS, STAGES, Act, call_problem
-from heartloop.environments.empa.environment import Judgement, View
-from heartloop.environments.empa.listing import render_card, render_released, source_text
-from heartloop.environments.empa.scenario import SOURCES, Brief
+from heartloop.environments.empa.embedded import EmpaEmbeddedUser
+from heartloop.environments.empa.environment import (
+    FUNCTIONS,
+    MEMORIES,
+    MIN_TURNS,
+    SPEC,
+    STAGES,
+    Act,
+    EmpaUser,
+    EmpaView,
+    Judgement,
+    call_problem,
+)
+from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card, render_released, source_text
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 from heartloop.environments.quotes import passages_of, stands_in
 
-__all__ = ["LLMUser", "dialogue_of"]
+__all__ = ["ROLES", "EmpaLLMUser", "MixedRoles", "dialogue_of", "players"]
+
 
 _RECENT = 5
 _FOCUS: Mapping[str, str] = {
@@ -122,7 +133,7 @@ class _Call(BaseModel):
     reason: Annotated[str, Sent(maxLength=400)] = ""
 
 
-class LLMUser:
+class EmpaLLMUser:
     """User, judge and director as language models.
 
     Args:
@@ -171,10 +182,10 @@ class LLMUser:
             },
         }
 
-    def admit(self, scenario: Brief) -> None:
+    def admit(self, scenario: EmpaBrief) -> None:
         """Accepts every scenario, in any language."""
 
-    async def speak(self, view: View, log: CallLog) -> str:
+    async def speak(self, view: EmpaView, log: CallLog) -> str:
         note = next((act.note for act in reversed(view.acts[-1:]) if act.note), "")
         text = self._prompts["speak_turn"].fill(
             dialogue=dialogue_of(view, "You", "Supporter"),
@@ -192,7 +203,7 @@ class LLMUser:
         )
         return answer.reply.strip()
 
-    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
         messages = (*view.said, *view.heard)
 
         def grounded(form: _Form) -> str | None:
@@ -224,7 +235,7 @@ class LLMUser:
             {key: line.reason.strip() for key, line in not_zero.items()},
         )
 
-    async def direct(self, view: View, log: CallLog) -> Act:
+    async def direct(self, view: EmpaView, log: CallLog) -> Act:
         def valid(call: _Call) -> str | None:
             return call_problem(_act(call), released=view.released, turns=view.turn + 1)
 
@@ -249,11 +260,11 @@ class LLMUser:
         )
         return _act(call)
 
-    def _system(self, name: str, view: View) -> Message:
+    def _system(self, name: str, view: EmpaView) -> Message:
         """The system prompt of a role, made once per scenario, since it is constant in a dialogue."""
         return self._system_prompts.of(view.scenario, name, lambda: self._system_text(name, view))
 
-    def _system_text(self, name: str, view: View) -> str:
+    def _system_text(self, name: str, view: EmpaView) -> str:
         blanks = {"card": render_card(view.scenario)}
         if name != "speak":
             blanks["story"] = "\n".join(source_text(view.scenario, source) for source in SOURCES)
@@ -286,6 +297,61 @@ def _point(position: Any) -> str:
     return ", ".join(f"{axis} {float(x):+g}" for axis, x in zip(AXES, position, strict=True))
 
 
-def dialogue_of(view: View, user: str, policy: str) -> str:
+def dialogue_of(view: EmpaView, user: str, policy: str) -> str:
     """The dialogue as text, starting with the user, with these names of the speakers."""
     return alternating_text((user, view.said), (policy, view.heard))
+
+
+ROLES = ("user", "judge", "director")
+
+
+class MixedRoles:
+    """Three roles with one player each; used if some are models and some embedded.
+
+    Args:
+        parts: player by role (`user`, `judge`, `director`).
+    """
+
+    def __init__(self, parts: Mapping[str, EmpaUser]) -> None:
+        self._parts = parts
+
+    @property
+    def name(self) -> str:
+        return self._parts["user"].name
+
+    def describe(self) -> Mapping[str, Any]:
+        described = {role: part.describe() for role, part in self._parts.items()}
+        return {
+            "models": {role: one["models"][role] for role, one in described.items()},
+            "sampling": {role: one["sampling"][role] for role, one in described.items() if role in one.get("sampling", {})},
+            "prompts": {name: text for one in described.values() for name, text in one["prompts"].items()},
+        }
+
+    def admit(self, scenario: EmpaBrief) -> None:
+        for part in self._parts.values():
+            part.admit(scenario)
+
+    async def speak(self, view: EmpaView, log: CallLog) -> str:
+        return await self._parts["user"].speak(view, log)
+
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
+        return await self._parts["judge"].adjudicate(view, log)
+
+    async def direct(self, view: EmpaView, log: CallLog) -> Act:
+        return await self._parts["director"].direct(view, log)
+
+
+def players(models: Mapping[str, ChatModel | None], samplings: Mapping[str, Sampling]) -> EmpaUser:
+    """The three roles. One without a language model is embedded: by the learned reader, or by a student."""
+    appraisers = {role: SPEC.appraiser(models.get(role)) for role in ROLES}
+    llm = {role: model for role in ROLES if (model := models.get(role)) is not None and appraisers[role] is None}
+    parts: dict[str, EmpaUser] = {role: EmpaEmbeddedUser(appraisers[role], role=role) for role in ROLES if role not in llm}
+    if llm:
+        speaker = llm.get("user") or next(iter(llm.values()))
+        llm_user = EmpaLLMUser(speaker, judge=llm.get("judge"), director=llm.get("director"), samplings=samplings)
+        if not parts:
+            return llm_user
+        parts |= dict.fromkeys(llm, llm_user)
+    elif len({part.name for part in parts.values()}) == 1:
+        return parts["user"]
+    return MixedRoles(parts)
