@@ -32,7 +32,7 @@ from scipy.stats import rankdata
 
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.environments.sage.reading import READING
+from heartloop.environments.sage.users import READING
 from heartloop.reader.features import Context
 from heartloop.reader.reader import effect_of, embedded_reader
 

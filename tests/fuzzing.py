@@ -34,15 +34,14 @@ from heartloop.environments.perm.scenario import parse as parse_form
 from heartloop.environments.perm.users import PermLLMUser
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.sage.importers import read_logs, read_profiles
-from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
-from heartloop.environments.sage.released import load_set
-from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.scenario import load_scenarios, load_set
+from heartloop.environments.sage.users import _FeelAnswer, _SpeakAnswer
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import EvaluationSettings, Shard
 from heartloop.models.budget import load_prices
-from heartloop.models.completions import Habits, Trouble, read_refusal, read_reply
-from heartloop.models.endpoint import _seconds
+from heartloop.models.client import _seconds
+from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
 from tests.released_eibench import record
 from tests.released_form import course, log, profile

@@ -31,13 +31,13 @@ from heartloop.core.chat import Reply
 from heartloop.core.judging import parse
 from heartloop.core.python_source import syntax_tree
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
-from heartloop.environments.eibench import llm_user as eibench_user
-from heartloop.environments.empa import direct_judge
-from heartloop.environments.empa import llm_user as empa_user
+from heartloop.environments.eibench import users as eibench_user
+from heartloop.environments.empa import perturbations as direct_judge
+from heartloop.environments.empa import users as empa_user
 from heartloop.environments.episode import play
 from heartloop.environments.grading import Level
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.environments.sage import llm_user as sage_user
+from heartloop.environments.sage import users as sage_user
 from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
 from heartloop.environments.writing import Stage, Writing
@@ -194,7 +194,7 @@ def asking() -> dict[str, int]:
         tree = ast.walk(syntax_tree(path.read_text(encoding="utf-8")))
         number = sum(isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ask" for node in tree)
         parts = path.relative_to(SOURCE).with_suffix("").parts
-        if number and parts != ("report", "labels"):  # its `ask` is not that of `judging`
+        if number:
             calls[".".join(parts[: 2 if parts[0] == "environments" else 1])] += number
     return calls
 

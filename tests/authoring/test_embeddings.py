@@ -27,8 +27,8 @@ from heartloop.authoring.store import WrittenFiles
 from heartloop.core.dialogue import Usage
 from heartloop.core.errors import BudgetSpent, InputError, MalformedReply, ModelError, RefusedByServer, TransportError
 from heartloop.models.budget import Meter
-from heartloop.models.completions import Embedded, Trouble, read_embeddings
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
+from heartloop.models.formats import Embedded, Trouble, read_embeddings
 from tests.faulty_server import FaultyServer
 
 KEY = "sk-test-0123456789abcdefghij"

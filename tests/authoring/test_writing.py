@@ -35,7 +35,7 @@ from heartloop.environments.eibench.composer import Combination
 from heartloop.environments.eibench.scenario import SCENES, load_scenarios
 from heartloop.environments.eibench.writing import EIBenchWriting
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scenario import load_scenarios as load_sage
 from heartloop.environments.sage.writing import SageWriting, persona_pools
 from heartloop.environments.writing import MAX_SCENARIOS, Writing

@@ -21,8 +21,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
 from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios, sections_of
 from heartloop.environments.eqbench.users import HOSTILE_LIMIT, READ, EQBenchEmbeddedUser
-from heartloop.models.baselines import BASELINES, Baseline
-from heartloop.models.baselines.forms.sections import requested_sections, without_form
+from heartloop.models.baselines import BASELINES, Baseline, requested_sections, without_form
 from heartloop.reader.reader import Reading
 from tests.eqbench_checkout import SECTIONS, write_checkout
 from tests.fixed_appraiser import FixedReader, reading

@@ -21,7 +21,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
 from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
 from heartloop.environments.eqbench.users import JUDGE_SAMPLING, REASKS, EQBenchLLMUser
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
 from tests.eqbench_checkout import CRITERIA, write_checkout
 from tests.faulty_server import FaultyServer

@@ -139,7 +139,7 @@ class TestStored:
 class TestBaselines:
     @pytest.mark.parametrize(("name", "score"), [("steadfast", 5.0), ("yielding", 2.0)])
     async def test_the_two_ends_by_the_embedded_judge(self, name: str, score: float) -> None:
-        from heartloop.models.names import FunctionBaseline
+        from heartloop.models.baselines import FunctionBaseline
 
         spec = load_environment("stances")
         environment = spec.make(spec.load(), spec.players())

@@ -29,10 +29,10 @@ from heartloop.evaluation.runs import Run as Played
 from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.models.budget import is_baseline
+from heartloop.models.budget import Meter, is_baseline, is_paid, load_prices
 from heartloop.models.cache import AnswerCache, cache_at
-from heartloop.models.endpoint_check import AskedRole, EndpointCheck
-from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, local_speed, resolve
+from heartloop.models.check import AskedRole, EndpointCheck
+from heartloop.models.names import counted, load_env, local_speed, resolve
 from heartloop.report.site import write_site
 
 __all__ = [
@@ -208,7 +208,7 @@ def play_run(
 
 def write_report(runs: Sequence[Played], page: Path) -> Path:
     """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
-    return write_site(runs, page, tell=partial(typer.echo, err=True))
+    return write_site(runs, page)
 
 
 def read_prompt(path: Path | None) -> str | None:

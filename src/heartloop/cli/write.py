@@ -196,8 +196,9 @@ def _write(
     from heartloop.core.errors import UseError
     from heartloop.evaluation.progress import ProgressLine
     from heartloop.evaluation.sampling import read_samplings
-    from heartloop.models.endpoint import EndpointChat
-    from heartloop.models.names import Meter, close, counted, is_scripted, load_env, load_prices, resolve
+    from heartloop.models.budget import Meter, is_scripted, load_prices
+    from heartloop.models.client import EndpointChat
+    from heartloop.models.names import close, counted, load_env, resolve
 
     writing.seeds(n, seed, only)  # raises before a file is made
     load_env()
