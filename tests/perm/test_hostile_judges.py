@@ -20,7 +20,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, Perm
 from heartloop.environments.perm.users import PermLLMUser
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
 from tests.faulty_server import FaultyServer
 from tests.one_turn_scenarios import SAMPLE
 

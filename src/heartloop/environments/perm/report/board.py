@@ -20,7 +20,7 @@ from heartloop.environments.perm.report.pairs import PairTable, pair_tables
 from heartloop.environments.perm.report.samples import Apart, ModelSamples, samples_apart, samples_of
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, broken_form
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = ["FAMILIES", "WANTS", "Answers", "Dimension", "HeatFamily", "PermBoard"]
 
