@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from heartloop.authoring.checks import NEAR_DUPLICATE, plain_lines, problems_of_set, similarity
-from heartloop.environments.sage.listing import SCENARIOS
-from heartloop.environments.sage.scenario import SageScenario, load_scenarios
+from heartloop.environments.sage.scenario import SCENARIOS, SageScenario, load_scenarios
 
 ONE, TWO, THREE = load_scenarios("support")[:3]
 
