@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.judged_replies.collect import scalar
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 from heartloop.appraisal.aspects import ASPECTS
 from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
 from heartloop.fitting.combined import prepared, together
@@ -32,7 +32,7 @@ from heartloop.fitting.ridge import design_of, predict_folds
 from heartloop.fitting.word_vectors import read_table
 
 RESULTS = Path(__file__).parent.parent / "results" / "readers.json"
-PAGE = DOCS / "results" / "readers.md"
+PAGE = PAGES / "readers.md"
 NGRAM_ALPHA = 2.0
 TIERS = ("good", "middling", "poor", "harmful")
 
