@@ -21,11 +21,11 @@ from scipy.special import ndtr, ndtri
 
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.models.baselines import GENERAL, Baseline
+from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.ranks import paired_p, ranks
 from heartloop.scoring.statistics import Shape, mean_interval, share_interval
 from heartloop.scoring.variance import mean_over_judges

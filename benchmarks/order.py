@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import BASELINES, GENERAL, Baseline
-from heartloop.models.baselines.counsellor import written_scenarios
+from heartloop.models.baselines.scripted import written_scenarios
+from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.statistics import mean_interval
 
 RESULTS = Path(__file__).parent / "results" / "order.json"

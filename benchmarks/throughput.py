@@ -44,9 +44,10 @@ from heartloop.environments.spec import Ready
 from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.runner import evaluate
 from heartloop.evaluation.settings import EvaluationSettings, settings_of
+from heartloop.models.budget import Meter, Metered
 from heartloop.models.cache import DialogueScope
-from heartloop.models.completions import Habits, read_reply
-from heartloop.models.names import Meter, Metered, close, resolve
+from heartloop.models.formats import Habits, read_reply
+from heartloop.models.names import close, resolve
 
 RESULTS = Path(__file__).parent / "results" / "throughput.json"
 PAGE = PAGES / "throughput.md"
@@ -224,7 +225,7 @@ def run_floor(case: Case) -> dict[str, Any]:
 
 def run_inspect(case: Case) -> dict[str, Any]:
     """The same dialogues with Inspect and its own provider for such endpoints; at most one per scenario."""
-    tasks = importlib.import_module("heartloop.integrations.inspect.registry").TASKS
+    tasks = importlib.import_module("heartloop.integrations.inspect.task").TASKS
     inspect_ai = importlib.import_module("inspect_ai")
 
     os.environ["BENCH_API_KEY"] = "not-needed"
@@ -266,7 +267,7 @@ def inspect_missing() -> str | None:
     if importlib.util.find_spec("openai") is None:
         return "openai, which Inspect's provider needs, is not installed"
     try:
-        there = importlib.util.find_spec("heartloop.integrations.inspect.registry") is not None
+        there = importlib.util.find_spec("heartloop.integrations.inspect.task") is not None
     except ModuleNotFoundError:
         there = False
     return None if there else "this version has no Inspect integration"
@@ -378,7 +379,7 @@ def table(found: Mapping[str, Any]) -> str:
     lines += [f"\n{NAMES[name]}: left out, {reason}." for name, reason in found["left_out"].items()]
     lines += [
         "",
-        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report, labels included |",
+        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for row in found["memory"]:

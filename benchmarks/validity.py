@@ -21,13 +21,13 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import HeartloopError, ModelError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material, RunSuite
 from heartloop.evaluation.api import evaluate
+from heartloop.reader.reader import embedded_reader
 from heartloop.validity.material import material_of
 from heartloop.validity.suites import suite_of
 

@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from benchmarks.gate.target import Target, clauses, sentences, target_of, texts, things
-from heartloop.appraisal.features import Context
 from heartloop.fitting.examples import Example
+from heartloop.reader.features import Context
 
 __all__ = ["LEAGUES", "LESS", "Hunt", "contexts_of", "hunt"]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gate.target import TIERS, Target, interval, texts
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import Reader
 from heartloop.fitting.embedded import UNFITTED_VOICES
 from heartloop.fitting.examples import Example
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Reader
 
 __all__ = ["FROM", "floors", "hard_negatives", "paraphrases", "tiers"]
 

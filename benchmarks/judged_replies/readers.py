@@ -23,13 +23,13 @@ from benchmarks.judged_replies.collect import scalar
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
 from heartloop.fitting.combined import prepared, together
 from heartloop.fitting.embedded import UNFITTED_VOICES, folds
 from heartloop.fitting.examples import Example, read_examples, standardised
 from heartloop.fitting.ridge import design_of, predict_folds
 from heartloop.fitting.word_vectors import read_table
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 
 RESULTS = Path(__file__).parent.parent / "results" / "readers.json"
 PAGE = PAGES / "readers.md"

@@ -19,11 +19,10 @@ from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.judged_replies.seal import hashes
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
-from heartloop.appraisal.effect import Effect, effect_of
-from heartloop.appraisal.reader import Reader, Reading, embedded_reader
 from heartloop.fitting.embedded import change_of, labels_in, readings
 from heartloop.fitting.examples import Example, read_examples, read_lines
+from heartloop.reader.aspects import ASPECTS, STRATEGIES
+from heartloop.reader.reader import Effect, Reader, Reading, effect_of, embedded_reader
 
 RESULTS = FOLDER.parent.parent / "benchmarks" / "results" / "sealed.json"
 PAGE = PAGES / "readers.md"

@@ -18,11 +18,10 @@ import numpy as np
 
 from benchmarks.judged_replies.contexts import FOLDER, write
 from benchmarks.judged_replies.scripted import CRUEL, KIND, clauses
-from heartloop.appraisal.effect import effect_of
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.fitting.embedded import UNFITTED_VOICES, change_of, readings
 from heartloop.fitting.examples import Example, read_examples, read_lines
+from heartloop.reader.features import Context
+from heartloop.reader.reader import effect_of, embedded_reader
 
 CONTEXTS, STEPS, STARTS = 120, 250, 2
 LONGEST = 6

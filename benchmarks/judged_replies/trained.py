@@ -32,13 +32,13 @@ from benchmarks.judged_replies.generic import STATES
 from benchmarks.judged_replies.search import score_of
 from benchmarks.language_model_page import PAGE
 from benchmarks.page import rewrite
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.lines import chance
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.fitting.embedded import TRAINED, change_of, readings
 from heartloop.fitting.examples import read_examples, read_lines
+from heartloop.reader.reader import embedded_reader
 
 FOLDER = Path(__file__).parents[2] / "data" / "trained_replies"
 VOICE, SECOND = TRAINED

@@ -88,7 +88,7 @@ async def test_settings_are_sent_since_a_server_may_refuse_them(tmp_path: Path) 
     ("fault", "named"),
     [
         ("unauthorized", "LAB_API_KEY"),
-        ("unknown_model", "'polcy', the nearest is 'policy-large'"),
+        ("unknown_model", "'polcy'; the nearest is 'policy-large'"),
         ("bad_request", "sampling settings"),
         ("no_quota", "LAB_API_KEY"),
         ("redirect", "LAB_BASE_URL"),

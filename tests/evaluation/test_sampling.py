@@ -19,7 +19,7 @@ from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcri
 from heartloop.core.errors import UseError
 from heartloop.evaluation.runs import comparable, read_run
 from heartloop.evaluation.sampling import read_samplings
-from heartloop.models.completions import Habits, read_refusal
+from heartloop.models.formats import Habits, read_refusal
 from heartloop.report.provenance import command_of
 from tests.commands import over_http
 from tests.faulty_server import FaultyServer
@@ -73,9 +73,9 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("words", "named"),
         [
-            (["s:polcy.top_k=20"], ["polcy", "nearest is .policy"]),
-            (["r:usr.min_p=1"], ["usr", "nearest is .user"]),
-            (["s:policy.topk=20"], ["topk", "nearest is .top_k", "--request"]),
+            (["s:polcy.top_k=20"], ["polcy", "nearest is 'policy'"]),
+            (["r:usr.min_p=1"], ["usr", "nearest is 'user'"]),
+            (["s:policy.topk=20"], ["topk", "nearest is 'top_k'", "--request"]),
             (["s:policy.request=1"], ["policy.request=1"]),
             (["s:policy.top_k"], ["policy.top_k", "expected"]),
             (["r:policy=1"], ["policy=1", "expected"]),

@@ -26,7 +26,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.evaluation.runs import Run
 from heartloop.evaluation.study import StudyData, mean_over_instruments, plan_study, study_data
 from heartloop.evaluation.study_text import study_text
-from heartloop.models.baselines.counsellor import written_scenarios
+from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.budget import Price
 from heartloop.scoring.power import Use, minimum_difference
 

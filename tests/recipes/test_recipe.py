@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.perm import scoring as perspectives
 from heartloop.environments.published import published
+from heartloop.environments.sources import yaml_text, yaml_value
 from heartloop.scoring import credit
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 
@@ -360,8 +360,8 @@ class TestFiles:
         ],
     )
     def test_what_is_wrong_with_a_file_is_said(self, tmp_path: Path, change: dict[str, object], said: str) -> None:
-        given = yaml.safe_load((FOLDER / "ctc_grpo_tiny.yaml").read_text(encoding="utf-8")) | change
-        (tmp_path / "r.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
+        given = yaml_value((FOLDER / "ctc_grpo_tiny.yaml").read_text(encoding="utf-8")) | change
+        (tmp_path / "r.yaml").write_text(yaml_text(given), encoding="utf-8")
         with pytest.raises(InputError, match=said):
             read_recipe(str(tmp_path / "r.yaml"))
 

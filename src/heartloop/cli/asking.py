@@ -22,7 +22,8 @@ from heartloop.environments.suites import Answers, Material, RunSuite
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import PILOT, Progress
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
-from heartloop.models.names import Meter, close, is_paid, local_speed
+from heartloop.models.budget import Meter, is_paid
+from heartloop.models.names import close, local_speed
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 
 __all__ = ["ask_suites"]

@@ -31,7 +31,7 @@ def plan(
     from heartloop.evaluation.runs import read_run
     from heartloop.evaluation.study import plan_study, study_data
     from heartloop.evaluation.study_text import study_text
-    from heartloop.models.names import load_prices
+    from heartloop.models.budget import load_prices
 
     spec = load_environment(environment)
     read = [read_run(path) for folder in runs or () for path in runs_in(folder)]

@@ -15,8 +15,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.wording import amount, money, roughly
@@ -30,10 +29,10 @@ from heartloop.evaluation.runs import Run as Played
 from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.models.budget import is_baseline
+from heartloop.models.budget import Meter, is_baseline, is_paid, load_prices
 from heartloop.models.cache import AnswerCache, cache_at
-from heartloop.models.endpoint_check import AskedRole, EndpointCheck
-from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, local_speed, resolve
+from heartloop.models.check import AskedRole, EndpointCheck
+from heartloop.models.names import counted, load_env, local_speed, resolve
 from heartloop.report.site import write_site
 
 __all__ = [
@@ -209,7 +208,7 @@ def play_run(
 
 def write_report(runs: Sequence[Played], page: Path) -> Path:
     """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
-    return write_site(runs, page, tell=partial(typer.echo, err=True))
+    return write_site(runs, page)
 
 
 def read_prompt(path: Path | None) -> str | None:

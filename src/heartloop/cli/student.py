@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from heartloop.appraisal.linear import LinearModel
+    from heartloop.reader.linear import LinearModel
 
 __all__ = ["student_app"]
 
@@ -39,7 +39,7 @@ def fit(
 @student_app.command("show")
 def show(student: Annotated[Path, typer.Argument(help="File that `student fit` wrote.")]) -> None:
     """Print the card of a student."""
-    from heartloop.appraisal.linear import LinearModel
+    from heartloop.reader.linear import LinearModel
 
     _show(LinearModel.load(student))
 

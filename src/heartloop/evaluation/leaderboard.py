@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from heartloop.appraisal.names import is_embedded
+from heartloop.core.chat import is_embedded
 from heartloop.core.wording import amount, money
 from heartloop.evaluation.card import ModelScore, Outcomes, ScoreCard
 from heartloop.evaluation.comparison import FEW_SCENARIOS

@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
-from heartloop.core.chat import LOCAL_PREFIX, ChatModel
+from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX, ChatModel, is_embedded
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.records import with_tags
@@ -22,11 +21,11 @@ from heartloop.evaluation.roles import assign_roles, model_names
 from heartloop.evaluation.runner import Play, player
 from heartloop.evaluation.sampling import read_samplings
 from heartloop.evaluation.settings import EvaluationSettings, Shard, settings_of, stratified
-from heartloop.models.budget import Price
+from heartloop.models.budget import Meter, Price, is_paid, load_prices
 from heartloop.models.cache import AnswerCache, cache_at
-from heartloop.models.endpoint_check import AskedRole, EndpointCheck
+from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.functions import function_model, function_name
-from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices
+from heartloop.models.names import counted, load_env
 
 __all__ = ["EvaluationPlan", "Function", "plan_evaluation"]
 

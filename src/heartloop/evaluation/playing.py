@@ -26,9 +26,10 @@ from heartloop.evaluation.runner import Estimate, Play, Run, Spent, spent_on, un
 from heartloop.evaluation.runs import Run as Stored
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import EvaluationSettings, Job
+from heartloop.models.budget import Meter
 from heartloop.models.cache import AnswerCache, DialogueScope, attempt_number, dialogue_scope
-from heartloop.models.endpoint_check import EndpointCheck
-from heartloop.models.names import Meter, close, endpoint_habits, resolve
+from heartloop.models.check import EndpointCheck
+from heartloop.models.names import close, endpoint_habits, resolve
 
 __all__ = ["Played", "completed", "open_models", "play_run"]
 

@@ -6,10 +6,10 @@ Does not cover resolving a name to a model (`heartloop.models.names`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
-from heartloop.appraisal.names import EMBEDDED, is_embedded
+from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.models.budget import is_baseline
 
@@ -37,9 +37,8 @@ def assign_roles(
     for text in roles:
         name, equals, model = text.partition("=")
         if not equals or not model or name not in spec.role_names:
-            near = get_close_matches(name, spec.role_names, n=1, cutoff=0.0)
             raise UseError(
-                f"--role is {text!r}; expected name=MODEL with {' or '.join(spec.role_names)}; the nearest role is {near[0]!r}"
+                f"--role is {text!r}; expected name=MODEL with {' or '.join(spec.role_names)}{nearest(name, spec.role_names)}"
             )
         if name in given:
             raise UseError(f"role {name} is given twice; expected one model")
@@ -53,10 +52,9 @@ def assign_roles(
     assigned = {name: model for name, model in played.items() if model is not None}
     for name, model in assigned.items():
         if not any(mark in model for mark in "/:") and not is_embedded(model):
-            near = get_close_matches(model, (EMBEDDED,), n=1)
             raise UseError(
                 f"{_option_of(name, given=given, judge=judge)} is {model!r}; expected {EMBEDDED}, or service/model such as "
-                f"openai/gpt-4.1{f'; the nearest is {near[0]!r}' if near else ''}"
+                f"openai/gpt-4.1{nearest(model, [EMBEDDED], cutoff=0.6)}"
             )
         if is_baseline(model):
             raise UseError(f"role {name} is {model}, a baseline that only replies; expected service/model, or {EMBEDDED}")

@@ -1,7 +1,7 @@
 """Sampling settings of the roles from command-line texts: `--sampling role.setting=value` and `--request role.field=JSON`.
 
 `--sampling` takes the fields of `Sampling` but `request`, each with its bounds; `--request` any other field of the request's
-body. Does not cover what a server refuses of them (`models.completions`).
+body. Does not cover what a server refuses of them (`models.formats`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From judged replies to the weights of the embedded user: `python -m heartloop.fitting.embedded data/judged_replies`.
 
-Covers the shipped reader (`appraisal/weights/embedded.npz`) and the effect of each environment (`effect.json` in its folder).
+Covers the shipped reader (`reader/weights/embedded.npz`) and the effect of each environment (`effect.json` in its folder).
 Only the tuning half is read. The same data and seed give the same weights on the same kind of machine.
 
 Replies of trained policies count `TIMES` times.
@@ -31,19 +31,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
-from heartloop.appraisal.combined import CombinedModel
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
-from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, again_of
-from heartloop.appraisal.word_vectors import Table
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
 from heartloop.fitting.combined import ALPHA, prepared
 from heartloop.fitting.examples import Example, read_examples, read_lines, standardised
 from heartloop.fitting.ridge import Design, fit, predict_folds
 from heartloop.fitting.word_vectors import read_table
+from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
+from heartloop.reader.features import DEFAULT_LAYOUT, features_of
+from heartloop.reader.linear import LinearModel
+from heartloop.reader.model import CombinedModel
+from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, Output, again_of
+from heartloop.reader.word_vectors import Table
 
 __all__ = [
     "FALSE_ALARMS",

@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,10 +31,11 @@ from heartloop.core.chat import LOCAL_PREFIX, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError, UseError
 from heartloop.core.install import install_command
-from heartloop.core.system import sha256_of
-from heartloop.models.endpoint import EndpointChat
+from heartloop.core.system import end_with_parent, sha256_of
+from heartloop.models.client import EndpointChat
 
-__all__ = ["CONTEXT", "INSTALL_LOCAL", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path", "smollm2_file"]
+__all__ = ["CONTEXT", "INSTALL_LOCAL", "SLOTS", "LocalChat", "gguf_file", "is_local", "main", "model_path", "smollm2_file"]
+
 
 SMOLLM2 = "smollm2"
 INSTALL_LOCAL = install_command("local")
@@ -207,7 +209,7 @@ class LocalChat:
             self.end()
             self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "heartloop.models.local_server"],
+                [sys.executable, "-m", "heartloop.models.local"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, encoding="utf-8",
                 start_new_session=True,  # Ctrl-C ends the run in order, and the run ends the server
                 env={**os.environ, "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")},
@@ -262,3 +264,40 @@ def _threads() -> int:
     """Cores of this process; `OMP_NUM_THREADS` sets fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, int(os.environ.get("OMP_NUM_THREADS") or cores)))
+
+
+def _end_with(parent: int) -> None:
+    """On Linux the kernel ends this process when its parent ends, `kill -9` included; elsewhere only the closed input does."""
+    if sys.platform == "linux":
+        end_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the call
+            os._exit(1)
+
+
+def main() -> None:
+    settings = json.loads(sys.stdin.readline())
+    _end_with(settings["parent"])
+    said = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = settings["model"]
+    parameters.hostnames, parameters.port = ["127.0.0.1"], 0
+    parameters.api_keys = [settings["key"]]
+    parameters.n_parallel = settings["slots"]
+    parameters.n_ctx = settings["context"] * settings["slots"]
+    parameters.n_gpu_layers = settings["gpu_layers"]
+    parameters.cache_ram_mib = 2048  # what was read of a dialogue is kept for its next turn
+    parameters.ui = False
+    parameters.verbosity = -1
+    for threads in (parameters.cpuparams, parameters.cpuparams_batch):
+        threads.n_threads = settings["threads"]
+    server = xllamacpp.Server(parameters)
+    print(server.listening_address, file=said, flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
