@@ -39,12 +39,10 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.records import write_records
 from heartloop.environments.registry import load_environment
 from heartloop.training.checkpoints import weights_in
-from heartloop.training.dataset import split_of
-from heartloop.training.form_start import learn_form
-from heartloop.training.gguf_policy import prepare_gguf
 from heartloop.training.launch import policy_at
+from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.recipe import read_recipe
-from heartloop.training.verl_config import RunPaths
+from heartloop.training.verl_config import RunPaths, split_of
 
 __all__ = ["RESULTS", "make", "results_of"]
 

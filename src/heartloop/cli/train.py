@@ -38,12 +38,9 @@ def train(
     from heartloop.core.errors import InputError, UseError
     from heartloop.models.local import is_local
     from heartloop.models.names import load_env
-    from heartloop.training.dataset import split_of
-    from heartloop.training.plan import command_text, plan_text
-    from heartloop.training.readiness import Missing, missing
-    from heartloop.training.recipe import read_recipe, recipe_names
-    from heartloop.training.recipe_sections import LAPTOP
-    from heartloop.training.verl_config import RunPaths, environment_of, overrides
+    from heartloop.training.plan import Missing, command_text, missing, plan_text
+    from heartloop.training.recipe import LAPTOP, read_recipe, recipe_names
+    from heartloop.training.verl_config import RunPaths, environment_of, overrides, split_of
     from heartloop.validity.noise import noise_of
 
     if recipe == "list":

@@ -14,11 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 
 from heartloop.core.errors import InputError
-from heartloop.core.renames import is_old_settings
 from heartloop.core.text import nearest
 from heartloop.core.wording import amount
 from heartloop.environments.sources import Problem, Source, is_yaml, plain, sources
-from heartloop.evaluation.old_runs import current_settings
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.models.budget import Price
 
@@ -53,7 +51,6 @@ def read_config(path: Path) -> dict[str, Any]:
         raise InputError(f"cannot read {path}: {error}; expected JSON, or YAML in a file named .yaml") from error
     if not isinstance(read, dict):
         raise InputError(f"{path} holds {type(read).__name__}; expected a mapping with the keys of settings.json")
-    read = current_settings(read) if is_old_settings(read) else read
     known = EvaluationSettings.model_fields
     for name in read:
         if name in ("rescored", "rejudged", "recipe"):

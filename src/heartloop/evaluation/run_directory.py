@@ -20,9 +20,7 @@ from pydantic_core import from_json
 
 from heartloop.core.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
-from heartloop.core.renames import is_old_settings
 from heartloop.core.system import write_whole
-from heartloop.evaluation.old_runs import current_settings
 from heartloop.evaluation.settings import EvaluationSettings
 
 __all__ = ["RunDirectory", "check_new", "played_settings", "runs_in", "saved_settings"]
@@ -150,12 +148,7 @@ class RunDirectory:
             body = json.dumps(self.settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
             write_whole(self.path / "settings.json", body)
         else:
-            saved = _read_settings(self.path)
-            if is_old_settings(saved):
-                raise SettingsMismatch(
-                    f"{self.path} was made by an earlier version of heartloop; it can be reported and rescored, not resumed; "
-                    "choose another --out"
-                )
+            saved = saved_settings(self.path)
             changed = self.settings.differences(saved)
             if changed:
                 raise SettingsMismatch(
@@ -179,15 +172,6 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 def saved_settings(run: Path) -> dict[str, Any]:
-    """The settings of a run directory, with current names.
-
-    Raises:
-        InputError: settings.json is missing, unreadable, or no JSON object.
-    """
-    return current_settings(_read_settings(run))
-
-
-def _read_settings(run: Path) -> dict[str, Any]:
     """The content of `settings.json`, unchanged.
 
     Raises:

@@ -20,7 +20,6 @@ from heartloop.core.system import write_whole
 from heartloop.evaluation.card import ScoreCard
 from heartloop.evaluation.costs import merged_prices
 from heartloop.evaluation.measures import bounds_of, options_of, roles_of, scale_of
-from heartloop.evaluation.old_runs import current_settings
 from heartloop.evaluation.scores import score_card
 
 __all__ = ["Measurement", "Run", "comparable", "judge_of", "read_run", "shared_rules", "write_scores"]
@@ -77,7 +76,7 @@ def read_run(path: Path) -> Run:
         if isinstance(settings.get("recipe"), dict):
             raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` shows its curves")
     transcripts = tuple(map(_light, read_transcripts(transcripts_path))) if transcripts_path.is_file() else ()
-    return Run(path, current_settings(settings), transcripts, _log_of(path / "log.jsonl"))
+    return Run(path, settings, transcripts, _log_of(path / "log.jsonl"))
 
 
 def _light(transcript: Transcript) -> Transcript:
