@@ -31,8 +31,8 @@ from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.labels import label
 from heartloop.environments.sage.scenario import Scenario, load_scenarios
-from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.evaluation.store import read_run, write_scores
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.report.labels import LABELS, labelled, talk_of
 from heartloop.report.site import write_site

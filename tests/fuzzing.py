@@ -37,9 +37,8 @@ from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
 from heartloop.environments.sage.released import load_set
 from heartloop.environments.sage.scenario import load_scenarios
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.evaluation.store import RunDirectory, read_run, write_scores
 from heartloop.models.budget import load_prices
 from heartloop.models.completions import Habits, Trouble, read_refusal, read_reply
 from heartloop.models.endpoint import _seconds

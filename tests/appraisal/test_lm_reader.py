@@ -19,7 +19,7 @@ from heartloop.cli.main import app
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.appraising import LearnedAppraiser
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.roles import assign_roles
+from heartloop.evaluation.plan import assign_roles
 from heartloop.fitting.embedded import readings
 from heartloop.models.names import ReaderModel, is_paid, is_scripted, reader_of
 

@@ -21,9 +21,8 @@ import heartloop
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment, specs
-from heartloop.evaluation.config import read_config
-from heartloop.evaluation.runs import comparable, read_run
-from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.evaluation.settings import EvaluationSettings, Shard, read_config
+from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.provenance import command_of
 from tests.commands import heartloop as command
 from tests.eqbench_checkout import write_checkout

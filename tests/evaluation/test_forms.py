@@ -86,7 +86,7 @@ def test_the_command_for_a_trained_policy_has_the_options_it_was_trained_under(
 
 def test_it_has_the_sampling_and_the_options_of_the_chat_template() -> None:
     words = shlex.split(evaluation_command(read_recipe("ctc_grpo_qwen3_8b"), "DIR"))
-    given = {after for word, after in pairwise(words) if word in ("--sampling", "--request")}
+    given = {after for word, after in pairwise(words) if word in ("--request", "--request")}
     assert {"policy.temperature=0.6", "policy.top_p=0.95", "policy.top_k=20", "policy.max_tokens=1536"} <= given
     assert 'policy.chat_template_kwargs={"enable_thinking": true}' in given
     assert not any(text.startswith("user.") for text in given)

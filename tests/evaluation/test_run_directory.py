@@ -19,9 +19,8 @@ import pytest
 
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runs import read_run
 from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.evaluation.store import RunDirectory, read_run
 
 
 def settings(**changes: Any) -> EvaluationSettings:

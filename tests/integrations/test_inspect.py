@@ -41,7 +41,7 @@ from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.scenario import load_scenarios
-from heartloop.evaluation.measures import points_of
+from heartloop.evaluation.scores import points_of
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.integrations.inspect.registry import TASKS
 from heartloop.integrations.inspect.samples import KEY

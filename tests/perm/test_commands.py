@@ -12,7 +12,7 @@ from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.environments.perm.scoring import perm_reward
-from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.store import read_run
 from heartloop.report.provenance import command_of
 
 PLAY = ["eval", "perm", "--user", "embedded", "--model", "heartloop/reflector", "--limit", "4"]

@@ -25,9 +25,8 @@ from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.scenario import load_scenarios
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runs import Run, read_run, write_scores
 from heartloop.evaluation.settings import settings_of
+from heartloop.evaluation.store import RunDirectory, StoredRun, read_run, write_scores
 from heartloop.models.baselines import Baseline
 from heartloop.report import labels
 from heartloop.report.labels import LABELS, labelled
@@ -57,7 +56,7 @@ def made(path: Path, *, replies: list[str] | None = None, scenario_set: str = "s
     return path
 
 
-def evidence(run: Run) -> list[list[dict[str, Any]]]:
+def evidence(run: StoredRun) -> list[list[dict[str, Any]]]:
     return [[turn.evidence for turn in dialogue.turns] for dialogue in run.transcripts]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from heartloop.core.dialogue import Transcript, Usage
 from heartloop.environments.sage.scenario import load_scenarios
-from heartloop.evaluation.runs import comparable, read_run
 from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.page import Page
 from heartloop.report.site import write_site
 from heartloop.report.themes import group_scenarios

@@ -21,7 +21,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.wording import amount
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import Run, load_run
-from heartloop.evaluation.imported import RAW
+from heartloop.evaluation.store import RAW
 from heartloop.models.budget import is_baseline
 
 __all__ = ["DataFile", "finished_run", "json_lines", "write_dataset"]

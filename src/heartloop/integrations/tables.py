@@ -13,8 +13,7 @@ from typing import Any
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.evaluation.api import Run
-from heartloop.evaluation.contexts import PolicyPrompts, messages_of
-from heartloop.evaluation.tables import TABLES, table_of
+from heartloop.evaluation.tables import TABLES, PolicyPrompts, messages_of, table_of
 from heartloop.integrations.dataset import DataFile, finished_run, json_lines, write_dataset
 
 __all__ = ["export_csv", "export_hf", "export_jsonl", "export_parquet"]

@@ -27,7 +27,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import EnvironmentSpec, ReplyLabels
-from heartloop.evaluation.runs import Run
+from heartloop.evaluation.store import StoredRun
 
 __all__ = ["LABELS", "labelled", "talk_of"]
 
@@ -62,7 +62,7 @@ class _Rules(NamedTuple):
         return self.labels.label(task.scenario, task.messages, task.replies)
 
 
-def labelled(run: Run, *, tell: Callable[[str], None] = lambda _: None) -> Run:
+def labelled(run: StoredRun, *, tell: Callable[[str], None] = lambda _: None) -> StoredRun:
     """The run with `Turn.evidence` where a model played the user and the environment labels replies; other runs unchanged.
 
     What is in `labels.jsonl` already is taken from there. Scenarios are found by the run's scenario set and the fingerprint in
@@ -90,7 +90,7 @@ def labelled(run: Run, *, tell: Callable[[str], None] = lambda _: None) -> Run:
     )
 
 
-def _rules_of(run: Run) -> _Rules | None:
+def _rules_of(run: StoredRun) -> _Rules | None:
     """`None` where its environment is not installed or labels no replies."""
     name = run.transcripts[0].environment if run.transcripts else ""
     if name not in environment_names():
@@ -127,7 +127,7 @@ def talk_of(transcript: Transcript) -> tuple[list[str], list[str]]:
     return (known, replies) if len(known) == len(replies) else ([], [])
 
 
-def _tasks(lacking: Mapping[str, Transcript], run: Run, rules: _Rules, tell: Callable[[str], None]) -> list[_Task]:
+def _tasks(lacking: Mapping[str, Transcript], run: StoredRun, rules: _Rules, tell: Callable[[str], None]) -> list[_Task]:
     """The dialogues with their scenarios, as far as those are in our own form and unchanged."""
     scenarios: Sequence[Any] = ()
     with contextlib.suppress(InputError, UseError):

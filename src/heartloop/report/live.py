@@ -20,9 +20,8 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.measures import course_of, points_of
-from heartloop.evaluation.runs import Run, read_run
-from heartloop.evaluation.scores import latest, score_card
+from heartloop.evaluation.scores import course_of, latest, points_of, score_card
+from heartloop.evaluation.store import StoredRun, read_run
 from heartloop.report.training_runs import TrainingRun, is_training_run, read_training_run
 
 __all__ = ["Follower", "serve", "state_of"]
@@ -85,7 +84,7 @@ def state_of(run: Path) -> dict[str, Any]:
     return _training(read_training_run(run)) if is_training_run(run) else _evaluation(read_run(run))
 
 
-def _evaluation(run: Run) -> dict[str, Any]:
+def _evaluation(run: StoredRun) -> dict[str, Any]:
     dialogues = latest(run.transcripts)
     if not dialogues and not run.settings.get("environment"):
         raise InputError(f"{run.path} names no environment and holds no dialogue; expected the directory of an evaluation")

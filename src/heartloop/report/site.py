@@ -23,9 +23,9 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable, script_json
 from heartloop.core.wording import money
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.evaluation.comparison import Comparison
-from heartloop.evaluation.runs import Run, comparable, read_run
+from heartloop.evaluation.compare import Comparison
 from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.store import StoredRun, comparable, read_run
 from heartloop.report.charts import drawn
 from heartloop.report.colours import assign_colours, keep_colours, read_colours
 from heartloop.report.comparison_page import COMPARISON, comparison_page
@@ -60,7 +60,7 @@ class Site(NamedTuple):
 
 
 def write_site(
-    runs: Sequence[Path | Run | TrainingRun],
+    runs: Sequence[Path | StoredRun | TrainingRun],
     out: Path,
     *,
     tell: Callable[[str], None] = lambda _: None,
@@ -87,7 +87,7 @@ def write_site(
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
     found = [_read(run) for run in runs]
-    measurements = comparable([labelled(run, tell=tell) for run in found if isinstance(run, Run)])
+    measurements = comparable([labelled(run, tell=tell) for run in found if isinstance(run, StoredRun)])
     names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
@@ -99,7 +99,7 @@ def write_site(
         {"name": name, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
         for (name, page), label in zip(named, _labels(pages), strict=True)
     ]
-    evaluated = [run for run in found if isinstance(run, Run)]
+    evaluated = [run for run in found if isinstance(run, StoredRun)]
     rows = [(row.standing == "failure case", row.rank or 99, row.model) for page in pages for row in page.card.models]
     colours = assign_colours(
         [model for *_, model in sorted(rows, key=lambda row: row[:2])], read_colours([r.path for r in evaluated])
@@ -138,14 +138,14 @@ def write_site(
     return out / "index.html"
 
 
-def _read(run: Path | Run | TrainingRun) -> Run | TrainingRun:
+def _read(run: Path | StoredRun | TrainingRun) -> StoredRun | TrainingRun:
     if not isinstance(run, Path):
         return run
     return read_training_run(run) if is_training_run(run) else read_run(run)
 
 
 def _pages(
-    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[Run]
+    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]
 ) -> tuple[list[tuple[str, str, dict[str, Any]]], list[dict[str, str]]]:
     """Every page as file, template and what is shown, and the links between them."""
     written: list[tuple[str, str, dict[str, Any]]] = [

@@ -26,7 +26,7 @@ from verl.utils.profiler import simple_timer
 from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import TransportError
 from heartloop.environments.episode import play
-from heartloop.evaluation.measures import heard
+from heartloop.evaluation.scores import heard
 from heartloop.models.names import close
 from heartloop.training.dialogue_settings import DialogueSettings
 from heartloop.training.rollouts import (

@@ -113,7 +113,7 @@ class Dialogue(Section):
     user: str = EMBEDDED
     """`embedded`, or the name of the model that plays the environment's roles."""
     user_sampling: Sampling = Sampling()
-    """Sampling of that model: the settings of `heartloop eval --sampling`, and under `request` any other field of its requests.
+    """Sampling of that model: the settings of `heartloop eval --request`, and under `request` any other field of its requests.
     What is not set is the endpoint's own."""
     max_connections: int = Field(default=64, ge=1)
     """Maximum concurrent calls to that model's endpoint, per agent-loop worker."""

@@ -14,7 +14,7 @@ from inspect_ai.scorer import Score
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import AnswerError, HeartloopError, ModelError
 from heartloop.core.wording import amount
-from heartloop.evaluation.measures import points_of
+from heartloop.evaluation.scores import points_of
 
 __all__ = ["KEY", "effect_of", "facts_of", "messages_of", "score_of", "stored_of", "unscored_error"]
 

@@ -16,7 +16,7 @@ from inspect_ai.solver import TaskState
 
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.measures import bounds_of
+from heartloop.evaluation.scores import bounds_of
 from heartloop.integrations.inspect.samples import KEY, score_of
 from heartloop.scoring.statistics import Interval, mean_interval
 
