@@ -22,7 +22,7 @@ from benchmarks.page import DOCS, rewrite
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.schemas import schema_of
-from heartloop.environments.sage import llm_user
+from heartloop.environments.sage import users as llm_user
 from heartloop.models.cache import AnswerCache, Cached
 
 RESULTS = Path(__file__).parent / "results" / "cache_cost.json"

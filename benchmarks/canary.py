@@ -32,8 +32,8 @@ FORMS = [KEY, quote(KEY, safe=""), base64.b64encode(KEY.encode()).decode(), base
 TRACES = [b"CANARY", b"Authorization"] + [base64.b64encode(b" " * n + KEY.encode())[4 * bool(n) :][:10] for n in range(3)]
 """What must be found nowhere."""
 AGENTS = {
-    "bomb": "import heartloop.models.endpoint\n\ndef raises(*_):\n    raise RuntimeError('nobody expected this')\n\n"
-    "heartloop.models.endpoint.read_reply = raises\n",
+    "bomb": "import heartloop.models.client\n\ndef raises(*_):\n    raise RuntimeError('nobody expected this')\n\n"
+    "heartloop.models.formats.read_reply = raises\n",
     "loud": "import logging\n\nlogging.basicConfig(level=logging.DEBUG)\n",
 }
 LIMIT = 300.0

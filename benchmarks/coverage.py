@@ -2,7 +2,7 @@
 
 Plays every general baseline with the embedded user, twice on each scenario, and takes the scenarios' mean scores as populations
 from which studies of 10, 30 and 100 scenarios are drawn. Writes how often the 95 % intervals contain the population's mean, how
-often the product marks one as skewed, and the same for shares, ranks and means over judges, into docs/results/coverage.md.
+often the product marks one as skewed, and the same for shares, ranks and means over judges, into benchmarks/results/coverage.md.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
-from heartloop.appraisal.reader import embedded_reader
+from benchmarks.page import PAGES, rewrite
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.models.baselines import GENERAL, Baseline
+from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.ranks import paired_p, ranks
 from heartloop.scoring.statistics import Shape, mean_interval, share_interval
 from heartloop.scoring.variance import mean_over_judges
 
-PAGE = DOCS / "results" / "coverage.md"
+PAGE = PAGES / "coverage.md"
 RESULTS = Path(__file__).parent / "results" / "coverage.json"
 ENVIRONMENTS = ("sage", "eibench", "empa", "perm", "daily")
 SIZES = (10, 30, 100)

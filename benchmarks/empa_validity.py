@@ -2,7 +2,7 @@
 
 Plays baselines with the cases of one half under several seeds, judges every reply as it was, under the flipped persona and under
 three attacks, and says which claims of docs/decisions/0010 hold. Covers the embedded judge only; for a model as the judge there
-is `heartloop validate --suite perturbation`. With --write the numbers go into docs/results/empa_validity.md.
+is `heartloop validate --suite perturbation`. With --write the numbers go into benchmarks/results/empa_validity.md.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge
-from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.perturbation_shifts import (
+from heartloop.environments.empa.embedded import EmpaEmbeddedUser
+from heartloop.environments.empa.perturbation_suite import (
     ALIGNED,
     ALL,
     PERTURBED,
@@ -31,8 +30,7 @@ from heartloop.environments.empa.perturbation_shifts import (
     PerturbationShifts,
     perturbation_shifts,
 )
-from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS
-from heartloop.environments.empa.perturbed import perturbed
+from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, EmbeddedDirectJudge, perturbed
 from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.episode import play
 from heartloop.environments.published import published
@@ -52,7 +50,7 @@ class Claim(NamedTuple):
 BASELINES = ("reflector", "assistant", "fixer")
 OTHERS = ("rubric", "magnitude", "direct")
 RESULTS = Path(__file__).parent / "results" / "empa_validity.json"
-PAGE = DOCS / "results" / "empa_validity.md"
+PAGE = PAGES / "empa_validity.md"
 
 
 def judged(half: str, seed: int) -> dict[str, list[Transcript]]:
@@ -69,7 +67,7 @@ def judged(half: str, seed: int) -> dict[str, list[Transcript]]:
         ]
 
     played = asyncio.run(talk())
-    judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
+    judge, direct = EmpaEmbeddedUser(), EmbeddedDirectJudge()
     found: dict[str, list[Transcript]] = {}
 
     async def go(variant: str) -> list[Transcript]:
@@ -142,7 +140,7 @@ def table(results: Mapping[str, Any]) -> str:
                     f"| {name} | {scorer} | {s['n']:,} | {s['mean']:+.2f} | {s['median']:+.2f} | {over} | {p} "
                     f"| {s['decrease_rate']:.1%} | {s['tie_rate']:.1%} | {s['standardised']:+.2f} |"
                 )
-    lines += ["", "Claims of [decision 10](../decisions/0010-validity-of-empa.md), by seed:", ""]
+    lines += ["", "Claims of [decision 10](../../docs/decisions/0010-validity-of-empa.md), by seed:", ""]
     lines += ["| claim |" + "".join(f" {run['seed']} |" for run in results["runs"]), "|:---|" + ":---:|" * len(results["runs"])]
     for text in first["claims"]:
         lines.append(f"| {text} |" + "".join(f" {'holds' if run['claims'][text] else '**no**'} |" for run in results["runs"]))

@@ -31,14 +31,13 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
-from heartloop.appraisal.effect import effect_of
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import embedded_reader
-from heartloop.environments.sage.reading import READING
+from benchmarks.page import PAGES, rewrite
+from heartloop.environments.sage.users import READING
+from heartloop.reader.features import Context
+from heartloop.reader.reader import effect_of, embedded_reader
 
 RESULTS = Path(__file__).parent / "results" / "esconv.json"
-PAGE = DOCS / "results" / "readers.md"
+PAGE = PAGES / "readers.md"
 PREDICTORS = ("predicted change", "words", "questions")
 KINDS = ("Pearson", "Spearman", "Pearson within", "Spearman within")
 CLASSES = (

@@ -1,4 +1,4 @@
-"""Writes the committed results of the four fault programmes into `docs/results/faults.md`: `python -m benchmarks.fault_page`"""
+"""Writes the committed results of the four fault programmes into their page: `python -m benchmarks.fault_page`"""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import json
 from typing import Any
 
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 from benchmarks.programme import RESULTS, table
 
 __all__ = ["PAGE", "parts"]
 
-PAGE = DOCS / "results" / "faults.md"
+PAGE = PAGES / "faults.md"
 
 _OUTCOMES = ("retried", "re-asked", "valid", "unscored", "final message")
 

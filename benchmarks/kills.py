@@ -82,7 +82,7 @@ class Killed:
 
     def tear(self) -> None:
         """Torn lines and files, as a power failure leaves them."""
-        kind = self.draw.choice(["transcripts.jsonl", "log.jsonl", "settings.part", "scores.json.part"])
+        kind = self.draw.choice(["transcripts.jsonl", "log.jsonl", "settings.json.part", "scores.json.part"])
         if not (self.path / "settings.json").exists():
             return
         line = self._lines[-1] if self._lines and kind == "transcripts.jsonl" else '{"version": "0.1", "said": "Größe"}'.encode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.language_model_parts import EVALUATIONS, FORMED, NEEDS, READERS, SEEDS, START, TRAININGS, WIDELY, homes
+from benchmarks.language_model_parts import EVALUATIONS, FORMED, NEEDS, READER, SEEDS, START, TRAININGS, WIDELY, homes
 from benchmarks.page import DOCS
 from heartloop.scoring.statistics import Interval, paired_difference
 
@@ -72,29 +72,28 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _score_table(parts: Mapping[str, Any]) -> str:
-    """Before and after, environment by environment, under both readers."""
+    """Before and after, environment by environment."""
     rows = []
     for where, how in EVALUATIONS.items():
-        for reader in READERS:
-            seeds = []
-            for name, training in TRAININGS.items():
-                before, after = (_scores(parts, policy, where, reader) for policy in (training.start, name))
-                if training.variant is not None or before is None or after is None:
-                    continue
-                rows.append(_compared(how.title, reader, name, [before], [after]))
-                seeds += [(before, after)] if name.startswith("headline") else []
-            if len(seeds) == len(SEEDS):
-                befores, afters = [list(side) for side in zip(*seeds, strict=True)]
-                rows.append(_compared(how.title, reader, "**headline, all seeds**", befores, afters))
-    head = ["scenarios", "reader", "policy", "dialogues", "before", "after", "difference (95 %)", "unscored"]
+        seeds = []
+        for name, training in TRAININGS.items():
+            before, after = (_scores(parts, policy, where) for policy in (training.start, name))
+            if training.variant is not None or before is None or after is None:
+                continue
+            rows.append(_compared(how.title, name, [before], [after]))
+            seeds += [(before, after)] if name.startswith("headline") else []
+        if len(seeds) == len(SEEDS):
+            befores, afters = [list(side) for side in zip(*seeds, strict=True)]
+            rows.append(_compared(how.title, "**headline, all seeds**", befores, afters))
+    head = ["scenarios", "policy", "dialogues", "before", "after", "difference (95 %)", "unscored"]
     return f"### Before and after\n\n{_rows(head, rows)}" if rows else ""
 
 
 Scores = Mapping[tuple[str, int], float | None]
 
 
-def _scores(parts: Mapping[str, Any], policy: str, where: str, reader: str) -> Scores | None:
-    part = parts.get(f"play/{policy}/{where}/{reader}")
+def _scores(parts: Mapping[str, Any], policy: str, where: str) -> Scores | None:
+    part = parts.get(f"play/{policy}/{where}/{READER}")
     return None if part is None else {(scenario, repeat): score for scenario, repeat, score in part["result"]["scores"]}
 
 
@@ -113,12 +112,12 @@ def _paired(before: Sequence[Scores], after: Sequence[Scores]) -> tuple[list[flo
     return a, b, scenarios, lost
 
 
-def _compared(title: str, reader: str, policy: str, before: Sequence[Scores], after: Sequence[Scores]) -> list[str]:
+def _compared(title: str, policy: str, before: Sequence[Scores], after: Sequence[Scores]) -> list[str]:
     a, b, scenarios, lost = _paired(before, after)
     if not a:
-        return [title, reader, policy, "0", "", "", "", str(lost)]
+        return [title, policy, "0", "", "", "", str(lost)]
     difference = paired_difference(a, b, clusters=scenarios)
-    return [title, reader, policy, str(len(a)), _mean(a), _mean(b), _interval(difference), str(lost)]
+    return [title, policy, str(len(a)), _mean(a), _mean(b), _interval(difference), str(lost)]
 
 
 def _interval(found: Interval) -> str:
@@ -127,23 +126,23 @@ def _interval(found: Interval) -> str:
 
 def _control_table(parts: Mapping[str, Any]) -> str:
     """The headline against its controls with shuffled rewards, seed by seed and together."""
-    rows = []
-    for reader in READERS:
-        before = _scores(parts, START, "sage", reader)
-        pairs = [
-            (shuffled, headline)
-            for seed in SEEDS
-            if (shuffled := _scores(parts, f"shuffled-{seed}", "sage", reader)) is not None
-            and (headline := _scores(parts, f"headline-{seed}", "sage", reader)) is not None
-        ]
-        if before is None or not pairs:
-            continue
-        controls, trained = [list(side) for side in zip(*pairs, strict=True)]
-        named = f"{len(pairs)} of {len(SEEDS)} seeds"
-        rows.append(_compared("shuffled against the start", reader, named, [before] * len(controls), controls))
-        rows.append(_compared("headline against shuffled", reader, named, controls, trained))
-    head = ["SAGE, held out", "reader", "seeds", "dialogues", "first", "second", "difference (95 %)", "unscored"]
-    return f"### Against shuffled rewards\n\n{_rows(head, rows)}" if rows else ""
+    before = _scores(parts, START, "sage")
+    pairs = [
+        (shuffled, headline)
+        for seed in SEEDS
+        if (shuffled := _scores(parts, f"shuffled-{seed}", "sage")) is not None
+        and (headline := _scores(parts, f"headline-{seed}", "sage")) is not None
+    ]
+    if before is None or not pairs:
+        return ""
+    controls, trained = [list(side) for side in zip(*pairs, strict=True)]
+    named = f"{len(pairs)} of {len(SEEDS)} seeds"
+    rows = [
+        _compared("shuffled against the start", named, [before] * len(controls), controls),
+        _compared("headline against shuffled", named, controls, trained),
+    ]
+    head = ["SAGE, held out", "seeds", "dialogues", "first", "second", "difference (95 %)", "unscored"]
+    return f"### Against shuffled rewards\n\n{_rows(head, rows)}"
 
 
 def _replies_table(parts: Mapping[str, Any]) -> str:

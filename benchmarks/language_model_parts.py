@@ -5,7 +5,7 @@ Covers names, order and what each part needs. Does not cover how they are made, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "EVALUATIONS",
     "FORMED",
     "NEEDS",
-    "READERS",
+    "READER",
     "SEEDS",
     "START",
     "TRAININGS",
@@ -22,12 +22,11 @@ __all__ = [
     "Training",
     "homes",
     "places_of",
-    "readers_of",
 ]
 
 SEEDS = (0, 1, 2)
-READERS = ("embedded", "embedded-lm")
-"""The user that was trained with, and the second reader."""
+READER = "embedded"
+"""The user that was trained with, and that evaluates."""
 START = "start"
 """The model before training."""
 FORMED = "formed"
@@ -95,16 +94,9 @@ def places_of(policy: str) -> list[str]:
     return ["perm"] if policy == FORMED else [TRAININGS[policy].home]
 
 
-def readers_of(policy: str, where: str) -> Sequence[str]:
-    """The readers of an evaluation: both in an environment in which something is trained, but for controls."""
-    control = policy in TRAININGS and TRAININGS[policy].variant is not None
-    return READERS[:1] if control or where not in homes() else READERS
-
-
 def _of(policy: str, places: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for where in places:
-        for reader in readers_of(policy, where):
-            yield f"play/{policy}/{where}/{reader}", (f"train/{policy}",) if policy in TRAININGS else ()
+        yield f"play/{policy}/{where}/{READER}", (f"train/{policy}",) if policy in TRAININGS else ()
         if where in homes() and (policy not in TRAININGS or where == TRAININGS[policy].home):
             yield f"replies/{policy}/{where}", (f"play/{policy}/{where}/embedded",)
 

@@ -86,7 +86,7 @@ def distance(
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from heartloop.training.template_format import TemplateFormat
+    from heartloop.training.rollouts import TemplateFormat
 
     spec = load_environment(transcripts[0].environment)
     ready = spec.make(scenarios, spec.players(), spec.read_options(options))

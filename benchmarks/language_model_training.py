@@ -1,13 +1,13 @@
 """Does a real language model learn? `python -m benchmarks.language_model_training` (extras `train`, `local`; about six hours)
 
 Trains SmolLM2-135M-Instruct with the headline recipe (three seeds, the first of them twice, and three controls with shuffled
-rewards) and one seed of the other recipes, plays held-out scenarios of every environment before and after under `embedded` and
-under `embedded-lm`, counts what the models say, and measures how far they went from the start. `docs/decisions/0015` has the
+rewards) and one seed of the other recipes, plays held-out scenarios of every environment before and after under `embedded`,
+counts what the models say, and measures how far they went from the start. `docs/decisions/0015` has the
 choices, made before the runs.
 
 Everything is a part with a name; `--list` prints them and what is done. A part that is done is not made again, one that was cut
 off goes on; `--part NAME ...` makes some (a name, or its beginning: `train/headline`). After each part the results and the page
-docs/results/language-model-training.md are written from what there is, and the page names what is missing. `--tables` only
+benchmarks/results/language-model-training.md are written from what there is, and the page names what is missing. `--tables` only
 writes. Before and after are played by one engine, transformers, in float32, with the same scenarios, seeds and sampling.
 
 When the headline's dialogues are played, `pairs/` in the folder has 40 pairs before and after, of the models that are there,
@@ -39,12 +39,10 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.records import write_records
 from heartloop.environments.registry import load_environment
 from heartloop.training.checkpoints import weights_in
-from heartloop.training.dataset import split_of
-from heartloop.training.form_start import learn_form
-from heartloop.training.gguf_policy import prepare_gguf
 from heartloop.training.launch import policy_at
+from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.recipe import read_recipe
-from heartloop.training.verl_config import RunPaths
+from heartloop.training.verl_config import RunPaths, split_of
 
 __all__ = ["RESULTS", "make", "results_of"]
 

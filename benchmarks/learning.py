@@ -3,7 +3,7 @@
 Runs `heartloop train` with the laptop recipes: CTC-GRPO with three seeds and a control with learning rate 0; its ablations
 (EIBench Table 7); GRPO against PPO in SAGE. All start from one warm start. A finished run is not made again and an interrupted
 one resumes, so the programme can be stopped and started at any time. After each run it writes
-`benchmarks/results/learning.json`, the tables of docs/results/learning.md and the charts, and names what is missing. `--tables`
+`benchmarks/results/learning.json`, the tables and charts of its page, and names what is missing. `--tables`
 only writes, `--only` makes some runs, such as `--only control` or `--only ablations`, `--at-once 2` makes two at a time. Does
 not read dialogues.
 """
@@ -29,10 +29,10 @@ from scipy.stats import t as student_t
 from benchmarks.learning_picture import picture
 from benchmarks.learning_replies import replies_of, replies_table
 from benchmarks.machine import processor, versions
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 
 RESULTS = Path(__file__).parent / "results" / "learning.json"
-PAGE = DOCS / "results" / "learning.md"
+PAGE = PAGES / "learning.md"
 SEEDS = (0, 1, 2)
 CONFIDENCE = 0.95
 Made = Mapping[str, Mapping[str, Any]]

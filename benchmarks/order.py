@@ -1,7 +1,7 @@
 """The order of the baselines that decision 13 claims: `python -m benchmarks.order [ENVIRONMENT ...]`
 
 Plays every baseline with the embedded user on the held-out scenarios for which `counsellor` has written replies, under three
-seeds, and writes mean scores in points, 95 % intervals over scenarios and the claims that do not hold into docs/results/order.md.
+seeds, and writes mean scores in points, 95 % intervals over scenarios and the claims that do not hold into its page.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
-from heartloop.appraisal.reader import embedded_reader
+from benchmarks.page import PAGES, rewrite
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import BASELINES, GENERAL, Baseline
-from heartloop.models.baselines.counsellor import written_scenarios
+from heartloop.models.baselines.scripted import written_scenarios
+from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.statistics import mean_interval
 
 RESULTS = Path(__file__).parent / "results" / "order.json"
-PAGE = DOCS / "results" / "order.md"
+PAGE = PAGES / "order.md"
 ENVIRONMENTS = ("sage", "eibench", "empa", "perm", "daily")
 SEEDS = (0, 1, 2)
 LOW = ("fixer", "lecturer", "flatterer", "garbage", "silent")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["DOCS", "part", "rewrite"]
+__all__ = ["DOCS", "PAGES", "part", "rewrite"]
 
 DOCS = Path(__file__).parent.parent / "docs"
+PAGES = Path(__file__).parent / "results"
 _END = "<!-- end -->"
 
 

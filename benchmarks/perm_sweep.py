@@ -2,7 +2,7 @@
 
 Runs `heartloop train perm_grpo_tiny` with lambda_bys of 0.1, 0.5 and 1.0 (PERM Table 6), three seeds each, and a control that
 learns nothing, one run after the other; all begin with one warm start. A run that is there is not made again, one that was cut
-off goes on; after each run `benchmarks/results/perm_sweep.json` and the tables of docs/results/perm_learning.md are written from
+off goes on; after each run `benchmarks/results/perm_sweep.json` and the tables of its page are written from
 what is there, and say what is missing. `--tables` only writes them, `--steps N` makes short runs, for a try. Held-out people are
 measured by the whole reward, with the published weight of 0.5, whatever is learned from. Does not read answers: people do that.
 """
@@ -20,13 +20,13 @@ from typing import Any
 
 from benchmarks.learning import SEEDS, Job, Made, changes_of, found_of, made_on, made_with, make, with_interval
 from benchmarks.machine import versions
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 from heartloop.core.steps import read_steps
 
 __all__ = ["JOBS", "PAGE", "PARTS", "RESULTS", "jobs_of", "parts_of", "table", "write"]
 
 RESULTS = Path(__file__).parent / "results" / "perm_sweep.json"
-PAGE = DOCS / "results" / "perm_learning.md"
+PAGE = PAGES / "perm_learning.md"
 STEPS = 20
 PARTS = {
     "resonation": ("resonation", "{:.2f}"),

@@ -23,10 +23,9 @@ from benchmarks.answer_server import answer
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.episode import play
-from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.llm_user import LLMUser
-from heartloop.environments.sage.options import VARIANTS
+from heartloop.environments.sage.environment import VARIANTS, Sage
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.users import SageLLMUser
 from heartloop.evaluation.settings import dialogue_seed
 
 __all__ = ["FROM_TURN", "Asked", "Recording", "calls_of", "shares"]
@@ -93,7 +92,7 @@ async def calls_of(scenario_id: str, *, variant: str = "vanilla", longer: int = 
     """Every call of one dialogue with a shipped person."""
     model = Recording(longer)
     people = [scenario for scenario in load_scenarios(scenario_set) if scenario.id == scenario_id]
-    await play(Sage(people, LLMUser(model), variant=variant), scenario_id, model, seed=dialogue_seed(0, scenario_id, 0))
+    await play(Sage(people, SageLLMUser(model), variant=variant), scenario_id, model, seed=dialogue_seed(0, scenario_id, 0))
     return model.calls
 
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from benchmarks.machine import processor
 from heartloop.core.dialogue import write_line
 from heartloop.environments.episode import play
-from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.users import SageEmbeddedUser
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.report.site import write_site
@@ -61,7 +61,7 @@ def chromium() -> str:
 def make_run(path: Path, dialogues: int) -> None:
     """A run directory with this number of dialogues: repeats of the shipped supportive scenarios by every baseline."""
     scenarios = load_scenarios("support")
-    sage = Sage(scenarios, EmbeddedUser())
+    sage = Sage(scenarios, SageEmbeddedUser())
     names = list(BASELINES)
     jobs = [(name, s.id, repeat) for repeat in range(dialogues) for s in scenarios for name in names][:dialogues]
 
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--dialogues", type=int, default=2000)
     parser.add_argument("--openings", type=int, default=7)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "report_opening.json")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "report_opening.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "benchmarks" / "results" / "report_opening.md")
     arguments = parser.parse_args()
     from playwright.sync_api import sync_playwright
 

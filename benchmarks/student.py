@@ -21,13 +21,13 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 from heartloop.environments.sage.scoring import step
 from heartloop.fitting.ridge import predict_folds
 from heartloop.fitting.student import ALPHA, Rows, read_rows
 
 RESULTS = Path(__file__).parent / "results" / "student.json"
-PAGE = DOCS / "results" / "student.md"
+PAGE = PAGES / "student.md"
 START = 40.0
 PEOPLE_LEFT_OUT = 30
 

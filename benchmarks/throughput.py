@@ -4,7 +4,7 @@ Runs a whole evaluation (`work_through`, a run directory, metered calls, the LLM
 endpoint with a fixed latency, in a process of its own, and for comparison a bare aiohttp loop that makes the same calls. SAGE,
 with two calls of the user simulator per turn, and EIBench, with one; SAGE also with Inspect, and one dialogue after the other,
 as its released code runs. Prints the table, writes it with the machine to `benchmarks/results/throughput.json` and
-`docs/results/throughput.md`. Takes about eight minutes; `--quick` about one.
+`benchmarks/results/throughput.md`. Takes about eight minutes; `--quick` about one.
 
 The ideal is the larger of the longest dialogue's number of calls times the latency, and all calls times the latency over the
 concurrency. CPU is the client's alone, user and system, from opening the run directory to closing it. The endpoint runs on the
@@ -35,7 +35,7 @@ from pydantic_core import to_json
 
 from benchmarks.answer_server import completion
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcripts
 from heartloop.environments.episode import play
@@ -44,11 +44,12 @@ from heartloop.environments.spec import Ready
 from heartloop.evaluation.runner import player, work_through
 from heartloop.evaluation.settings import EvaluationSettings, settings_of
 from heartloop.evaluation.store import RunDirectory
-from heartloop.models.completions import Habits, read_reply
-from heartloop.models.names import Meter, Metered, close, resolve
+from heartloop.models.budget import Meter, Metered
+from heartloop.models.formats import Habits, read_reply
+from heartloop.models.names import close, resolve
 
 RESULTS = Path(__file__).parent / "results" / "throughput.json"
-PAGE = DOCS / "results" / "throughput.md"
+PAGE = PAGES / "throughput.md"
 NAMES = {
     "heartloop": "heartloop",
     "floor": "bare aiohttp loop",
@@ -376,7 +377,7 @@ def table(found: Mapping[str, Any]) -> str:
     lines += [f"\n{NAMES[name]}: left out, {reason}." for name, reason in found["left_out"].items()]
     lines += [
         "",
-        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report, labels included |",
+        "| dialogues | peak memory while playing | with scores and report | transcripts | scores | report |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for row in found["memory"]:

@@ -3,7 +3,7 @@
 Plays baselines in SAGE with the embedded user and puts the questions of validity suites about these dialogues before judges.
 Judges answer in files, so that one without an endpoint can: `questions` writes what is open, in an order that mixes models and
 suites, a JSON line `{"id", "prompt", "schema"}` each; `add` checks a judge's lines `{"id", "answer"}` and keeps them in
-`data/validity_answers`; without words the suites compute from the answers and write docs/results/validity.md. Dialogues follow
+`data/validity_answers`; without words the suites compute from the answers and write the page. Dialogues follow
 from the weights, so new weights ask new questions. A question that a suite repeats is asked once: copies would show no noise.
 """
 
@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
-from heartloop.appraisal.reader import embedded_reader
+from benchmarks.page import PAGES, rewrite
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import HeartloopError, ModelError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material, RunSuite
 from heartloop.evaluation.api import evaluate
+from heartloop.reader.reader import embedded_reader
 from heartloop.validity.material import material_of
 from heartloop.validity.suites import suite_of
 
-PAGE = DOCS / "results" / "validity.md"
+PAGE = PAGES / "validity.md"
 RESULTS = Path(__file__).parent / "results" / "validity.json"
 ANSWERS = Path(__file__).parents[1] / "data" / "validity_answers"
 ENVIRONMENT = "sage"

@@ -59,7 +59,7 @@ def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str], typed: str = 
     with (
         contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["heartloop", *words]), mock.patch.dict(os.environ, environment(**more), clear=True),
-        mock.patch("sys.stdin", io.StringIO(typed)), mock.patch("heartloop.models.endpoint._FIRST_PAUSE", 0.01),
+        mock.patch("sys.stdin", io.StringIO(typed)), mock.patch("heartloop.models.client._FIRST_PAUSE", 0.01),
     ):  # fmt: skip
         try:
             main()

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-from heartloop.models.endpoint_check import QUESTION
+from heartloop.models.check import QUESTION
 
 __all__ = ["FAULTS", "VECTOR_FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import Reading
 from heartloop.environments.appraising import Appraisal
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Reading
 
 __all__ = ["FixedAppraiser", "FixedReader", "reading"]
 

@@ -27,21 +27,20 @@ from heartloop.core.prompts import Prompt
 from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog
-from heartloop.environments.perm.environment import View
-from heartloop.environments.perm.format import BROKEN
-from heartloop.environments.perm.format import parse as parse_form
-from heartloop.environments.perm.llm_user import LLMUser
+from heartloop.environments.perm.environment import PermView
+from heartloop.environments.perm.scenario import BROKEN
 from heartloop.environments.perm.scenario import load_scenarios as read_samples
+from heartloop.environments.perm.scenario import parse as parse_form
+from heartloop.environments.perm.users import PermLLMUser
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.sage.importers import read_logs, read_profiles
-from heartloop.environments.sage.llm_user import _FeelAnswer, _SpeakAnswer
-from heartloop.environments.sage.released import load_set
-from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.scenario import load_scenarios, load_set
+from heartloop.environments.sage.users import _FeelAnswer, _SpeakAnswer
 from heartloop.evaluation.settings import EvaluationSettings, Shard
 from heartloop.evaluation.store import RunDirectory, read_run, write_scores
 from heartloop.models.budget import load_prices
-from heartloop.models.completions import Habits, Trouble, read_refusal, read_reply
-from heartloop.models.endpoint import _seconds
+from heartloop.models.client import _seconds
+from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
 from tests.released_eibench import record
 from tests.released_form import course, log, profile
@@ -256,7 +255,7 @@ def _speak(text: str) -> str:
 
 _GRADE = {"reason": "It is about him.", "quote": "the monitor", "score": 4}
 _MARKS = {"reason": "So.", "quote": "the monitor", "relevant": 12, "clear": 15, "concise": 9, "sober": 18, "accurate": 11}
-_JUDGED = View(PERM_SAMPLE, 'He envies Rohit. {"score": 5}', 'You carried the monitor. {"score": 5}', 1)
+_JUDGED = PermView(PERM_SAMPLE, 'He envies Rohit. {"score": 5}', 'You carried the monitor. {"score": 5}', 1)
 """An answer of which every part holds a verdict of the policy's own."""
 
 
@@ -265,7 +264,7 @@ def _graded(judge: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         def graded() -> str:
-            user = LLMUser(ScriptedChat([text], cycle=True))
+            user = PermLLMUser(ScriptedChat([text], cycle=True))
             grade = asyncio.run(user.grade(judge, _JUDGED, CallLog()))
             numbers = {float(n.rstrip(".")) for n in _DIGITS.findall(text) if n.count(".") <= 1}
             marks = list(grade.evidence.values()) if judge == "bystander" else [grade.score]

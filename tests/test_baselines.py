@@ -21,10 +21,9 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage.scenario import Scenario, load_scenarios
+from heartloop.environments.sage.scenario import SageScenario, load_scenarios
 from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, baseline_group
-from heartloop.models.baselines.counsellor import _scenarios, written_for, written_scenarios
-from heartloop.models.baselines.text import phrases, read_context
+from heartloop.models.baselines.scripted import _scenarios, phrases, read_context, written_for, written_scenarios
 from heartloop.models.names import resolve
 
 PEOPLE = load_scenarios("support")[::4]
@@ -44,7 +43,7 @@ async def dialogue(name: str, messages: Sequence[str], *, seed: int = 0, prompt:
     return replies
 
 
-def messages_of(person: Scenario, turns: int = 10) -> list[str]:
+def messages_of(person: SageScenario, turns: int = 10) -> list[str]:
     """What a person may say: the first message, then the beats."""
     return [person.first_message, *(beat.text for beat in person.beats)][:turns]
 

@@ -137,7 +137,10 @@ async def test_every_part_of_a_request_is_in_its_key(tmp_path: Path, change: dic
     with AnswerCache(tmp_path / "a.sqlite") as cache:
         await Cached(model, cache, "policy").complete(HELLO, sampling=Sampling(seed=1))
         same = await Cached(model, cache, "policy").complete(list(HELLO), sampling=Sampling(seed=1))
-        assert (same, model.calls) == (Reply("1", "thought\x00", "length", Usage(prompt_tokens=3, completion_tokens=1), cached=True), 1)
+        assert (same, model.calls) == (
+            Reply("1", "thought\x00", "length", Usage(prompt_tokens=3, completion_tokens=1), cached=True),
+            1,
+        )
         await Cached(other, cache, "policy").complete(given["messages"], schema=given["schema"], sampling=given["sampling"])
     assert other.calls == 1
 

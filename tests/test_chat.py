@@ -31,10 +31,10 @@ from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.scenario import load_scenarios
-from heartloop.models.completions import Trouble, _json, read_refusal, read_reply
-from heartloop.models.endpoint import Connections, EndpointChat, scrub
+from heartloop.environments.sage.users import SageLLMUser
+from heartloop.models.client import Connections, EndpointChat, scrub
+from heartloop.models.formats import Trouble, _json, read_refusal, read_reply
 from tests.faulty_server import FAULTS, Fault, FaultyServer
 
 KEY = "sk-test-0123456789abcdefghijklmnop"
@@ -237,8 +237,7 @@ async def test_a_permanent_fault_raises_at_once_with_advice(fault: str, status: 
 async def test_a_long_message_is_shortened() -> None:
     trouble = read_refusal(400, b'{"message": "' + b"far too long " * 500 + b'"}')
     async with served("unknown_model") as (_, model, _):
-        cleaned = model._clean(trouble)
-    assert isinstance(cleaned, Trouble)
+        cleaned = model._scrubbed(trouble)
     assert len(cleaned.text) == 240
     assert cleaned.text.endswith("...")
 
@@ -568,7 +567,7 @@ async def test_the_faulty_server_plays_whole_dialogues(faults: list[str], failed
             EndpointChat(f"lab/{name}", model=name, base_url=server.base_url, connections=shared, sleep=Clock())
             for name in ("policy", "simulator")
         )
-        sage = Sage(load_scenarios("support")[:6], LLMUser(simulator))
+        sage = Sage(load_scenarios("support")[:6], SageLLMUser(simulator))
         ended = await asyncio.gather(*(play(sage, scenario, policy) for scenario in sage.scenario_ids))
     assert sum(transcript.failure is not None for transcript in ended) == failed
     assert all(transcript.scored or transcript.stop == "failed" for transcript in ended)

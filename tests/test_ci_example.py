@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,16 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from heartloop.environments.sources import Source, sources
 from tests.write_docs import ROOT
 
 EXAMPLE = ROOT / "examples" / "ci"
 
 
 def workflow() -> dict[str, Any]:
-    text = (EXAMPLE / "heartloop.yml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)  # in YAML 1.1, `on` is a truth value
+    file = EXAMPLE / "heartloop.yml"
+    [record] = sources(file, file.read_text(encoding="utf-8"))
+    assert isinstance(record, Source), record
+    loaded: dict[str, Any] = json.loads(record.text)
     return loaded
 
 

@@ -19,8 +19,8 @@ import pytest
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer
-from heartloop.models.completions import Habits, Trouble, read_refusal, read_reply
-from heartloop.models.endpoint import EndpointChat, scrub
+from heartloop.models.client import EndpointChat, scrub
+from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.faulty_server import FaultyServer
 
 HELLO = [Message(role="user", content="Hello there")]

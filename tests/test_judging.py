@@ -22,7 +22,7 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import AnswerError, ModelError, TransportError
 from heartloop.core.judging import REASKS, _objects, ask
 from heartloop.core.schemas import QUOTED, schema_of
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
 from tests.faulty_server import FaultyServer
 
 QUESTION = [Message(role="system", content="Judge."), Message(role="user", content="How warm was that?")]

@@ -35,12 +35,12 @@ from benchmarks import (
     validity,
 )  # fmt: skip
 from benchmarks.answer_server import completion
-from benchmarks.judged_replies import card, readers, sealed, second_reader
+from benchmarks.judged_replies import card, readers, sealed
 from benchmarks.page import part, rewrite
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.episode import play
-from heartloop.models.completions import read_reply
+from heartloop.models.formats import read_reply
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,6 @@ from heartloop.models.completions import read_reply
         ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
         ("student", student.PAGE, student.RESULTS, student.table),
         ("judged_replies/readers", readers.PAGE, readers.RESULTS, readers.table),
-        ("judged_replies/second_reader", readers.PAGE, second_reader.RESULTS, second_reader.table),
         ("judged_replies/sealed", sealed.PAGE, sealed.RESULTS, sealed.table),
         ("coverage", coverage.PAGE, coverage.RESULTS, coverage.table),
         ("order", order.PAGE, order.RESULTS, order.table),

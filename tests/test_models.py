@@ -26,20 +26,10 @@ from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
 from heartloop.models.baselines import Baseline
-from heartloop.models.endpoint import LOCAL, SERVICES, Connections, EndpointChat, variable
-from heartloop.models.names import (
-    Meter,
-    Metered,
-    Price,
-    PythonChat,
-    Spend,
-    close,
-    is_paid,
-    is_scripted,
-    load_env,
-    load_prices,
-    resolve,
-)
+from heartloop.models.budget import Meter, Metered, Price, Spend, is_paid, is_scripted, load_prices
+from heartloop.models.client import LOCAL, SERVICES, Connections, EndpointChat, variable
+from heartloop.models.functions import PythonChat
+from heartloop.models.names import close, load_env, resolve
 from tests.faulty_server import FaultyServer
 
 HELLO = [Message(role="user", content="My dog died on Sunday.")]  # 22 characters: 6 tokens by estimate

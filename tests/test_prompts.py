@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import PromptError
 from heartloop.core.prompts import Prompt, load_prompt
-from heartloop.environments.sage.llm_user import LLMUser
+from heartloop.environments.sage.users import SageLLMUser
 
 SAGE = "heartloop.environments.sage"
 WRITER = {
@@ -131,7 +131,7 @@ def test_a_shipped_prompt_has_exactly_the_blanks_that_are_filled_and_no_stray_on
 
 @pytest.mark.parametrize("variant", ["vanilla", "challenging"])
 def test_the_llm_user_names_the_hash_of_every_prompt_it_sends(variant: str) -> None:
-    hashes = LLMUser(ScriptedChat([])).describe(variant)["prompts"]
+    hashes = SageLLMUser(ScriptedChat([])).describe(variant)["prompts"]
     sent = set(SHIPPED) - set(WRITER) - {"policy", "policy_think", "policy_direct", "manner_vanilla", "manner_challenging"} | {
         f"manner_{variant}"
     }

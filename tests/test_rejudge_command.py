@@ -32,7 +32,7 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
         assert (await over_http(server, *LAB, cwd=tmp_path)).code == 0
         before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
         server.requests.clear()
-        words = (*JUDGE, "--request", "judge.temperature=0.25")
+        words = (*JUDGE, "--request", "judge.temperature=0.25", "--report")
         done = await over_http(server, *words, cwd=tmp_path)
         assert done.code == 0, done
         asked = list(server.requests)

@@ -13,6 +13,7 @@ import asyncio
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -25,18 +26,18 @@ import heartloop
 from benchmarks.answer_server import answer as usual_answer
 from benchmarks.unchanged.items import scenarios
 from benchmarks.unchanged.models import Policy, Scripted
-from heartloop.authoring import auditing
+from heartloop.authoring import writing
 from heartloop.core.chat import Reply
 from heartloop.core.judging import parse
 from heartloop.core.python_source import syntax_tree
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
-from heartloop.environments.eibench import llm_user as eibench_user
-from heartloop.environments.empa import direct_judge
-from heartloop.environments.empa import llm_user as empa_user
+from heartloop.environments.eibench import users as eibench_user
+from heartloop.environments.empa import perturbations as direct_judge
+from heartloop.environments.empa import users as empa_user
 from heartloop.environments.episode import play
 from heartloop.environments.grading import Level
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.environments.sage import llm_user as sage_user
+from heartloop.environments.sage import users as sage_user
 from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
 from heartloop.environments.writing import Stage, Writing
@@ -172,36 +173,37 @@ def suite_schemas() -> list[Schema]:
 
 
 def everything() -> dict[str, list[Schema]]:
-    """The schemas that are sent, by the module that asks."""
-    roles = {f"environments.{name}.llm_user": [schema for _, schema in sent(name)] for name in OWN}
-    graded = [roles.pop("environments.daily.llm_user"), roles.pop("environments.perm.llm_user")]
+    """The schemas that are sent, by the package that asks (an environment, or another package)."""
+    roles = {f"environments.{name}": [schema for _, schema in sent(name)] for name in OWN}
+    graded = [*roles.pop("environments.daily"), *roles.pop("environments.perm")]
+    roles["environments.empa"].append(schema_of(direct_judge._Impression))
+    written: list[type[BaseModel]] = [stage.answer for _, stage in stages()]
+    written += [writing._Audit, writing._Repeats]
     return {
         **roles,
-        "environments.grading": [schema for some in graded for schema in some],
-        "environments.empa.direct_judge": [schema_of(direct_judge._Impression)],
-        "authoring.writing": [schema_of(stage.answer) for _, stage in stages()],
-        "authoring.auditing": [schema_of(auditing._Audit), schema_of(auditing._Repeats)],
-        "validity.questions": suite_schemas(),
+        "environments.grading": graded,
+        "authoring": [schema_of(answer) for answer in written],
+        "validity": suite_schemas(),
     }
 
 
 def asking() -> dict[str, int]:
-    """Modules that call `ask`, with the number of calls in their source."""
-    calls = {}
+    """Packages that call `ask`, with the number of calls in their source."""
+    calls: Counter[str] = Counter()
     for path in SOURCE.rglob("*.py"):
         tree = ast.walk(syntax_tree(path.read_text(encoding="utf-8")))
         number = sum(isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ask" for node in tree)
-        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        if number and name != "report.labels":  # its `ask` is not that of `judging`
-            calls[name] = number
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        if number:
+            calls[".".join(parts[: 2 if parts[0] == "environments" else 1])] += number
     return calls
 
 
 def test_every_question_in_the_source_is_among_them() -> None:
     schemas = everything()
     assert schemas.keys() == asking().keys()
-    for module, number in asking().items():
-        assert len({one["title"] for one in schemas[module]}) >= number, module
+    for package, number in asking().items():
+        assert len({one["title"] for one in schemas[package]}) >= number, package
 
 
 def unbounded(part: Schema, path: str = "") -> Iterator[str]:
@@ -375,10 +377,10 @@ def test_an_answer_that_no_schema_bound_is_read_as_before(answer: type[BaseModel
 
 
 def test_the_auditors_values_cover_what_scenarios_have() -> None:
-    value = schema_of(auditing._Audit)["properties"]["corrections"]["items"]["properties"]["value"]
+    value = schema_of(writing._Audit)["properties"]["corrections"]["items"]["properties"]["value"]
     assert [one["type"] for one in value["anyOf"]] == ["integer", "string", "array"]
     for right in (0, 100, "a" * 1200, ["death", "war"]):
         assert list(misfits(right, value)) == []
     for wrong in (101, "a" * 1201, ["sadness"]):
         assert list(misfits(wrong, value))
-    assert get_args(auditing.Correction.model_fields["value"].annotation)
+    assert get_args(writing.Correction.model_fields["value"].annotation)

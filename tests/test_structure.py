@@ -97,7 +97,7 @@ def test_starting_a_command_loads_no_plots_or_learning_libraries(name: str) -> N
     assert done.stdout.split() == []
 
 
-ENVIRONMENTS = sorted(path.parent.name for path in (PACKAGE / "environments").glob("*/spec.py"))
+ENVIRONMENTS = sorted(path.parent.name for path in (PACKAGE / "environments").glob("*/environment.py"))
 _NAMED = re.compile(rf"(?<![A-Za-z])({'|'.join(ENVIRONMENTS)}|eq-bench)(?![A-Za-z])", re.IGNORECASE)
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -210,7 +210,7 @@ class TestWheel:
             "py.typed",
             "models/baselines/phrases.toml",
             "models/baselines/written/counsellor.jsonl",
-            "appraisal/weights/embedded.npz",
+            "reader/weights/embedded.npz",
             "environments/sage/effect.json",
             "environments/perm/resonation.npz",
             "environments/sage/prompts/feel.md",

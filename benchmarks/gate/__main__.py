@@ -17,11 +17,11 @@ from benchmarks.gate.jobs import BUDGETS, run
 from benchmarks.gate.page import table
 from benchmarks.gate.target import environments
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
+from benchmarks.page import PAGES, rewrite
 
 RESULTS = Path(__file__).parents[1] / "results" / "gate.json"
 SMALL = RESULTS.with_name("gate_small.json")
-PAGE = DOCS / "results" / "gate.md"
+PAGE = PAGES / "gate.md"
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.gate import policies, search, singles
 from benchmarks.gate.target import target_of
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.fitting.examples import read_lines
+from heartloop.reader.reader import embedded_reader
 
 __all__ = ["BUDGETS", "Budget", "Job", "run"]
 

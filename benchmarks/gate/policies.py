@@ -14,7 +14,6 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.gate.target import Target, clauses, interval, texts, things
-from heartloop.appraisal.features import Context
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.episode import play
@@ -22,6 +21,7 @@ from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.fitting.examples import Example
+from heartloop.reader.features import Context
 from heartloop.scoring.statistics import paired_difference
 
 __all__ = ["CONSTANTS", "ONLY_SHOWN", "POLICIES", "dialogues", "in_contexts"]

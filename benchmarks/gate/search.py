@@ -2,7 +2,7 @@
 
 Hill climbing by score alone: what is known of the person are their messages. Starts: good replies to somebody else with names
 replaced, copied clauses in frames, one sentence repeated, very short and very long texts, constants; in the second league also
-piles of the words that score highest alone. Does not cover whether judges would agree (`docs/results/gate.md`).
+piles of the words that score highest alone. Does not cover whether judges would agree (`benchmarks/results/gate.md`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from benchmarks.gate.target import Target, clauses, sentences, target_of, texts, things
-from heartloop.appraisal.features import Context
 from heartloop.fitting.examples import Example
+from heartloop.reader.features import Context
 
 __all__ = ["LEAGUES", "LESS", "Hunt", "contexts_of", "hunt"]
 

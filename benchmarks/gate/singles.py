@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gate.target import TIERS, Target, interval, texts
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import Reader
-from heartloop.fitting.embedded import SECOND_READER
+from heartloop.fitting.embedded import UNFITTED_VOICES
 from heartloop.fitting.examples import Example
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Reader
 
 __all__ = ["FROM", "floors", "hard_negatives", "paraphrases", "tiers"]
 
@@ -34,7 +34,7 @@ def tiers(target: Target, most: int) -> dict[str, Any]:
         rows = _some(target.of_tier(tier), most, target.name, tier)
         values = [target.points(row.reply, row.context, row.group) for row in rows]
         results[tier] = {"points": interval(values, [row.scenario for row in rows]), "replies": len(rows)}
-        new = [(value, row.scenario) for value, row in zip(values, rows, strict=True) if row.voice in SECOND_READER]
+        new = [(value, row.scenario) for value, row in zip(values, rows, strict=True) if row.voice in UNFITTED_VOICES]
         if len({scenario for _, scenario in new}) > 1:
             results[tier]["new_voices"] = interval(*map(list, zip(*new, strict=True)))
     return results

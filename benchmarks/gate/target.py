@@ -12,12 +12,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from heartloop.appraisal.effect import effect_of
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import Reader, Reading, embedded_reader
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import load_environment, specs
 from heartloop.fitting.examples import Example, read_examples
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Reader, Reading, effect_of, embedded_reader
 from heartloop.scoring.statistics import Interval, mean_interval
 
 __all__ = ["FOLDER", "TIERS", "Target", "clauses", "environments", "interval", "sentences", "texts", "things"]

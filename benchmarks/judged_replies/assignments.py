@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.judged_replies.cards import card_of
 from benchmarks.judged_replies.contexts import FOLDER, dialogue, write
-from heartloop.fitting.embedded import SECOND_READER
+from heartloop.fitting.embedded import UNFITTED_VOICES
 from heartloop.fitting.examples import read_lines
 
 VOICES: Mapping[str, Sequence[str]] = {
@@ -57,13 +57,13 @@ def slots(contexts: Sequence[Mapping[str, Any]], seed: int = 0) -> list[dict[str
 
 
 def second(contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The slots of the second reader's voices: a voice and all tiers for each of some contexts of the tuning half."""
+    """Slots of the voices that no weights are fitted on: a voice and all tiers for each of some contexts of the tuning half."""
     draw = random.Random("second reader")
     chosen = draw.sample([context for context in contexts if context["half"] == "tuning"], SECOND_CONTEXTS)
     rows = [
-        {**row, "voice": SECOND_READER[number % 2]}
+        {**row, "voice": UNFITTED_VOICES[number % 2]}
         for number, context in enumerate(chosen)
-        for row in list(briefed(context, SECOND_READER[:2], draw))[::2]
+        for row in list(briefed(context, UNFITTED_VOICES[:2], draw))[::2]
     ]
     names = draw.sample(range(8_000_000, 9_000_000), len(rows))
     return [{"id": f"r{name}", **row} for name, row in zip(names, rows, strict=True)]

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.judged_replies.contexts import FOLDER, write
-from heartloop.appraisal.aspects import ASPECTS
 from heartloop.fitting.embedded import readings
 from heartloop.fitting.examples import read_lines
+from heartloop.reader.aspects import ASPECTS
 
 CHANGES: Mapping[str, Sequence[tuple[str, float, float]]] = {
     name: tuple((output.name, output.low, output.high) for output in reading.outputs) for name, reading in readings().items()

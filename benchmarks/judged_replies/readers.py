@@ -3,9 +3,8 @@
 What is predicted is of another voice and another scenario than everything that was fitted on. Replies that nobody wrote (those
 of baselines, attacks and a small language model) are fitted on, and predicted by fits on other scenarios. Readers: ridge on
 n-grams and counts; the same with a kernel on word vectors, relevance and counts; a network over word vectors; the mean of the
-last two, which ships. With `--states` also a kernel on the hidden states of a small language model (`hidden_states`), where
-those were computed. A reader predicts aspects; the change is predicted from them by a linear map, as environments do. The sealed
-part is not read.
+last two, which ships. A reader predicts aspects; the change is predicted from them by a linear map, as environments do. The
+sealed part is not read.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from benchmarks.judged_replies.collect import scalar
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.machine import machine
 from benchmarks.page import DOCS, rewrite
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
 from heartloop.fitting.combined import prepared, together
-from heartloop.fitting.embedded import SECOND_READER, folds
+from heartloop.fitting.embedded import UNFITTED_VOICES, folds
 from heartloop.fitting.examples import Example, read_examples, standardised
 from heartloop.fitting.ridge import design_of, predict_folds
 from heartloop.fitting.word_vectors import read_table
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 
 RESULTS = Path(__file__).parent.parent / "results" / "readers.json"
 PAGE = DOCS / "results" / "readers.md"
-NGRAM_ALPHA, HIDDEN_ALPHA = 2.0, 1.0
+NGRAM_ALPHA = 2.0
 TIERS = ("good", "middling", "poor", "harmful")
 
 
@@ -100,17 +99,6 @@ def cross_validated(rows: Sequence[Example], kernel: NDArray[np.float64], share:
     return agreement(rows, predicted[:, 0])
 
 
-def hidden_kernel(rows: Sequence[Example], states: Path) -> NDArray[np.float64]:
-    """`exp(cosine - 1)` of the standardised hidden states, doubled to weigh as much as the n-grams."""
-    with np.load(states) as arrays:
-        by_id = dict(zip(map(str, arrays["ids"]), arrays["states"].astype(np.float64), strict=True))
-    matrix = np.array([by_id[row.id] for row in rows])
-    matrix = (matrix - matrix.mean(0)) / (matrix.std(0) + 1e-6)
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    kernel: NDArray[np.float64] = 2.0 * np.exp(matrix @ matrix.T - 1.0)
-    return kernel
-
-
 def by_aspects(rows: Sequence[Example], marks: NDArray[np.float64]) -> NDArray[np.float64]:
     """The change as a linear map of predicted aspects, shape (rows, ASPECTS), fitted for each environment on other scenarios."""
     judged = judged_change(rows)
@@ -129,8 +117,8 @@ def _quarter(scenario: str) -> int:
     return crc32(scenario.encode()) % 4
 
 
-def measure(states: Path | None, processes: int) -> dict[str, Any]:
-    rows = [row for row in examples() if row.voice not in SECOND_READER]
+def measure(processes: int) -> dict[str, Any]:
+    rows = [row for row in examples() if row.voice not in UNFITTED_VOICES]
     pairs = list(folds(rows))
     shared = prepared(rows, judged_change(rows), read_table(FOLDER / "word_vectors.npz"))
     ridge, networks = shared.held_out_ridge(pairs), shared.held_out_networks(pairs, processes=processes)
@@ -140,8 +128,6 @@ def measure(states: Path | None, processes: int) -> dict[str, Any]:
         "network": networks,
         "both": together(ridge, networks),
     }
-    if states is not None:
-        predicted["hidden states"] = predict_folds(hidden_kernel(rows, states), shared.targets, pairs, HIDDEN_ALPHA)
     return results_of(rows, {name: np.clip(values[:, : len(ASPECTS)], 0.0, 4.0) for name, values in predicted.items()})
 
 
@@ -193,10 +179,8 @@ def table(results: Mapping[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--states", type=Path, help="file that benchmarks.judged_replies.hidden_states wrote")
     parser.add_argument("--processes", type=int, default=2, help="processes that fit networks")
-    chosen = parser.parse_args()
-    results = measure(chosen.states, chosen.processes)
+    results = measure(parser.parse_args().processes)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     rewrite(PAGE, "judged_replies/readers", table(results))
     print(table(results))

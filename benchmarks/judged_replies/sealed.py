@@ -1,9 +1,8 @@
-"""What the shipped readers reach on the sealed part: `python -m benchmarks.judged_replies.sealed --opening 1 --why "..."`
+"""What the embedded reader reaches on the sealed part: `python -m benchmarks.judged_replies.sealed --opening 1 --why "..."`
 
 Each run opens the seal, and is logged in `data/judged_replies/openings.jsonl`; the design allows two. The sealed replies are of
 the held-out half of the scenarios, by three voices that nothing was fitted on, each judged twice. Predicted and judged changes
-are numbers in [-1, 1], the mean over an environment's outputs (`fitting.embedded.change_of`). `embedded-lm` needs the
-extra `local`.
+are numbers in [-1, 1], the mean over an environment's outputs (`fitting.embedded.change_of`).
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ from numpy.typing import NDArray
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.judged_replies.seal import hashes
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
-from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
-from heartloop.appraisal.effect import Effect, effect_of
-from heartloop.appraisal.lm_reader import lm_reader
-from heartloop.appraisal.reader import Reader, Reading, embedded_reader
+from benchmarks.page import PAGES, rewrite
 from heartloop.fitting.embedded import change_of, labels_in, readings
 from heartloop.fitting.examples import Example, read_examples, read_lines
+from heartloop.reader.aspects import ASPECTS, STRATEGIES
+from heartloop.reader.reader import Effect, Reader, Reading, effect_of, embedded_reader
 
 RESULTS = FOLDER.parent.parent / "benchmarks" / "results" / "sealed.json"
-PAGE = DOCS / "results" / "readers.md"
+PAGE = PAGES / "readers.md"
 LOG = FOLDER / "openings.jsonl"
 TIERS = ("good", "middling", "poor", "harmful")
 RESAMPLES = 2_000
@@ -132,24 +129,16 @@ def floors(rows: Sequence[Example], read: Sequence[Reading]) -> dict[str, Any]:
     return {**found, "good": len(good), "false alarms": int(sum(good))}
 
 
-def measure(readers: Mapping[str, tuple[Reader, Mapping[str, Effect]]]) -> dict[str, Any]:
+def measure(reader: Reader, effects: Mapping[str, Effect]) -> dict[str, Any]:
     rows = read_examples(FOLDER, "held-out")
-    labels = labels_in(FOLDER)
-    results: dict[str, Any] = {**machine("numpy", "scipy"), "replies": len(rows), "readers": {}}
-    predictions: dict[str, NDArray[np.float64]] = {}
-    for name, (reader, effects) in readers.items():
-        read, values = predicted(rows, reader, effects)
-        predictions[name] = values
-        results["readers"][name] = {
-            "hash": reader.hash,
-            **agreement(rows, values),
-            "floors": floors(rows, read),
-            "strategies": strategies(rows, read, labels),
-        }
-    names = list(predictions)
-    if len(names) == 2:
-        results["between"] = round(_r(predictions[names[0]], predictions[names[1]]), 3)
-    return results
+    read, values = predicted(rows, reader, effects)
+    found = {
+        "hash": reader.hash,
+        **agreement(rows, values),
+        "floors": floors(rows, read),
+        "strategies": strategies(rows, read, labels_in(FOLDER)),
+    }
+    return {**machine("numpy", "scipy"), "replies": len(rows), "readers": {reader.name: found}}
 
 
 def table(results: Mapping[str, Any]) -> str:
@@ -192,8 +181,6 @@ def table(results: Mapping[str, Any]) -> str:
             [f"{one['strategies']['strategy']:.0%}; {one['strategies']['group']:.0%}" for one in rows],
         ),
     ]  # fmt: skip
-    if "between" in results:
-        lines += ["", f"The two readers agree with each other at r {results['between']:.2f}."]
     return "\n".join(lines)
 
 
@@ -205,16 +192,12 @@ def main() -> None:
     opened = read_lines(LOG) if LOG.exists() else []
     if [row["opening"] for row in opened] != list(range(1, chosen.opening)):
         parser.error(f"--opening {chosen.opening}: {len(opened)} openings are logged in {LOG.name}")
-    both: Sequence[Reader] = (embedded_reader(), lm_reader())
-    readers: dict[str, tuple[Reader, Mapping[str, Effect]]] = {
-        reader.name: (reader, {name: effect_of(reading.package, reader.name) for name, reading in readings().items()})
-        for reader in both
-    }
-    results = measure(readers)
+    reader = embedded_reader()
+    results = measure(reader, {name: effect_of(reading.package) for name, reading in readings().items()})
     row = {
         "opening": chosen.opening,
         "why": chosen.why,
-        "weights": {n: r.hash for n, (r, _) in readers.items()},
+        "weights": {reader.name: reader.hash},
         "data": hashes(),
     }
     with LOG.open("a", encoding="utf-8") as file:

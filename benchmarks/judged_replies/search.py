@@ -18,11 +18,10 @@ import numpy as np
 
 from benchmarks.judged_replies.contexts import FOLDER, write
 from benchmarks.judged_replies.scripted import CRUEL, KIND, clauses
-from heartloop.appraisal.effect import effect_of
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.reader import embedded_reader
-from heartloop.fitting.embedded import SECOND_READER, change_of, readings
+from heartloop.fitting.embedded import UNFITTED_VOICES, change_of, readings
 from heartloop.fitting.examples import Example, read_examples, read_lines
+from heartloop.reader.features import Context
+from heartloop.reader.reader import effect_of, embedded_reader
 
 CONTEXTS, STEPS, STARTS = 120, 250, 2
 LONGEST = 6
@@ -95,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("round", type=int)
     turn = parser.parse_args().round
-    rows = [row for row in read_examples(FOLDER, "tuning") if row.voice not in SECOND_READER]
+    rows = [row for row in read_examples(FOLDER, "tuning") if row.voice not in UNFITTED_VOICES]
     good = float(np.mean([score_of(row)(row.reply) for row in rows if row.tier == "good"]))
     draw = random.Random(f"search {turn}")
     replies = read_lines(FOLDER / "replies.jsonl")

@@ -9,8 +9,8 @@ from those that the readers are fitted on; once they have been used to measure a
     python -m benchmarks.judged_replies.trained table                           predicted and judged changes, onto the page
     python -m benchmarks.judged_replies.trained keep                            moves everything into data/judged_replies
 
-Only scenarios of the tuning half are used, so that the readers may be fitted on them later. The replies of a third of the
-scenarios go to the second reader, so that the two readers share neither voices nor trained replies.
+Only scenarios of the tuning half are used, so that the reader may be fitted on them later. The replies of a third of the
+scenarios are a voice of their own, which no weights are fitted on.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from benchmarks.judged_replies.generic import STATES
 from benchmarks.judged_replies.search import score_of
 from benchmarks.language_model_page import PAGE
 from benchmarks.page import rewrite
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.lines import chance
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.fitting.embedded import TRAINED, change_of, readings
 from heartloop.fitting.examples import read_examples, read_lines
+from heartloop.reader.reader import embedded_reader
 
 FOLDER = Path(__file__).parents[2] / "data" / "trained_replies"
 VOICE, SECOND = TRAINED
 SHARE = 1 / 3
-"""Of the scenarios whose replies go to the second reader."""
+"""Of the scenarios whose replies no weights are fitted on."""
 AT_ONCE = 130
 """Replies of one brief."""
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from heartloop.core.dialogue import Message
 from heartloop.environments.eibench.composer import compose, load_cores
-from heartloop.environments.eibench.scenario import Scenario, Seed, pools
+from heartloop.environments.eibench.scenario import EIBenchScenario, Seed, pools
 from heartloop.environments.empa.scenario import load_scenarios as load_cases
 from heartloop.environments.empa.scenario import unquoted
 from heartloop.environments.sage.scenario import load_scenarios
@@ -218,7 +218,7 @@ def _seed(text: str) -> Seed:
     )
 
 
-def _composed(text: str) -> Scenario:
+def _composed(text: str) -> EIBenchScenario:
     seed = Seed.model_validate_json(_json_after(text, "## The scenario")["user"]["speaking_style"])
     return compose(_core(seed.keyword), seed, 1)
 

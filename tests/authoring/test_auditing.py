@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.authoring.auditing import Correction, audit, corrected, repeated
+from heartloop.authoring.writing import Correction, audit, corrected, repeated
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import AnswerError
 from heartloop.environments.eibench.scenario import load_scenarios

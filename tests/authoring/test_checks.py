@@ -16,18 +16,18 @@ import pytest
 
 from heartloop.authoring.checks import NEAR_DUPLICATE, plain_lines, problems_of_set, similarity
 from heartloop.environments.sage.listing import SCENARIOS
-from heartloop.environments.sage.scenario import Scenario, load_scenarios
+from heartloop.environments.sage.scenario import SageScenario, load_scenarios
 
 ONE, TWO, THREE = load_scenarios("support")[:3]
 
 
-def plain(scenario: Scenario) -> dict[str, Any]:
+def plain(scenario: SageScenario) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(scenario.model_dump_json())
     return found
 
 
-def changed(scenario: Scenario, **changes: Any) -> Scenario:
-    return Scenario.model_validate(plain(scenario) | changes)
+def changed(scenario: SageScenario, **changes: Any) -> SageScenario:
+    return SageScenario.model_validate(plain(scenario) | changes)
 
 
 def test_three_different_people_are_no_problem() -> None:

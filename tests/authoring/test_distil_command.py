@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.authoring.written import steps_path
+from heartloop.authoring.store import steps_path
 from heartloop.environments.empa.scenario import load_scenarios
 from tests.authoring.scribe import Scribe
 from tests.authoring.test_write_command import PLAYED

@@ -22,14 +22,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.authoring.checks import Likeness
-from heartloop.authoring.neighbours import BATCH, NEIGHBOURS, MeteredEmbedder, Neighbour, Neighbours
-from heartloop.authoring.written import WrittenFiles
+from heartloop.authoring.checks import BATCH, NEIGHBOURS, Likeness, MeteredEmbedder, Neighbour, Neighbours
+from heartloop.authoring.store import WrittenFiles
 from heartloop.core.dialogue import Usage
 from heartloop.core.errors import BudgetSpent, InputError, MalformedReply, ModelError, RefusedByServer, TransportError
 from heartloop.models.budget import Meter
-from heartloop.models.completions import Embedded, Trouble, read_embeddings
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
+from heartloop.models.formats import Embedded, Trouble, read_embeddings
 from tests.faulty_server import FaultyServer
 
 KEY = "sk-test-0123456789abcdefghij"

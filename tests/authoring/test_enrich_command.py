@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from heartloop.authoring.written import steps_path
-from heartloop.environments.perm.drawn import FORM, DrawnScenario, load_drawn, load_set
-from heartloop.environments.perm.enriching import PermEnriching
-from heartloop.environments.perm.scenario import EMOTIONS
+from heartloop.authoring.store import steps_path
+from heartloop.environments.perm.scenario import EMOTIONS, FORM, DrawnScenario, load_drawn, load_set
+from heartloop.environments.perm.writing import PermEnriching
 from tests.authoring.scribe import Scribe, good
 from tests.authoring.test_write_command import PLAYED
 from tests.commands import KEY, files_with, heartloop, over_http

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from heartloop.authoring.written import steps_path
+from heartloop.authoring.store import steps_path
 from heartloop.environments.eibench.scenario import load_scenarios
 from tests.authoring.scribe import Scribe
 from tests.commands import KEY, files_with, heartloop, killed, over_http, process

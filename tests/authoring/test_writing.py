@@ -26,8 +26,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
-from heartloop.authoring.writing import REASKS, REWRITES, Progress, Written, settings_of, write_all
-from heartloop.authoring.written import WrittenFiles, steps_path
+from heartloop.authoring.store import WrittenFiles, steps_path
+from heartloop.authoring.writing import REASKS, REWRITES, WritingProgress, WritingResult, settings_of, write_all
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
@@ -35,7 +35,7 @@ from heartloop.environments.eibench.composer import Combination
 from heartloop.environments.eibench.scenario import SCENES, load_scenarios
 from heartloop.environments.eibench.writing import EIBenchWriting
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage.intentions import INTENTIONS
+from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scenario import load_scenarios as load_sage
 from heartloop.environments.sage.writing import SageWriting, persona_pools
 from heartloop.environments.writing import MAX_SCENARIOS, Writing
@@ -57,7 +57,7 @@ async def run(
     only: Sequence[str] = (),
     concurrency: int = 3,
     **more: Any,
-) -> Written:
+) -> WritingResult:
     """A writing run whose models are one scribe."""
     chosen = scribe or Scribe()
     chat = chosen if isinstance(chosen, ChatModel) else ScriptedChat(chosen, name="lab/scribe")
@@ -156,7 +156,7 @@ def test_what_there_is_not_is_said(writing: Writing, words: tuple[int, int, list
 
 @pytest.mark.parametrize(("writing", "only"), [(EIBENCH, ()), (SAGE, ()), (SAGE, ("interest",))], ids=["eibench", "sage", "chat"])
 async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, only: Sequence[str], tmp_path: Path) -> None:
-    out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[Progress]()
+    out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[WritingProgress]()
     ended = await run(out, scribe, writing=writing, n=6, only=only, report=told.append)
     assert (ended.written, ended.refused, ended.failed, ended.stopped) == (6, {}, {}, None)
     people = load_environment(writing.name).load(str(out))

@@ -28,7 +28,7 @@ BOTH = ("--model", "heartloop/counsellor", "--model", "heartloop/rigid")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run whole, and the same in two shards, merged."""
     folder = tmp_path_factory.mktemp("runs")
-    assert heartloop(*EVAL, *BOTH, "--out", "whole", cwd=folder).code == 0
+    assert heartloop(*EVAL, *BOTH, "--report", "--out", "whole", cwd=folder).code == 0
     for index in ("1", "2"):
         assert heartloop(*EVAL, *BOTH, "--shard", f"{index}/2", "--out", index, cwd=folder).code == 0
     done = heartloop("merge", "1", "2", "--out", "merged", cwd=folder)

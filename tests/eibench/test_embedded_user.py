@@ -22,11 +22,18 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError
 from heartloop.environments.cues import written_lines
-from heartloop.environments.eibench.embedded_user import CORE_FROM, EmbeddedUser
-from heartloop.environments.eibench.environment import EIBench, View
-from heartloop.environments.eibench.released import ReleasedRecord, ReleasedScenario
-from heartloop.environments.eibench.scenario import LINES, SCENES, Scenario, Scene, load_scenarios
+from heartloop.environments.eibench.environment import EIBench, EIBenchView
+from heartloop.environments.eibench.scenario import (
+    LINES,
+    SCENES,
+    EIBenchReleasedScenario,
+    EIBenchScenario,
+    ReleasedRecord,
+    Scene,
+    load_scenarios,
+)
 from heartloop.environments.eibench.scoring import outcome
+from heartloop.environments.eibench.users import CORE_FROM, EIBenchEmbeddedUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
@@ -51,20 +58,20 @@ def changes(reply: str) -> Mapping[str, float]:
 
 
 def dialogue(
-    scenario: Scenario, policy: Callable[[Any], str] | str, appraiser: FixedAppraiser | None = None, **options: Any
+    scenario: EIBenchScenario, policy: Callable[[Any], str] | str, appraiser: FixedAppraiser | None = None, **options: Any
 ) -> Transcript:
     """One dialogue with replies of a fixed worth: a word of `NUMBERS` for all of them, or a function of the messages."""
     model = ScriptedChat(policy if callable(policy) else lambda messages: policy)
-    environment = EIBench([scenario], EmbeddedUser(appraiser or FixedAppraiser(changes)), **options)
+    environment = EIBench([scenario], EIBenchEmbeddedUser(appraiser or FixedAppraiser(changes)), **options)
     return asyncio.run(play(environment, scenario.id, model))
 
 
-def told(scenario: Scenario, transcript: Transcript) -> list[str]:
+def told(scenario: EIBenchScenario, transcript: Transcript) -> list[str]:
     """Kinds of the beats that were told, in order."""
     return [beat.kind for turn in transcript.turns for beat in scenario.beats if beat.text in (turn.message or "")]
 
 
-def wide(scenario: Scenario) -> Scenario:
+def wide(scenario: EIBenchScenario) -> EIBenchScenario:
     """The scenario with anchors so far apart that eight good or bad replies end nothing."""
     a = scenario.anchors.a.model_copy(update={"start": 50, "success": 0, "fail": 100})
     t = scenario.anchors.t.model_copy(update={"start": 50, "success": 100, "fail": 0})
@@ -78,17 +85,17 @@ def test_the_changes_are_the_appraisers_within_the_limits(word: str, a: float, t
 
 @each_scene
 @pytest.mark.parametrize("word", ["bad", "giving in"])
-def test_harm_to_either_axis_draws_no_beat(scenario: Scenario, word: str) -> None:
+def test_harm_to_either_axis_draws_no_beat(scenario: EIBenchScenario, word: str) -> None:
     assert told(scenario, dialogue(wide(scenario), word)) == []
 
 
 @each_scene
-def test_a_neutral_reply_draws_facts_only(scenario: Scenario) -> None:
+def test_a_neutral_reply_draws_facts_only(scenario: EIBenchScenario) -> None:
     assert set(told(scenario, dialogue(scenario, "flat"))) <= {"fact"}
 
 
 @each_scene
-def test_good_replies_draw_the_story_and_the_core_from_a_sixth_of_the_way(scenario: Scenario) -> None:
+def test_good_replies_draw_the_story_and_the_core_from_a_sixth_of_the_way(scenario: EIBenchScenario) -> None:
     scenario = wide(scenario)
     transcript = dialogue(scenario, "fine", max_turns=20)
     assert len(told(scenario, transcript)) == len(scenario.beats)
@@ -131,7 +138,7 @@ def test_every_group_of_lines_is_said_to_something() -> None:
 
 
 @each_scene
-def test_cruelty_is_answered_coldly_and_silence_as_silence(scenario: Scenario) -> None:
+def test_cruelty_is_answered_coldly_and_silence_as_silence(scenario: EIBenchScenario) -> None:
     cruel = dialogue(scenario, "bad", FixedAppraiser(changes, floor=lambda reply: "hostility"), max_turns=1)
     assert cruel.turns[0].message in scenario.lines.cold
     silent = dialogue(scenario, "", FixedAppraiser(lambda reply: {"a": 2.0, "t": -2.0}), max_turns=1)
@@ -140,7 +147,7 @@ def test_cruelty_is_answered_coldly_and_silence_as_silence(scenario: Scenario) -
 
 @each_scene
 @pytest.mark.parametrize("word", list(NUMBERS))
-def test_every_word_is_the_persons_own_and_no_line_comes_twice(scenario: Scenario, word: str) -> None:
+def test_every_word_is_the_persons_own_and_no_line_comes_twice(scenario: EIBenchScenario, word: str) -> None:
     lines = [*(beat.text for beat in scenario.beats), *written_lines(scenario.lines)]
     said: list[str] = []
     for turn in dialogue(scenario, word).turns:
@@ -155,14 +162,14 @@ def test_every_word_is_the_persons_own_and_no_line_comes_twice(scenario: Scenari
 
 @each_scene
 @pytest.mark.parametrize("word", ["flat", "", "...", "giving in"])
-def test_forty_five_turns_never_run_out_of_lines(scenario: Scenario, word: str) -> None:
+def test_forty_five_turns_never_run_out_of_lines(scenario: EIBenchScenario, word: str) -> None:
     transcript = dialogue(wide(scenario), word, max_turns=45)
     assert len(transcript.turns) == 45
     assert all(turn.message for turn in transcript.turns)
 
 
 @each_scene
-def test_the_person_ends_at_the_anchors_and_not_before_the_third_reply(scenario: Scenario) -> None:
+def test_the_person_ends_at_the_anchors_and_not_before_the_third_reply(scenario: EIBenchScenario) -> None:
     good = FixedAppraiser(lambda reply: {"a": -10.0, "t": 10.0})
     settled, broken = dialogue(scenario, "yes", good, max_turns=12), dialogue(scenario, "dire", max_turns=12)
     assert (settled.stop, broken.stop) == ("goodbye", "goodbye")
@@ -173,7 +180,7 @@ def test_the_person_ends_at_the_anchors_and_not_before_the_third_reply(scenario:
 
 
 @each_scene
-def test_one_axis_alone_ends_nothing(scenario: Scenario) -> None:
+def test_one_axis_alone_ends_nothing(scenario: EIBenchScenario) -> None:
     calmed = FixedAppraiser(lambda reply: {"a": -10.0, "t": 0.0})
     assert dialogue(scenario, "yes", calmed).stop == "turn_limit"
 
@@ -183,7 +190,7 @@ def test_a_seed_varies_a_dialogue_a_little_and_the_same_seed_nothing(scene: Scen
     scenario = OF_SCENE[scene]
 
     def run(seed: int) -> Transcript:
-        return asyncio.run(play(EIBench([scenario], EmbeddedUser()), scenario.id, Baseline("template", seed=0), seed=seed))
+        return asyncio.run(play(EIBench([scenario], EIBenchEmbeddedUser()), scenario.id, Baseline("template", seed=0), seed=seed))
 
     first, again, other = run(0), run(0), run(1)
     assert first.turns == again.turns
@@ -193,16 +200,16 @@ def test_a_seed_varies_a_dialogue_a_little_and_the_same_seed_nothing(scene: Scen
 
 
 async def test_reflection_and_evidence_say_what_the_reader_saw() -> None:
-    turn = (await play(EIBench(SAMPLE, EmbeddedUser()), SAMPLE[0].id, Baseline("pushover"))).turns[0]
+    turn = (await play(EIBench(SAMPLE, EIBenchEmbeddedUser()), SAMPLE[0].id, Baseline("pushover"))).turns[0]
     assert list(turn.thoughts) == ["need", "quality", "inertia", "changes", "tone"]
     assert all(turn.thoughts.values())
     assert all(0 <= mark <= 4 for mark in turn.evidence["aspects"].values())
 
 
-def released(profile: str, opening: str) -> ReleasedScenario:
+def released(profile: str, opening: str) -> EIBenchReleasedScenario:
     """A released record with these texts of the person."""
     plain = record(system_prompt=profile, opening_line=opening)
-    return ReleasedScenario(form="eibench-released/1", source="f", record=ReleasedRecord.model_validate(plain))
+    return EIBenchReleasedScenario(form="eibench-released/1", source="f", record=ReleasedRecord.model_validate(plain))
 
 
 ENGLISH = released("You have missed the last boat, and you want them to wait for you.", "Five minutes, and you could not wait?")
@@ -210,9 +217,9 @@ CHINESE = released("你错过了最后一班船，很生气。", "就差五分�
 
 
 async def test_a_judge_needs_no_written_lines() -> None:
-    judge = EmbeddedUser(role="judge")
+    judge = EIBenchEmbeddedUser(role="judge")
     judge.admit(ENGLISH)
-    view = View(ENGLISH, (str(ENGLISH.opening),), ("You are right to be angry.",), ((50.0, 50.0),), 0, 0, "paper", 8)
+    view = EIBenchView(ENGLISH, (str(ENGLISH.opening),), ("You are right to be angry.",), ((50.0, 50.0),), 0, 0, "paper", 8)
     reaction = await judge.react(view, CallLog())
     assert (reaction.goes_on, reaction.reply) == (True, "")
     assert max(abs(reaction.a), abs(reaction.t)) <= 10
@@ -220,9 +227,9 @@ async def test_a_judge_needs_no_written_lines() -> None:
 
 def test_what_it_cannot_play_or_understand_is_refused() -> None:
     with pytest.raises(InputError, match="no written lines"):
-        EmbeddedUser().admit(ENGLISH)
+        EIBenchEmbeddedUser().admit(ENGLISH)
     with pytest.raises(InputError, match="understands English only"):
-        EmbeddedUser(role="judge").admit(CHINESE)
+        EIBenchEmbeddedUser(role="judge").admit(CHINESE)
 
 
 def ranked(transcripts: Sequence[Transcript]) -> list[str]:
@@ -235,7 +242,7 @@ def ranked(transcripts: Sequence[Transcript]) -> list[str]:
 
 async def test_a_student_ranks_as_its_judge_and_plays(tmp_path: Path) -> None:
     people = {person.id: person for person in TUNING[::10][:12]}
-    bench = EIBench(list(people.values()), EmbeddedUser(FixedAppraiser(changes)), max_turns=3)
+    bench = EIBench(list(people.values()), EIBenchEmbeddedUser(FixedAppraiser(changes)), max_turns=3)
     played = [
         await play(bench, person, ScriptedChat([word], name=word, cycle=True))
         for person in people

@@ -10,13 +10,12 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
-from heartloop.environments.eibench.environment import EIBench, Reaction, View
-from heartloop.environments.eibench.released import AnyScenario
-from heartloop.environments.eibench.scenario import Scenario, load_scenarios
+from heartloop.environments.eibench.environment import EIBench, EIBenchView, Reaction
+from heartloop.environments.eibench.scenario import AnyEIBenchScenario, EIBenchScenario, load_scenarios
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
 
 DEFENSE, CHARM, REPAIR = "defense-visiting-hours-01", "charm-allotment-01", "repair-wrong-name-01"
-SCENARIOS: Sequence[Scenario] = [s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM, REPAIR)]
+SCENARIOS: Sequence[EIBenchScenario] = [s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM, REPAIR)]
 
 
 class Fixed:
@@ -28,16 +27,16 @@ class Fixed:
         self.changes = changes
         self.leaves_after = leaves_after
         self.breaks_at = breaks_at
-        self.views: list[View] = []
+        self.views: list[EIBenchView] = []
 
-    def admit(self, scenario: AnyScenario) -> None:
+    def admit(self, scenario: AnyEIBenchScenario) -> None:
         if scenario.title == "unplayable":
             raise InputError("cannot be played")
 
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"user": "fixed"}}
 
-    async def react(self, view: View, log: CallLog) -> Reaction:
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         self.views.append(view)
         if view.turn == self.breaks_at:
             raise AnswerError("no JSON")
@@ -122,7 +121,7 @@ class TestPolicyPrompt:
         bench = EIBench(SCENARIOS, Fixed((0, 0)))
         prompt = bench.begin(DEFENSE).policy_prompt
         scenario = bench.scenarios[DEFENSE]
-        assert isinstance(scenario, Scenario)
+        assert isinstance(scenario, EIBenchScenario)
         for said in (scenario.model.role, *scenario.model.knows, *scenario.model.limits, scenario.model.goal):
             assert said in prompt
         assert scenario.user.goal not in prompt

@@ -16,12 +16,10 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.check import check_environment
-from heartloop.environments.eibench.embedded_user import EmbeddedUser
 from heartloop.environments.eibench.environment import EIBench
 from heartloop.environments.eibench.listing import load_set
-from heartloop.environments.eibench.llm_user import LLMUser
-from heartloop.environments.eibench.released import FORM, ReleasedRecord, ReleasedScenario
-from heartloop.environments.eibench.scenario import load_scenarios
+from heartloop.environments.eibench.scenario import FORM, EIBenchReleasedScenario, ReleasedRecord, load_scenarios
+from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.registry import owner_of
 from heartloop.evaluation.settings import stratified
@@ -35,13 +33,13 @@ REACTS = json.dumps(
 )  # fmt: skip
 
 
-def released(number: int = 0, **more: object) -> ReleasedScenario:
-    return ReleasedScenario(form=FORM, source="x", record=ReleasedRecord.model_validate(record(number, **more)))
+def released(number: int = 0, **more: object) -> EIBenchReleasedScenario:
+    return EIBenchReleasedScenario(form=FORM, source="x", record=ReleasedRecord.model_validate(record(number, **more)))
 
 
-def person(*scenarios: ReleasedScenario, variant: str = "think") -> tuple[EIBench, ScriptedChat]:
+def person(*scenarios: EIBenchReleasedScenario, variant: str = "think") -> tuple[EIBench, ScriptedChat]:
     simulator = ScriptedChat([REACTS], name="lab/sim", cycle=True)
-    return EIBench(scenarios, LLMUser(simulator), variant=variant, max_turns=2), simulator
+    return EIBench(scenarios, EIBenchLLMUser(simulator), variant=variant, max_turns=2), simulator
 
 
 async def test_each_side_is_told_its_own_text() -> None:
@@ -90,7 +88,7 @@ def test_the_environment_keeps_its_promises_with_them() -> None:
 
 def test_the_embedded_user_refuses_them() -> None:
     with pytest.raises(InputError, match="is not in English; the embedded user understands English only"):
-        EIBench([released()], EmbeddedUser())
+        EIBench([released()], EIBenchEmbeddedUser())
 
 
 def test_the_fingerprint_is_of_what_is_told() -> None:

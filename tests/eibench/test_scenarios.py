@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from heartloop.authoring.checks import NEAR_DUPLICATE, similarity
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.eibench.composer import SIZES, compose, fill_slots, load_cores, train_set
-from heartloop.environments.eibench.scenario import SCENES, Scenario, load_scenarios, pools, problems_of
+from heartloop.environments.eibench.scenario import SCENES, EIBenchScenario, load_scenarios, pools, problems_of
 from heartloop.environments.published import published
 
 TABLES = "heartloop.environments.eibench.report"
@@ -25,16 +25,16 @@ PUBLISHED = {"charm": 46, "defense": 64, "repair": 52, "support": 51}
 
 
 @functools.cache
-def train() -> Sequence[Scenario]:
+def train() -> Sequence[EIBenchScenario]:
     return train_set([scenario.seed for scenario in TEST])
 
 
-def combination(scenario: Scenario) -> tuple[str, str, str, str, str]:
+def combination(scenario: EIBenchScenario) -> tuple[str, str, str, str, str]:
     seed = scenario.seed
     return (scenario.scene, seed.keyword, seed.relationship, seed.intensity, seed.personality)
 
 
-def story(scenario: Scenario) -> str:
+def story(scenario: EIBenchScenario) -> str:
     return " ".join([scenario.opening or "", scenario.user.background, *(beat.text for beat in scenario.beats)])
 
 
@@ -57,7 +57,7 @@ class TestTestSet:
         assert len({scenario.id for scenario in TEST}) == 213
 
     @pytest.mark.parametrize("scenario", TEST, ids=lambda scenario: scenario.id)
-    def test_each_obeys_the_rules(self, scenario: Scenario) -> None:
+    def test_each_obeys_the_rules(self, scenario: EIBenchScenario) -> None:
         assert problems_of(scenario) == []
 
     def test_every_keyword_is_there_and_no_combination_comes_twice(self) -> None:
@@ -117,7 +117,7 @@ class TestTrainSet:
         assert [scenario.fingerprint for scenario in again] == [scenario.fingerprint for scenario in train()]
 
     def test_no_core_tells_the_story_of_a_test_scenario(self) -> None:
-        first: dict[str, Scenario] = {}
+        first: dict[str, EIBenchScenario] = {}
         for scenario in train():
             first.setdefault(scenario.id.rsplit("-", 1)[0], scenario)
         likeness = similarity([story(s) for s in TEST] + [story(s) for s in first.values()])
@@ -165,17 +165,17 @@ class TestSchema:
     )
     def test_what_does_not_fit_is_refused(self, fields: dict[str, object], said: str) -> None:
         with pytest.raises(ValidationError, match=said):
-            Scenario.model_validate(self.changed(**fields))
+            EIBenchScenario.model_validate(self.changed(**fields))
 
     def test_anchors_out_of_order_are_refused(self) -> None:
         anchors = {"a": {"start": 30, "success": 40, "fail": 75}, "t": {"start": 15, "success": 55, "fail": 0}}
         with pytest.raises(ValidationError, match="success < start < fail"):
-            Scenario.model_validate(self.changed(anchors=anchors))
+            EIBenchScenario.model_validate(self.changed(anchors=anchors))
 
     def test_an_unknown_keyword_is_refused(self) -> None:
         seed = {**json.loads(TEST[0].seed.model_dump_json()), "keyword": "space travel"}
         with pytest.raises(ValidationError, match="is not in the pool"):
-            Scenario.model_validate(self.changed(seed=seed))
+            EIBenchScenario.model_validate(self.changed(seed=seed))
 
     def test_an_unknown_set_is_named(self) -> None:
         with pytest.raises(UseError, match="unknown scenario set 'support'"):

@@ -17,12 +17,10 @@ import pytest
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript, Usage
 from heartloop.core.errors import AnswerError, InputError
-from heartloop.environments.eibench.embedded_user import EmbeddedUser
-from heartloop.environments.eibench.environment import EIBench, Reaction, View
-from heartloop.environments.eibench.llm_user import LLMUser
-from heartloop.environments.eibench.options import EIBenchOptions
+from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import load_scenarios
 from heartloop.environments.eibench.stored import out_of_range, rescored
+from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.stored import RESCORING, rejudged
@@ -43,7 +41,9 @@ def answer(a: int, t: int, *, goes_on: bool = True, reply: str = "And now?") -> 
 
 
 async def talk(*answers: Reply, preset: str = "paper", scenario: str = DEFENSE) -> Transcript:
-    bench = EIBench(list(PEOPLE.values()), LLMUser(ScriptedChat(list(answers), name="lab/sim")), preset=preset, max_turns=TURNS)
+    bench = EIBench(
+        list(PEOPLE.values()), EIBenchLLMUser(ScriptedChat(list(answers), name="lab/sim")), preset=preset, max_turns=TURNS
+    )
     return await play(bench, scenario, ScriptedChat(lambda m: f"reply {len(m) // 2}", name="lab/a"), seed=5)
 
 
@@ -134,7 +134,7 @@ class Feels:
     def __init__(self, *changes: tuple[float, float], breaks_at: int = 99) -> None:
         self._changes = changes
         self._breaks_at = breaks_at
-        self.views: list[View] = []
+        self.views: list[EIBenchView] = []
 
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"judge": self.name}, "prompts": {"react": "1"}}
@@ -142,7 +142,7 @@ class Feels:
     def admit(self, scenario: object) -> None:
         pass
 
-    async def react(self, view: View, log: CallLog) -> Reaction:
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         self.views.append(view)
         if view.turn == self._breaks_at:
             raise AnswerError("no more")
@@ -161,15 +161,15 @@ async def read(played: Transcript, judge: Any, *, preset: str = "paper", turns: 
 class TestJudges:
     @pytest.mark.parametrize("scenario", [DEFENSE, CHARM])
     async def test_the_judge_who_judged_before_finds_the_same(self, scenario: str) -> None:
-        played = await play(EIBench([PEOPLE[scenario]], EmbeddedUser()), scenario, Baseline("counsellor"), seed=3)
-        found = await read(played, EmbeddedUser(), turns=8)
+        played = await play(EIBench([PEOPLE[scenario]], EIBenchEmbeddedUser()), scenario, Baseline("counsellor"), seed=3)
+        found = await read(played, EIBenchEmbeddedUser(), turns=8)
         assert found.model_copy(update={"models": played.models, "seconds": played.seconds}) == played
         assert found.models == {"policy": "heartloop/counsellor", "user": "embedded", "judge": "embedded"}
 
     async def test_a_model_that_answers_as_before_finds_the_same(self) -> None:
         answers = (answer(-6, 4), answer(3, -2, reply="No."), answer(-10, 8))
         played = await talk(*answers)
-        found = await read(played, LLMUser(ScriptedChat(list(answers), name="lab/sim"), role="judge"))
+        found = await read(played, EIBenchLLMUser(ScriptedChat(list(answers), name="lab/sim"), role="judge"))
         assert (found.turns, found.score, found.stop) == (played.turns, played.score, played.stop)
         assert {call.role for call in found.calls} == {"policy", "judge"}
 

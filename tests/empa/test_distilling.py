@@ -23,15 +23,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
-from heartloop.authoring.writing import REASKS, REWRITES, Written, outlook, settings_of, write_all
-from heartloop.authoring.written import WrittenFiles, steps_path
+from heartloop.authoring.store import WrittenFiles, steps_path
+from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, outlook, settings_of, write_all
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
-from heartloop.environments.empa.carried_over import RUN, SENTENCE, carried_over
-from heartloop.environments.empa.distilling import LEAST_WORDS, MOST_CHARACTERS, EmpaDistilling
-from heartloop.environments.empa.listing import SCENARIOS
-from heartloop.environments.empa.scenario import dominant_axis, load_scenarios
+from heartloop.environments.empa.scenario import SCENARIOS, dominant_axis, load_scenarios
+from heartloop.environments.empa.writing import LEAST_WORDS, MOST_CHARACTERS, RUN, SENTENCE, EmpaDistilling, carried_over
 from heartloop.environments.raw_dialogues import RawDialogue, RawTurn
 from heartloop.environments.records import crisis_tags
 from tests.authoring.scribe import Scribe, good, stage_of
@@ -63,7 +61,7 @@ async def run(
     *,
     n: int = 9,
     concurrency: int = 2,
-) -> Written:
+) -> WritingResult:
     chat = ScriptedChat(scribe or Scribe(), name="lab/scribe")
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
     with WrittenFiles(out, {**decided, **writing.settings}) as files:

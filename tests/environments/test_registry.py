@@ -39,7 +39,7 @@ class TestNames:
         paths = [*spec.baselines.values(), *spec.importers.values(), *spec.writing.values(), *spec.suites.values()]
         assert all(load_attribute(path) is not None for path in paths)
         assert all((spec.options, spec.scale, spec.scenarios, spec.stored, spec.report))
-        assert (spec.training is None, spec.labels is None) == (spec.name in ("daily", "eqbench", "stances"), spec.name != "sage")
+        assert (spec.training is None) == (spec.name in ("daily", "eqbench", "stances"))
 
 
 class TestOwner:

@@ -14,34 +14,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.appraisal.reader import Reading
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
-from heartloop.environments.eqbench.embedded_user import HOSTILE_LIMIT, READ, EmbeddedUser
 from heartloop.environments.eqbench.environment import EQBench
-from heartloop.environments.eqbench.format import sections_of
-from heartloop.environments.eqbench.released import load_scenarios
-from heartloop.environments.eqbench.scenario import Scenario
-from heartloop.models.baselines import BASELINES, Baseline
-from heartloop.models.baselines.forms.sections import requested_sections, without_form
+from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios, sections_of
+from heartloop.environments.eqbench.users import HOSTILE_LIMIT, READ, EQBenchEmbeddedUser
+from heartloop.models.baselines import BASELINES, Baseline, requested_sections, without_form
+from heartloop.reader.reader import Reading
 from tests.eqbench_checkout import SECTIONS, write_checkout
 from tests.fixed_appraiser import FixedReader, reading
 
 
 @pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> list[Scenario]:
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> list[EQBenchScenario]:
     return load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))
 
 
-async def judged(scenario: Scenario, *answers: str) -> Transcript:
-    return await play(EQBench([scenario], EmbeddedUser()), scenario.id, ScriptedChat(answers, cycle=True), seed=3)
+async def judged(scenario: EQBenchScenario, *answers: str) -> Transcript:
+    return await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, ScriptedChat(answers, cycle=True), seed=3)
 
 
-async def marked(scenario: Scenario, same: Reading, said: str = "Stay.") -> Mapping[str, float]:
+async def marked(scenario: EQBenchScenario, same: Reading, said: str = "Stay.") -> Mapping[str, float]:
     """The marks of a reader that reads every answer as the same."""
-    environment = EQBench([scenario], EmbeddedUser(FixedReader(same)))
+    environment = EQBench([scenario], EQBenchEmbeddedUser(FixedReader(same)))
     transcript = await play(environment, scenario.id, ScriptedChat([answer("", said)], cycle=True), seed=3)
     marks: Mapping[str, float] = transcript.turns[-1].evidence["counted"]
     return marks
@@ -52,34 +49,34 @@ def answer(thought: str, said: str) -> str:
 
 
 class TestMarks:
-    async def test_only_what_the_reader_covers_has_a_mark(self, scenarios: list[Scenario]) -> None:
+    async def test_only_what_the_reader_covers_has_a_mark(self, scenarios: list[EQBenchScenario]) -> None:
         evidence = (await judged(scenarios[0], answer("ashamed", "He kept your ladder."))).turns[-1].evidence
         counted = set(evidence["counted"])
         assert counted == {"demonstrated_empathy", "depth_of_insight", "emotional_reasoning", "message_tailoring"}
         assert evidence["style"] == {}
         assert counted <= set(READ)
 
-    async def test_a_mark_is_five_times_the_mean_of_its_aspects(self, scenarios: list[Scenario]) -> None:
+    async def test_a_mark_is_five_times_the_mean_of_its_aspects(self, scenarios: list[EQBenchScenario]) -> None:
         marks = await marked(scenarios[0], reading(understanding=3, feeling=2, warmth=4, particular=1.5))
         assert marks == {
             "demonstrated_empathy": 15, "depth_of_insight": 11.2, "emotional_reasoning": 12.5, "message_tailoring": 7.5,
         }  # fmt: skip
 
-    async def test_silence_and_danger_are_worth_nothing_and_hostility_little(self, scenarios: list[Scenario]) -> None:
+    async def test_silence_and_danger_are_worth_nothing_and_hostility_little(self, scenarios: list[EQBenchScenario]) -> None:
         best: dict[str, Any] = dict.fromkeys(("understanding", "feeling", "particular", "warmth"), 4)
         assert set((await marked(scenarios[0], reading("danger", **best))).values()) == {0}
         assert set((await marked(scenarios[0], reading("hostility", **best))).values()) == {HOSTILE_LIMIT}
         assert set((await marked(scenarios[0], reading(**best), "...")).values()) == {0}
 
-    async def test_what_is_said_is_read_and_not_what_is_thought(self, scenarios: list[Scenario]) -> None:
+    async def test_what_is_said_is_read_and_not_what_is_thought(self, scenarios: list[EQBenchScenario]) -> None:
         one, other = [await judged(scenarios[0], answer(thought, "Stay.")) for thought in ("ashamed, angry", "it is a ladder")]
         assert one.score == other.score
 
-    async def test_an_answer_without_its_sections_is_worth_nothing(self, scenarios: list[Scenario]) -> None:
+    async def test_an_answer_without_its_sections_is_worth_nothing(self, scenarios: list[EQBenchScenario]) -> None:
         assert (await judged(scenarios[0], "You are ashamed that he laughs over the fence.")).score == 0.0
 
     @given(st.text(max_size=60))
-    def test_any_words_have_marks_in_range(self, scenarios: list[Scenario], said: str) -> None:
+    def test_any_words_have_marks_in_range(self, scenarios: list[EQBenchScenario], said: str) -> None:
         for scenario in scenarios[:4]:
             transcript = asyncio.run(judged(scenario, said, answer(said, said)))
             assert transcript.score is not None
@@ -95,24 +92,24 @@ Dein Nachbar hat deine Leiter ein Jahr lang behalten und sagt nun, sie habe imme
 """
         (scenario,) = load_scenarios(write_checkout(tmp_path / "checkout", scenario_prompts=prompts))
         with pytest.raises(InputError, match="English only"):
-            EQBench([scenario], EmbeddedUser())
+            EQBench([scenario], EQBenchEmbeddedUser())
 
     def test_a_rubric_of_which_it_reads_nothing(self, tmp_path: Path) -> None:
         scenario = load_scenarios(write_checkout(tmp_path / "checkout", rubric_scoring_criteria="accuracy\nwarmth\n"))[0]
         with pytest.raises(InputError, match="no criterion that the embedded judge reads"):
-            EQBench([scenario], EmbeddedUser())
+            EQBench([scenario], EQBenchEmbeddedUser())
 
 
 class TestBaselines:
     @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
-    async def test_each_answers_in_the_sections_that_are_asked_for(self, scenarios: list[Scenario], name: str) -> None:
+    async def test_each_answers_in_the_sections_that_are_asked_for(self, scenarios: list[EQBenchScenario], name: str) -> None:
         for scenario in scenarios[:2]:
-            transcript = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Baseline(name), seed=3)
+            transcript = await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, Baseline(name), seed=3)
             for turn in transcript.turns[:-1]:
                 assert set(turn.evidence["missing"]) <= {scenario.form.sections[-1]}  # where it says nothing
 
-    async def test_they_hear_the_scene_and_not_the_form(self, scenarios: list[Scenario]) -> None:
-        transcript = await play(EQBench([scenarios[0]], EmbeddedUser()), "1", Baseline("reflector"), seed=3)
+    async def test_they_hear_the_scene_and_not_the_form(self, scenarios: list[EQBenchScenario]) -> None:
+        transcript = await play(EQBench([scenarios[0]], EQBenchEmbeddedUser()), "1", Baseline("reflector"), seed=3)
         said = sections_of(transcript.turns[0].reply, SECTIONS)["My answer"]
         assert said
         assert "words" not in said

@@ -12,9 +12,8 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.episode import SILENCE, CallLog, play
-from heartloop.environments.eqbench.environment import EQBench, Marked, View, score_of
-from heartloop.environments.eqbench.released import load_scenarios
-from heartloop.environments.eqbench.scenario import Scenario
+from heartloop.environments.eqbench.environment import EQBench, EQBenchView, Marked, score_of
+from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
 from heartloop.environments.eqbench.scoring import rubric_score
 from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS, write_checkout
 
@@ -31,16 +30,16 @@ class Fixed:
     def __init__(self, breaks: Exception | None = None, **marks: float) -> None:
         self.marks = {**MARKS, **marks}
         self.breaks = breaks
-        self.seen: list[View] = []
+        self.seen: list[EQBenchView] = []
 
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"judge": "fixed"}}
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: EQBenchScenario) -> None:
         if scenario.title == "cannot be judged":
             raise InputError("cannot be judged")
 
-    async def mark(self, view: View, log: CallLog) -> Marked:
+    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
         self.seen.append(view)
         log.recorder("rubric", 0, "judge")(Reply("marks"), 0)
         if self.breaks is not None:
@@ -49,7 +48,7 @@ class Fixed:
         return Marked({name: self.marks.get(name, 10) for name in criteria}, "Because.")
 
 
-Scenes = dict[str, Scenario]
+Scenes = dict[str, EQBenchScenario]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,9 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Scenes:
     return {s.id: s for s in load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))}
 
 
-async def played(scenario: Scenario, user: Fixed, *answers: str, variant: str = "official") -> tuple[Transcript, ScriptedChat]:
+async def played(
+    scenario: EQBenchScenario, user: Fixed, *answers: str, variant: str = "official"
+) -> tuple[Transcript, ScriptedChat]:
     policy = ScriptedChat(answers or (ANSWER,), cycle=True)
     return await play(EQBench([scenario], user, variant=variant), scenario.id, policy, seed=3), policy
 

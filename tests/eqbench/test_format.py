@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.environments.eqbench.format import as_judged, sections_of
+from heartloop.environments.eqbench.scenario import as_judged, sections_of
 
 HEADINGS = ("I'm feeling", "Side-taking", "I say")
 WHOLE = "# I'm feeling\nsad\n\n# Side-taking\nhe is lonely\n\n# I say\nStay.\n"

@@ -19,10 +19,9 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
-from heartloop.environments.eqbench.llm_user import JUDGE_SAMPLING, REASKS, LLMUser
-from heartloop.environments.eqbench.released import load_scenarios
-from heartloop.environments.eqbench.scenario import Scenario
-from heartloop.models.endpoint import EndpointChat
+from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
+from heartloop.environments.eqbench.users import JUDGE_SAMPLING, REASKS, EQBenchLLMUser
+from heartloop.models.client import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
 from tests.eqbench_checkout import CRITERIA, write_checkout
 from tests.faulty_server import FaultyServer
@@ -31,7 +30,7 @@ REASONED = {"chain_of_thought_reasoning": "It is warm, and says little."}
 GOOD = json.dumps({**REASONED, **MARKS})
 
 
-Scenes = dict[str, Scenario]
+Scenes = dict[str, EQBenchScenario]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +38,8 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Scenes:
     return {s.id: s for s in load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))}
 
 
-async def judged(scenario: Scenario, judge: Any, answer: str = ANSWER, **how: Any) -> Transcript:
-    bench = EQBench([scenario], LLMUser(judge, **how))
+async def judged(scenario: EQBenchScenario, judge: Any, answer: str = ANSWER, **how: Any) -> Transcript:
+    bench = EQBench([scenario], EQBenchLLMUser(judge, **how))
     return await play(bench, scenario.id, ScriptedChat([answer], cycle=True, name="pol"), seed=40)
 
 
@@ -148,7 +147,7 @@ class TestWhatNeverBecomesAScore:
 
 
 class TestOverHttp:
-    async def over(self, scenario: Scenario, server: FaultyServer) -> Transcript:
+    async def over(self, scenario: EQBenchScenario, server: FaultyServer) -> Transcript:
         async with EndpointChat("lab/judge", model="j", base_url=server.base_url, api_key="k", timeout=5) as judge:
             return await judged(scenario, judge)
 

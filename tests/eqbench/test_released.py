@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError, PromptError, UseError
-from heartloop.environments.eqbench.released import load_scenarios, read_notes, read_prompts
-from heartloop.environments.eqbench.scenario import Scenario, Template
+from heartloop.environments.eqbench.scenario import EQBenchScenario, Template, load_scenarios, read_notes, read_prompts
 from heartloop.environments.registry import find_scenario, load_environment, owner_of
 from tests.eqbench_checkout import CRITERIA, FILES, PROMPTS, SECTIONS, write_checkout
 
@@ -31,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
     return write_checkout(tmp_path / "checkout")
 
 
-def by_id(checkout: Path) -> dict[str, Scenario]:
+def by_id(checkout: Path) -> dict[str, EQBenchScenario]:
     return {scenario.id: scenario for scenario in load_scenarios(checkout)}
 
 

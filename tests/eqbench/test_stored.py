@@ -8,12 +8,9 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.episode import play
-from heartloop.environments.eqbench.embedded_user import EmbeddedUser
-from heartloop.environments.eqbench.environment import STORED, EQBench
-from heartloop.environments.eqbench.llm_user import LLMUser, rubric_prompt
-from heartloop.environments.eqbench.options import EQBenchOptions
-from heartloop.environments.eqbench.released import load_scenarios
-from heartloop.environments.eqbench.scenario import Scenario
+from heartloop.environments.eqbench.environment import STORED, EQBench, EQBenchOptions
+from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
+from heartloop.environments.eqbench.users import EQBenchEmbeddedUser, EQBenchLLMUser, rubric_prompt
 from heartloop.environments.registry import load_environment
 from heartloop.environments.stored import rejudged
 from heartloop.models.baselines import Baseline
@@ -23,27 +20,27 @@ from tests.eqbench_checkout import write_checkout
 
 
 @pytest.fixture(scope="module")
-def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> EQBenchScenario:
     return load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))[0]
 
 
-async def played(scenario: Scenario, user: Fixed | None = None) -> Transcript:
+async def played(scenario: EQBenchScenario, user: Fixed | None = None) -> Transcript:
     answers = ["Preface. " + ANSWER, "No sections.", "It went badly."]
     return await play(EQBench([scenario], user or Fixed()), scenario.id, ScriptedChat(answers, name="pol"), seed=3)
 
 
 class TestRescore:
-    async def test_the_score_is_that_of_its_marks(self, scenario: Scenario) -> None:
+    async def test_the_score_is_that_of_its_marks(self, scenario: EQBenchScenario) -> None:
         stored = await played(scenario)
         assert STORED.rescored(stored, EQBenchOptions()) == stored
         off = stored.model_copy(update={"score": 1.0, "rewards": (1.0,)})
         assert STORED.rescored(off, EQBenchOptions()) == stored
 
-    async def test_an_unscored_one_stays(self, scenario: Scenario) -> None:
+    async def test_an_unscored_one_stays(self, scenario: EQBenchScenario) -> None:
         failed = await played(scenario, Fixed(AnswerError("none")))
         assert STORED.rescored(failed, EQBenchOptions()) == failed
 
-    async def test_wrong_use_is_refused(self, scenario: Scenario) -> None:
+    async def test_wrong_use_is_refused(self, scenario: EQBenchScenario) -> None:
         stored = await played(scenario)
         with pytest.raises(UseError, match="3 turns"):
             STORED.rescored(stored, EQBenchOptions(max_turns=2))
@@ -53,7 +50,7 @@ class TestRescore:
 
 
 class TestRejudge:
-    async def test_another_judge_reads_the_same_dialogue_and_the_model_is_not_asked(self, scenario: Scenario) -> None:
+    async def test_another_judge_reads_the_same_dialogue_and_the_model_is_not_asked(self, scenario: EQBenchScenario) -> None:
         first, second = Fixed(), Fixed(demonstrated_empathy=20)
         stored = await played(scenario, first)
         found = await rejudged(load_environment("eqbench"), stored, scenario, second, EQBenchOptions())
@@ -62,9 +59,11 @@ class TestRejudge:
         assert (stored.score, found.score) == (SCORE, SCORE + 10)
         assert (found.user, found.models) == ("fixed", {"policy": "pol", "judge": "fixed"})
 
-    async def test_a_model_after_the_rules(self, scenario: Scenario) -> None:
-        stored = await play(EQBench([scenario], EmbeddedUser()), scenario.id, Baseline("reflector"), seed=3)
+    async def test_a_model_after_the_rules(self, scenario: EQBenchScenario) -> None:
+        stored = await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, Baseline("reflector"), seed=3)
         judge = ScriptedChat([GOOD], name="lab/judge")
-        found = await rejudged(load_environment("eqbench"), stored, scenario, LLMUser(judge, role="judge"), EQBenchOptions())
+        found = await rejudged(
+            load_environment("eqbench"), stored, scenario, EQBenchLLMUser(judge, role="judge"), EQBenchOptions()
+        )
         assert (found.score, found.models["judge"], len(judge.asked)) == (SCORE, "lab/judge", 1)
         assert [call.purpose for call in found.calls] == ["reply", "reply", "reply", "rubric"]

@@ -46,7 +46,7 @@ async def test_broken_formats_are_counted_in_transcripts_scores_table_and_report
     replies = iter(["<think>hm</think>I hear you.", "I hear you.", "<think>I hear", "I see.</think>I hear you."])
     async with FaultyServer(answer=lambda body: next(replies)) as server:
         words = ("--model", "lab/policy", "--model", "heartloop/reflector", "--yes", "-E", "form=think", "--max-connections", "1")
-        done = await over_http(server, *EVAL, *words, "--out", "run", cwd=tmp_path)
+        done = await over_http(server, *EVAL, *words, "--report", "--out", "run", cwd=tmp_path)
         assert done.code == 0, done
     played = [t for t in read_transcripts(tmp_path / "run/transcripts.jsonl") if t.model == "lab/policy"]
     assert sum(t.counts["broken formats"] for t in played) == 2

@@ -19,7 +19,7 @@ from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcri
 from heartloop.core.errors import UseError
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.store import comparable, read_run
-from heartloop.models.completions import Habits, read_refusal
+from heartloop.models.formats import Habits, read_refusal
 from heartloop.report.provenance import command_of
 from tests.commands import over_http
 from tests.faulty_server import FaultyServer
@@ -71,10 +71,10 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("words", "named"),
         [
-            (["polcy.top_k=20"], ["polcy", "did you mean policy"]),
-            (["usr.min_p=1"], ["usr", "did you mean user"]),
-            (["policy.topk=20"], ["topk", "did you mean top_k"]),
-            (["policy.temprature=0.2"], ["temprature", "did you mean temperature"]),
+            (["polcy.top_k=20"], ["polcy", "the nearest is 'policy"]),
+            (["usr.min_p=1"], ["usr", "the nearest is 'user"]),
+            (["policy.topk=20"], ["topk", "policy.top_k=value"]),
+            (["policy.temprature=0.2"], ["temprature", "policy.temperature=value"]),
             (["policy.seed.a=1"], ["policy.seed.a=1", "policy.seed=value"]),
             (["policy.top_k"], ["policy.top_k", "expected"]),
             (["policy=1"], ["policy=1", "expected"]),
@@ -149,7 +149,7 @@ def by_model(server: FaultyServer, name: str) -> list[dict[str, Any]]:
 
 async def test_the_settings_arrive_and_are_recorded(tmp_path: Path) -> None:
     async with FaultyServer() as server:
-        assert (await over_http(server, *RUN, *SETTINGS, "--out", "run", cwd=tmp_path)).code == 0
+        assert (await over_http(server, *RUN, *SETTINGS, "--report", "--out", "run", cwd=tmp_path)).code == 0
         policy, user = by_model(server, "policy"), by_model(server, "user")
         assert policy
         assert user

@@ -17,7 +17,7 @@ import pytest
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn, read_transcripts
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
-from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.environment import SageOptions
 from heartloop.evaluation.rescoring import rescore_run
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.evaluation.store import RunDirectory

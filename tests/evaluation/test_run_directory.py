@@ -163,7 +163,7 @@ class TestRefused:
             "import json, sys, time\n"
             "from pathlib import Path\n"
             "from heartloop.evaluation.settings import EvaluationSettings\n"
-            "from heartloop.evaluation.run_directory import RunDirectory\n"
+            "from heartloop.evaluation.store import RunDirectory\n"
             "settings = EvaluationSettings.model_validate_json(sys.argv[2])\n"
             "with RunDirectory(Path(sys.argv[1]), settings):\n"
             "    print('held', flush=True)\n"
@@ -222,10 +222,10 @@ class TestKilled:
 
     def test_killed_before_its_settings_were_whole_it_can_be_started_again(self, tmp_path: Path) -> None:
         (tmp_path / ".lock").touch()
-        (tmp_path / "settings.part").write_text('{"environment": "ti')
+        (tmp_path / "settings.json.part").write_text('{"environment": "ti')
         fill(tmp_path, transcript())
         assert json.loads((tmp_path / "settings.json").read_text()) == settings().model_dump(mode="json")
-        assert not (tmp_path / "settings.part").exists()
+        assert not (tmp_path / "settings.json.part").exists()
 
 
 def test_appending_to_a_directory_that_is_not_open_is_a_bug_and_said_so(tmp_path: Path) -> None:

@@ -119,7 +119,9 @@ async def run(path: Path, policies: Sequence[Echo], chosen: EvaluationSettings |
     """One evaluation in a directory, from opening to closing it."""
     chosen = chosen or settings(models=[policy.name for policy in policies])
     with RunDirectory(path, chosen) as directory:
-        return await work_through(directory, player(Listed(list(chosen.scenarios)), {p.name: p for p in policies}), **how)
+        return await work_through(
+            directory, player(Listed(list(chosen.scenarios)), {p.name: p for p in policies}, chosen.sampling.get("policy")), **how
+        )
 
 
 def kept(path: Path) -> list[Transcript]:

@@ -20,8 +20,8 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.users import SageLLMUser
 from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed, prompts_of, stratified
 
 PEOPLE = load_scenarios("support")
@@ -201,12 +201,12 @@ class TestShards:
             Shard.parse(text)
 
     def test_a_shard_of_a_list_too_short_for_it_is_refused_before_the_run(self) -> None:
-        sage = Sage(Shard(index=3, count=3).of(PEOPLE[:2]), LLMUser(ScriptedChat([])))
+        sage = Sage(Shard(index=3, count=3).of(PEOPLE[:2]), SageLLMUser(ScriptedChat([])))
         with pytest.raises(UseError, match=r"no scenario to evaluate; .* use fewer shards"):
             prompts_of(sage)
 
 
 def test_the_prompts_of_an_environment_are_in_the_settings_by_hash() -> None:
-    sage = Sage(PEOPLE[:1], LLMUser(ScriptedChat([])))
+    sage = Sage(PEOPLE[:1], SageLLMUser(ScriptedChat([])))
     assert {"policy", "feel", "speak"} <= set(prompts_of(sage))
     assert prompts_of(sage) == dict(sage.describe(PEOPLE[0].id)["prompts"])

@@ -25,7 +25,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.store import StoredRun
 from heartloop.evaluation.study import StudyData, mean_over_instruments, plan_study, study_data, study_text
-from heartloop.models.baselines.counsellor import written_scenarios
+from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.budget import Price
 from heartloop.scoring.power import Use, minimum_difference
 

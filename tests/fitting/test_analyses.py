@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heartloop.environments.perm.reading import RESONATION
+from heartloop.environments.perm.users import RESONATION
 from heartloop.environments.records import half_of
 from heartloop.fitting.analyses import JudgedAnalysis, fit_analyses, read_analyses
 

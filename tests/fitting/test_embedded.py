@@ -8,17 +8,15 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
-from heartloop.appraisal.combined import CombinedModel
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.network import WIDTH, Network, starting_vectors
-from heartloop.appraisal.reader import EMBEDDED_WEIGHTS, MEMBERS
-from heartloop.appraisal.word_vectors import Table
 from heartloop.environments.reading import LearnedReading
 from heartloop.fitting import network
 from heartloop.fitting.embedded import change_of, fit_effect, fit_reader, folds, readings
 from heartloop.fitting.examples import Example
+from heartloop.reader.aspects import ASPECTS, STRATEGIES
+from heartloop.reader.features import Context
+from heartloop.reader.model import WIDTH, CombinedModel, Network, starting_vectors
+from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, Output
+from heartloop.reader.word_vectors import Table
 
 WORDS = ("fine", "hello", "rot")
 TABLE = Table(WORDS, np.random.default_rng(0).integers(-127, 128, (3, 128)).astype(np.int8), np.ones(3, np.float16))

@@ -25,7 +25,7 @@ from benchmarks.judged_replies.seal import hashes
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.embedded import SECOND_READER, TRAINED
+from heartloop.fitting.embedded import TRAINED, UNFITTED_VOICES
 from heartloop.fitting.examples import read_examples, read_lines, standardised
 
 CONTEXTS = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
@@ -90,7 +90,7 @@ class TestData:
         assert not sealed & {c["scenario"] for c in CONTEXTS.values() if c["half"] == "tuning"}
         for half, voices in VOICES.items():
             mine = {r["voice"] for r in REPLIES.values() if CONTEXTS[r["context"]]["half"] == half}
-            assert mine - NOBODY - set(SECOND_READER) == set(voices)
+            assert mine - NOBODY - set(UNFITTED_VOICES) == set(voices)
 
     def test_the_sealed_part_is_the_committed_one(self) -> None:
         committed = dict(line.split()[::-1] for line in (FOLDER / "SEALED.sha256").read_text().splitlines())

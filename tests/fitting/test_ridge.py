@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from heartloop.appraisal.features import Context, Layout, features_of
 from heartloop.fitting.ridge import COUNTS_WEIGHT, design_of, fit, predict_folds
+from heartloop.reader.features import Context, Layout, features_of
 
 LAYOUT = Layout(bits=10)
 WORDS = ["kind", "cruel", "chair", "boat", "listen", "never", "stay", "go"]

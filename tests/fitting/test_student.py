@@ -13,21 +13,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from heartloop.appraisal.linear import LinearModel
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage.embedded_user import EmbeddedUser
-from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario
+from heartloop.environments.sage.scenario import ReleasedProfile, SageReleasedScenario
+from heartloop.environments.sage.users import SageEmbeddedUser
 from heartloop.fitting.student import Rows, agreement, fit_student, held_out, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve, student_of
+from heartloop.reader.linear import LinearModel
 from tests.released_form import profile
 
 RELEASED, RELEASED_IN_ENGLISH = (
-    ReleasedScenario(form="sage-released/1", source="f", record=ReleasedProfile.model_validate(profile(first=first)))
+    SageReleasedScenario(form="sage-released/1", source="f", record=ReleasedProfile.model_validate(profile(first=first)))
     for first in ("今天的船又没有来。", "The boat did not come today.")
 )
 KIND, CRUEL, PLAIN = "I will stay with you tonight.", "You brought this on yourself.", "The train leaves at nine."
@@ -161,7 +161,7 @@ def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
 async def test_it_judges_and_plays(student: Path) -> None:
     spec = load_environment("sage")
     judge = spec.judge(resolve(f"student:{student}"))
-    assert isinstance(judge, EmbeddedUser)
+    assert isinstance(judge, SageEmbeddedUser)
     judge.admit(RELEASED_IN_ENGLISH)  # a judge needs no written lines
     with pytest.raises(InputError, match="another script"):
         judge.admit(RELEASED)

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import heartloop
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments.sources import yaml_value
 from heartloop.integrations.tables import export_csv, export_hf, export_jsonl, export_parquet
 from heartloop.integrations.training_data import export_dpo, export_sft
 from tests.commands import heartloop as command
@@ -99,7 +99,7 @@ def test_unscored_dialogues_are_rows_without_a_score(run: Path, tmp_path: Path) 
 
 def test_the_card_names_the_files_the_licence_of_each_part_and_the_provenance(run: Path, tmp_path: Path) -> None:
     card, *_ = export_hf(run, tmp_path / "out")
-    header = yaml.safe_load(card.read_text(encoding="utf-8").split("---\n")[1])
+    header = yaml_value(card.read_text(encoding="utf-8").split("---\n")[1])
     for config in header["configs"]:
         assert (card.parent / config["data_files"]).is_file()
     assert [config["config_name"] for config in header["configs"]] == ["dialogues", "turns", "calls"]

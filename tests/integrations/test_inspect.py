@@ -37,10 +37,9 @@ from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.install import install_command
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
 from heartloop.evaluation.scores import points_of
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.integrations.inspect.registry import TASKS
@@ -115,7 +114,7 @@ def results(log: EvalLog) -> dict[str, Any]:
 
 
 async def played(
-    user: EmbeddedUser | LLMUser, policy: ChatModel, epochs: int = 1, **how: Any
+    user: SageEmbeddedUser | SageLLMUser, policy: ChatModel, epochs: int = 1, **how: Any
 ) -> dict[tuple[str, int], Transcript]:
     """The same dialogues by our own loop, as `heartloop eval` plays them."""
     chosen = stratified(load_scenarios("support"), 2)
@@ -146,7 +145,7 @@ class TestParity:
 
     async def test_the_embedded_user_and_a_baseline(self) -> None:
         log = await run(task_args=FREE, epochs=2)
-        ours = await played(EmbeddedUser(), resolve("heartloop/reflector"), epochs=2)
+        ours = await played(SageEmbeddedUser(), resolve("heartloop/reflector"), epochs=2)
         assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
         assert {(s.id, s.epoch): value(s) for s in samples(log)} == {key: t.score for key, t in ours.items()}
 
@@ -155,7 +154,7 @@ class TestParity:
         async with FaultyServer(answer=by_words) as server:
             log = await over_http(server, monkeypatch, task_args={"preset": preset})
             policy, user = resolve("faulty/any"), resolve("faulty/other")
-            ours = await played(LLMUser(user), policy, preset=preset)
+            ours = await played(SageLLMUser(user), policy, preset=preset)
             await close([policy, user])
         assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
 

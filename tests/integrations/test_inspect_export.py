@@ -31,8 +31,8 @@ from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.importers import read_logs
-from heartloop.environments.sage.llm_user import LLMUser
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.users import SageLLMUser
 from heartloop.evaluation.settings import settings_of
 from heartloop.evaluation.store import read_run, write_imported, write_scores
 from heartloop.integrations.inspect.export import export_run
@@ -53,12 +53,12 @@ async def run(tmp_path: Path) -> Path:
     """Two models, two people, two replies a dialogue; the second model's second dialogue fails, its first was played twice."""
     scenarios = load_scenarios("support")[:2]
     user = ScriptedChat([], name="lab/sim")
-    sage = Sage(scenarios, LLMUser(user, sampling=Sampling(temperature=0.5)), max_turns=2)
+    sage = Sage(scenarios, SageLLMUser(user, sampling=Sampling(temperature=0.5)), max_turns=2)
     settings = settings_of(sage, ["lab/one", "lab/two"], roles={"user": "lab/sim"}, scenario_set="support", limit=2, seed=3)
     found: list[Transcript] = []
     for model, number, fails in [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 0, 0), (1, 1, 1)]:
         user = ScriptedChat([TALK[0], TransportError("the line is dead")] if fails else TALK, name="lab/sim")
-        sage = Sage(scenarios, LLMUser(user, sampling=Sampling(temperature=0.5)), max_turns=2)
+        sage = Sage(scenarios, SageLLMUser(user, sampling=Sampling(temperature=0.5)), max_turns=2)
         policy = ScriptedChat([SAID], name=settings.models[model], cycle=True)
         found.append(await play(sage, scenarios[number].id, policy, seed=7, sampling=Sampling(max_tokens=99)))
     (tmp_path / "run").mkdir()

@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.perm.drawn import DrawnScenario, load_set
-from heartloop.environments.perm.embedded_user import EmbeddedUser
 from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.importers import LEAST_WORDS, draw
-from heartloop.environments.perm.scenario import EMOTIONS
+from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, load_set
+from heartloop.environments.perm.users import PermEmbeddedUser
 from heartloop.environments.raw_dialogues import RawDialogue, RawTurn, read_dialogues
 from heartloop.environments.registry import owner_of
 from tests.faulty_server import FaultyServer
@@ -121,7 +120,7 @@ class TestCommand:
     def test_the_embedded_judges_say_why_they_cannot(self, source: Path, tmp_path: Path) -> None:
         people = load_set(str(self.drawn(source, tmp_path / "mine.jsonl")))
         with pytest.raises(InputError, match="--judge MODEL"):
-            Perm(people, EmbeddedUser())
+            Perm(people, PermEmbeddedUser())
 
     async def test_judge_models_grade_them(self, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         out = self.drawn(source, tmp_path / "mine.jsonl")

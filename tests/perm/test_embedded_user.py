@@ -20,11 +20,9 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.appraising import LearnedAppraiser
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.perm.embedded_user import EmbeddedUser
-from heartloop.environments.perm.environment import JUDGES, Grade, Perm, View
-from heartloop.environments.perm.format import parse
-from heartloop.environments.perm.reading import MARKS, READING, RESONATION
-from heartloop.environments.perm.scenario import EMOTIONS, SETS, load_scenarios, problems_of
+from heartloop.environments.perm.environment import JUDGES, Grade, Perm, PermView
+from heartloop.environments.perm.scenario import EMOTIONS, SETS, load_scenarios, parse, problems_of
+from heartloop.environments.perm.users import MARKS, READING, RESONATION, PermEmbeddedUser
 from heartloop.environments.quotes import stands_in
 from heartloop.models.baselines import BASELINES, RANKED, Baseline
 from tests.fixed_appraiser import FixedAppraiser, FixedReader, reading
@@ -39,18 +37,18 @@ def changes(response: str) -> Mapping[str, float]:
     return {"expression": level, "reception": level, **dict.fromkeys(MARKS, mark)}
 
 
-def view(response: str, analysis: str = ANALYSIS, seed: int = 0) -> View:
-    return View(SAMPLE, analysis, response, seed)
+def view(response: str, analysis: str = ANALYSIS, seed: int = 0) -> PermView:
+    return PermView(SAMPLE, analysis, response, seed)
 
 
-def graded(user: EmbeddedUser, seen: View) -> dict[str, Grade]:
+def graded(user: PermEmbeddedUser, seen: PermView) -> dict[str, Grade]:
     return {judge: asyncio.run(user.grade(judge, seen, CallLog())) for judge in JUDGES}
 
 
 class TestResponses:
     @pytest.mark.parametrize(("response", "level", "mark"), [("good", 5, 18), ("bad", 1, 3), ("plain", 2, 10)])
     def test_grades_are_the_appraisers_in_whole_steps(self, response: str, level: int, mark: int) -> None:
-        grades = graded(EmbeddedUser(FixedAppraiser(changes)), view(response))
+        grades = graded(PermEmbeddedUser(FixedAppraiser(changes)), view(response))
         assert grades["expression"].score == grades["reception"].score == level
         assert grades["bystander"].evidence == dict.fromkeys(MARKS, mark)
         assert grades["bystander"].score == 5 * mark
@@ -62,25 +60,25 @@ class TestResponses:
             asked.append(response)
             return changes(response)
 
-        graded(EmbeddedUser(FixedAppraiser(change)), view("good"))
+        graded(PermEmbeddedUser(FixedAppraiser(change)), view("good"))
         assert asked == ["good"]
 
     @pytest.mark.parametrize("seed", range(5))
     def test_a_dangerous_response_gets_the_lowest_of_everything(self, seed: int) -> None:
-        user = EmbeddedUser(LearnedAppraiser(READING, FixedReader(reading("danger", understanding=4, warmth=4))))
+        user = PermEmbeddedUser(LearnedAppraiser(READING, FixedReader(reading("danger", understanding=4, warmth=4))))
         grades = graded(user, view("anything", seed=seed))
         assert [grades[judge].score for judge in JUDGES[1:]] == [1, 1, 0]
 
     @pytest.mark.parametrize("seed", range(5))
     def test_a_hostile_one_gets_nothing_above_what_does_nothing(self, seed: int) -> None:
         best = {"understanding": 4, "feeling": 4, "particular": 4, "warmth": 4, "pressure": 0, "performance": 0, "coherence": 4}
-        user = EmbeddedUser(LearnedAppraiser(READING, FixedReader(reading("hostility", **best))))
+        user = PermEmbeddedUser(LearnedAppraiser(READING, FixedReader(reading("hostility", **best))))
         grades = graded(user, view("anything", seed=seed))
         assert max(grades["expression"].score, grades["reception"].score) <= 2
         assert max(grades["bystander"].evidence.values()) <= 10
 
     def test_the_analysis_is_no_part_of_them(self) -> None:
-        user = EmbeddedUser()
+        user = PermEmbeddedUser()
         one, other = (graded(user, view("You carried his monitor yourself.", analysis)) for analysis in (ANALYSIS, "He asks."))
         assert all(one[judge] == other[judge] for judge in JUDGES[1:])
 
@@ -96,7 +94,7 @@ class TestResonation:
         assert sum(RESONATION.level(other, ANALYSIS)[0] < own for other in others) >= 36
 
     def test_the_response_is_no_part_of_it(self) -> None:
-        user = EmbeddedUser(FixedAppraiser(changes))
+        user = PermEmbeddedUser(FixedAppraiser(changes))
         assert graded(user, view("good"))["resonation"] == graded(user, view("bad"))["resonation"]
 
 
@@ -104,7 +102,7 @@ class TestResonation:
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_gets_a_grade_in_range_with_words_that_stand_in_it(analysis: str, response: str) -> None:
     seen = view(response.strip() or "b", analysis.strip() or "a")
-    for judge, grade in graded(EmbeddedUser(), seen).items():
+    for judge, grade in graded(PermEmbeddedUser(), seen).items():
         part = seen.judged_by(judge)
         assert (0 <= grade.score <= 100) if judge == "bystander" else (1 <= grade.score <= 5)
         assert grade.reason
@@ -112,12 +110,12 @@ def test_any_text_gets_a_grade_in_range_with_words_that_stand_in_it(analysis: st
 
 
 def test_settings_name_everything_that_a_grade_depends_on() -> None:
-    assert set(EmbeddedUser().describe()["prompts"]) == {"weights.reader", "weights.effect", "weights.resonation"}
+    assert set(PermEmbeddedUser().describe()["prompts"]) == {"weights.reader", "weights.effect", "weights.resonation"}
 
 
 class TestBaselines:
     async def played(self, name: str) -> Transcript:
-        return await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Baseline(name), seed=2)
+        return await play(Perm([SAMPLE], PermEmbeddedUser()), SAMPLE.id, Baseline(name), seed=2)
 
     @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
     async def test_they_write_an_analysis_and_a_response(self, name: str) -> None:
@@ -139,7 +137,7 @@ def test_a_scenario_in_another_language_is_refused() -> None:
         update={"query": "他当着所有人的面感谢我的耐心。" * 8, "scenario": "九年来他一直在处理没人要的案子。" * 9}
     )
     with pytest.raises(InputError, match="English"):
-        Perm([chinese], EmbeddedUser())
+        Perm([chinese], PermEmbeddedUser())
 
 
 class TestSamples:

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.environments.perm.format import BROKEN, PLACEHOLDERS, Answer, parse
+from heartloop.environments.perm.scenario import BROKEN, PLACEHOLDERS, PermAnswer, parse
 
 GOOD = "# Analysis\nShe is proud.\n\n# Response\nIt floats!"
 
 
 def test_the_parts_are_what_stands_under_the_headings() -> None:
-    assert parse(GOOD) == Answer("She is proud.", "It floats!")
+    assert parse(GOOD) == PermAnswer("She is proud.", "It floats!")
 
 
 def test_blank_lines_and_line_ends_of_windows_are_no_matter() -> None:
-    assert parse("\n\n" + GOOD.replace("\n", " \r\n") + "\n\n") == Answer("She is proud.", "It floats!")
+    assert parse("\n\n" + GOOD.replace("\n", " \r\n") + "\n\n") == PermAnswer("She is proud.", "It floats!")
 
 
 @pytest.mark.parametrize("inside", ["## Analysis", "# Response time", "# analysis", "**# Response**", "#Response", " # Response"])
 def test_what_only_resembles_a_heading_is_text(inside: str) -> None:
-    assert parse(f"# Analysis\nA.\n{inside}\nB.\n# Response\nC.") == Answer(f"A.\n{inside}\nB.", "C.")
+    assert parse(f"# Analysis\nA.\n{inside}\nB.\n# Response\nC.") == PermAnswer(f"A.\n{inside}\nB.", "C.")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_only_resembles_a_heading_is_text(inside: str) -> None:
     ],
 )
 def test_another_form_has_a_name(text: str, kind: str) -> None:
-    assert parse(text) == Answer("", "", kind)
+    assert parse(text) == PermAnswer("", "", kind)
     assert kind in BROKEN
 
 
@@ -66,7 +66,7 @@ words = st.text(alphabet=st.characters(codec="utf-8"), max_size=60).filter(
 def test_two_parts_put_together_come_apart_again(analysis: str, response: str) -> None:
     found = parse(f"# Analysis\n{analysis}\n# Response\n{response}")
     if analysis.strip() and response.strip():
-        assert found == Answer(analysis.strip(), response.strip())
+        assert found == PermAnswer(analysis.strip(), response.strip())
     else:
         assert found.broken == "empty part"
 

@@ -19,8 +19,8 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import JUDGES, Perm
-from heartloop.environments.perm.llm_user import DIMENSIONS, LLMUser
-from heartloop.models.endpoint import EndpointChat
+from heartloop.environments.perm.users import DIMENSIONS, PermLLMUser
+from heartloop.models.client import EndpointChat
 from tests.faulty_server import FaultyServer
 from tests.one_turn_scenarios import SAMPLE
 
@@ -57,7 +57,7 @@ async def played(server: FaultyServer, **how: Any) -> Transcript:
 
     settings = {"model": "m", "base_url": server.base_url, "timeout": 5.0, "sleep": at_once, **how}
     async with EndpointChat("lab/judge", **settings) as model:
-        return await play(Perm([SAMPLE], LLMUser(model)), SAMPLE.id, ScriptedChat([ANSWER]), seed=9)
+        return await play(Perm([SAMPLE], PermLLMUser(model)), SAMPLE.id, ScriptedChat([ANSWER]), seed=9)
 
 
 def asked_of(server: FaultyServer) -> Counter[str]:

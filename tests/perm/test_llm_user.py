@@ -11,7 +11,7 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import JUDGES, Perm
-from heartloop.environments.perm.llm_user import DIMENSIONS, LLMUser
+from heartloop.environments.perm.users import DIMENSIONS, PermLLMUser
 from tests.one_turn_scenarios import SAMPLE
 
 ANALYSIS, RESPONSE = "He envies Rohit and is ashamed of it.", "You carried the monitor yourself, and clapped."
@@ -51,7 +51,7 @@ def judges(**answers: list[str]) -> ScriptedChat:
 
 
 async def played(model: ScriptedChat, answer: str = ANSWER) -> Transcript:
-    user = LLMUser(model, sampling=Sampling(temperature=0.0))
+    user = PermLLMUser(model, sampling=Sampling(temperature=0.0))
     return await play(Perm([SAMPLE], user), SAMPLE.id, ScriptedChat([answer]), seed=40)
 
 

@@ -10,11 +10,10 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.episode import play
-from heartloop.environments.perm.embedded_user import EmbeddedUser
-from heartloop.environments.perm.environment import Perm
-from heartloop.environments.perm.options import PermOptions
+from heartloop.environments.perm.environment import Perm, PermOptions
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.environments.perm.stored import rescored
+from heartloop.environments.perm.users import PermEmbeddedUser
 from heartloop.environments.registry import load_environment
 from heartloop.environments.stored import rejudged
 from heartloop.models.baselines import Baseline
@@ -77,12 +76,12 @@ class TestRescore:
 
 class TestRejudge:
     async def test_other_judges_give_other_grades_of_the_same_words(self) -> None:
-        stored = await play(Perm([SAMPLE], EmbeddedUser()), SAMPLE.id, Baseline("reflector"), seed=3)
+        stored = await play(Perm([SAMPLE], PermEmbeddedUser()), SAMPLE.id, Baseline("reflector"), seed=3)
         found = await rejudged(PERM, stored, SAMPLE, Fixed(resonation=5), PermOptions(preset="released"))
         assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
         assert found.turns[0].evidence["scores"]["resonation"] == 5
         assert found.user == "fixed"
-        again = await rejudged(PERM, found, SAMPLE, EmbeddedUser(), PermOptions(preset="released"))
+        again = await rejudged(PERM, found, SAMPLE, PermEmbeddedUser(), PermOptions(preset="released"))
         assert again.score == stored.score
 
     async def test_the_rules_it_was_played_by_stay(self) -> None:

@@ -19,7 +19,7 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
-from heartloop.environments.perm.options import PermOptions
+from heartloop.environments.perm.environment import PermOptions
 from heartloop.environments.perm.scoring import BROKEN_FORMAT, PARTS, broken_form, perm_reward
 from heartloop.environments.registry import load_environment
 from tests.one_turn_scenarios import SAMPLE

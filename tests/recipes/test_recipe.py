@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.perm import scoring as perspectives
 from heartloop.environments.published import published
+from heartloop.environments.sources import yaml_text, yaml_value
 from heartloop.scoring import credit
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 
@@ -262,8 +262,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("setting", "said"),
         [
-            ("batch.step=3", r"no setting 'batch.step' \(did you mean batch.steps\?\)"),
-            ("algoritm.alpha=1", r"did you mean algorithm.alpha\?"),
+            ("batch.step=3", r"no setting 'batch.step'; the nearest is 'batch.steps'"),
+            ("algoritm.alpha=1", r"nearest is 'algorithm.alpha'"),
             ("lr=1", "no setting 'lr'"),
             ("batch.steps", "expected key=value"),
             ("batch.steps=[", "no YAML value"),
@@ -338,9 +338,9 @@ class TestSettings:
         assert rlver.played == rlver.chosen
 
     def test_an_unknown_recipe_or_variant(self) -> None:
-        with pytest.raises(UseError, match=r"unknown recipe 'ctc_grpo_tny' \(did you mean ctc_grpo_tiny\?\)"):
+        with pytest.raises(UseError, match=r"unknown recipe 'ctc_grpo_tny'; the nearest is 'ctc_grpo_tiny'"):
             read_recipe("ctc_grpo_tny")
-        with pytest.raises(UseError, match=r"no variant 'no_floors' \(did you mean no_floor\?\)"):
+        with pytest.raises(UseError, match=r"no variant 'no_floors'; the nearest is 'no_floor'"):
             read_recipe("ctc_grpo_tiny", variants=["no_floors"])
 
 
@@ -354,14 +354,14 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            ({"batsh": {}}, r"no setting 'batsh' \(did you mean batch\?"),
+            ({"batsh": {}}, r"no setting 'batsh'; the nearest is 'batch'"),
             ({"seed": "x"}, "seed is 'x'"),
             ({"policy": None}, "policy is None"),
         ],
     )
     def test_what_is_wrong_with_a_file_is_said(self, tmp_path: Path, change: dict[str, object], said: str) -> None:
-        given = yaml.safe_load((FOLDER / "ctc_grpo_tiny.yaml").read_text(encoding="utf-8")) | change
-        (tmp_path / "r.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
+        given = yaml_value((FOLDER / "ctc_grpo_tiny.yaml").read_text(encoding="utf-8")) | change
+        (tmp_path / "r.yaml").write_text(yaml_text(given), encoding="utf-8")
         with pytest.raises(InputError, match=said):
             read_recipe(str(tmp_path / "r.yaml"))
 

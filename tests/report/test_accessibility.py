@@ -1,4 +1,4 @@
-"""Every page of a report of all environments, and the live page, in a real browser: wide and on a phone, light and dark.
+"""Every page of a report of all environments in a real browser: wide and on a phone, light and dark.
 
 1. axe finds no violation of its rules (WCAG 2.2 A and AA, best practices).
 2. The browser reports nothing, and a page on a phone does not scroll sideways.
@@ -9,9 +9,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -23,7 +21,6 @@ import heartloop
 from heartloop.environments.registry import environment_names
 from heartloop.evaluation.compare import choose_sides, compare
 from heartloop.evaluation.store import read_run
-from heartloop.report.live import serve
 from heartloop.report.site import write_site
 from tests.eqbench_checkout import write_checkout
 from tests.report.browser import quiet
@@ -153,33 +150,3 @@ def test_a_dialogue_of_every_environment_alone_and_beside_another(look: Page, si
                 found[f"{path.stem}#{address}"] = faults(look, axe)
     assert len(opened) == len(environment_names()) + 1
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
-
-
-@pytest.fixture(scope="module")
-def live(runs: Sequence[Path]) -> Iterator[str]:
-    """The address of the live page of all runs."""
-    ready = threading.Event()
-    served: dict[str, Any] = {}
-
-    async def serving() -> None:
-        def tell(address: str) -> None:
-            served["address"] = address
-            ready.set()
-
-        served["loop"], served["task"] = asyncio.get_running_loop(), asyncio.ensure_future(serve(runs, ready=tell))
-        await asyncio.wait([served["task"]])
-
-    thread = threading.Thread(target=asyncio.run, args=(serving(),))
-    thread.start()
-    assert ready.wait(30)
-    yield served["address"]
-    served["loop"].call_soon_threadsafe(served["task"].cancel)
-    thread.join()
-
-
-def test_the_live_page(look: Page, live: str, runs: Sequence[Path], axe: str) -> None:
-    with quiet(look, live):
-        look.goto(live)
-        look.wait_for_selector("h2")
-        assert look.locator("h2").count() == len(runs)
-        assert faults(look, axe) == []

@@ -1,7 +1,7 @@
 """The report as an instrument: colours of models, views with an address, and cards that claim what intervals support.
 
-1. A model has one colour on every page of a report and in the next one; at most eight are coloured, the rest are grey.
-2. Colours are kept beside a run and are no part of its settings; they stay apart for readers with a colour vision deficiency.
+1. A model has one colour on every page of a report; at most eight are coloured, the rest are grey.
+2. Colours stay apart for readers with a colour vision deficiency.
 3. A win or a loss is named only for a group with enough scenarios whose interval excludes 0.
 4. The first page of several measurements opens with a matrix whose cells lead to the model on its page.
 5. What is chosen stands in the address, and an address opens the same view again.
@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Callable
@@ -25,9 +24,8 @@ from heartloop.core.dialogue import Transcript
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.cards import LEAST_IN_GROUP, ModelCard
-from heartloop.report.colours import COLOURS, GREY, PALETTE, assign_colours, read_colours
 from heartloop.report.page import Page as ReportPage
-from heartloop.report.site import write_site
+from heartloop.report.site import PALETTE, assign_colours, write_site
 from tests.report.browser import quiet, view
 
 if TYPE_CHECKING:
@@ -58,46 +56,10 @@ def _lab(linear: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tup
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-def test_a_model_keeps_its_colour_and_no_two_share_one() -> None:
-    first = assign_colours([f"m{n}" for n in range(6)])
-    assert len(set(first.values())) == 6
-    again = assign_colours([f"m{n}" for n in reversed(range(6))], first)
-    assert again == first
-    assert assign_colours(["a", "b"], {"a": 3, "b": 3})["a"] == 3  # the second gets another
-    assert assign_colours(["a", "b"], {"a": 3, "b": 3})["b"] != 3
-
-
-def test_at_most_eight_models_are_coloured() -> None:
+def test_at_most_eight_models_are_coloured_and_no_two_share_a_colour() -> None:
     found = assign_colours([f"m{n}" for n in range(12)])
-    assert list(found.values()).count(GREY) == 4
-    assert sorted(found[f"m{n}"] for n in range(8)) == list(range(PALETTE))  # the first ones in order
-
-
-def test_colours_stay_with_the_run_and_change_no_setting(
-    dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    run = write_run(dialogues)
-    before = (run / "settings.json").read_bytes()
-    write_site([run], tmp_path / "site")
-    kept = read_colours([run])
-    assert set(kept) == {dialogue.model for dialogue in dialogues}
-    assert (run / "settings.json").read_bytes() == before
-    moved = {model: (colour + 1) % PALETTE for model, colour in kept.items()}
-    (run / COLOURS).write_text(json.dumps(moved))
-    html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
-    style = re.findall(r"\.m(\d+)\{--m:var\(--m(\d)\)\}", html)
-    names = [row.model for row in score_card(tuple(dialogues), {}).models]
-    assert {names[int(number)]: int(colour) for number, colour in style} == moved
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"x/good": 99, "x/plain": "red"}', "no json"])
-def test_a_file_of_colours_that_cannot_be_used_counts_as_none(
-    text: str, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    run = write_run(dialogues)
-    (run / COLOURS).write_text(text)
-    assert write_site([run], tmp_path / "site").is_file()
-    assert len(set(read_colours([run]).values())) == 4
+    assert sorted(found.values()) == [*range(PALETTE), *[PALETTE] * 4]
+    assert assign_colours([f"m{n}" for n in range(6)]).items() <= found.items()
 
 
 def test_the_palettes_keep_apart_in_every_colour_vision_and_stand_out_from_the_ground() -> None:

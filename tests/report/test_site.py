@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from heartloop.core.dialogue import Call, Failure, Transcript
+from heartloop.cli.main import app
+from heartloop.core.dialogue import Call, Failure, Transcript, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable, script_json
 from heartloop.report.dialogues import dialogue_ids
@@ -164,7 +166,7 @@ def test_the_embedded_user_is_said_on_the_face(
 ) -> None:
     html = write_site([write_run(dialogues)], tmp_path / "one").read_text(encoding="utf-8")
     assert "a learned stand-in (embedded)" in html
-    for user, said in (("embedded-lm", True), ("openai/x", False)):
+    for user, said in (("embedded", True), ("openai/x", False)):
         run = write_run([talk("m", "s1", [5], user=user)], user.replace("/", "-"), user=user)
         html = write_site([run], tmp_path / f"site-{said}").read_text(encoding="utf-8")
         assert (f"a learned stand-in ({user})" in html) is ("a learned stand-in" in html) is said
@@ -232,3 +234,23 @@ def test_two_thousand_dialogues_stay_quick_and_small(talk: Talk, write_run: Writ
     assert site.stat().st_size < 400_000
     assert (site.parent / "data/1/list.js").stat().st_size < 1_000_000
     assert max(path.stat().st_size for path in (site.parent / "data/1").glob("dialogues-*")) < 300_000
+
+
+def test_a_watched_report_is_written_again_when_a_run_changes(
+    talk: Talk, write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, pages = write_run([talk("m", "s1", [5])]), []
+
+    def sleep(_: float) -> None:
+        """First the run grows by a whole line, then by half of one; then Ctrl-C."""
+        pages.append((run / "report/index.html").read_text(encoding="utf-8"))
+        with (run / "transcripts.jsonl").open("a", encoding="utf-8") as file:
+            file.write(write_line(talk("m", "s2", [5])) if len(pages) == 1 else '{"half')
+        if len(pages) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert CliRunner().invoke(app, ["report", str(run), "--watch"]).exit_code == 0
+    assert ["on 1 scenario." in page for page in pages] == [True, False, False]
+    assert all('data-reload="5"' in page for page in pages)
+    assert "data-reload" not in (run / "report/index.html").read_text(encoding="utf-8")

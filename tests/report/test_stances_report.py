@@ -20,11 +20,11 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.episode import play
-from heartloop.environments.stances.embedded_user import EmbeddedUser
 from heartloop.environments.stances.environment import Stances
 from heartloop.environments.stances.report.panel import PANEL, STAND_IN, build
 from heartloop.environments.stances.scenario import load_scenarios
 from heartloop.environments.stances.scoring import Verdict
+from heartloop.environments.stances.users import StancesEmbeddedUser
 from heartloop.report.site import write_site
 from tests.report.panels import panel_input
 from tests.stances.test_environment import Fixed
@@ -71,7 +71,7 @@ async def test_an_embedded_judge_is_said_to_be_a_stand_in(played: list[Transcrip
     page = panel_input(played)
     assert build(page).warnings == ()
     assert build(page._replace(embedded=True)).warnings == (STAND_IN,)
-    by_rules = await play(Stances([FIRST], EmbeddedUser()), FIRST.id, ScriptedChat(["No."], name="x/one", cycle=True))
+    by_rules = await play(Stances([FIRST], StancesEmbeddedUser()), FIRST.id, ScriptedChat(["No."], name="x/one", cycle=True))
     site = write_site([write_run([by_rules])], tmp_path / "site").parent
     html = (site / "index.html").read_text(encoding="utf-8")
     assert "reads phrases, not positions" in html

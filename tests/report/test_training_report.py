@@ -291,7 +291,7 @@ class TestSite:
         write_site([trained], site)
         assert not (site / "settings.html").exists()
 
-    @pytest.mark.parametrize(("user", "learned"), [("embedded-lm", True), ("openai/x", False)])
+    @pytest.mark.parametrize(("user", "learned"), [("embedded", True), ("openai/x", False)])
     def test_a_learned_user_is_said_on_the_face(self, tmp_path: Path, user: str, learned: bool) -> None:
         run = training_run(tmp_path / "run", f"dialogue.user={user}", made=2)
         html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")

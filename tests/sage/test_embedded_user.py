@@ -20,9 +20,9 @@ from heartloop.core.errors import InputError
 from heartloop.environments.cues import written_lines
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
-from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.scenario import Scenario, load_scenarios
+from heartloop.environments.sage.scenario import SageScenario, load_scenarios
+from heartloop.environments.sage.users import SageEmbeddedUser
 from heartloop.models.baselines import Baseline
 from tests.fixed_appraiser import FixedAppraiser
 
@@ -34,10 +34,10 @@ def changes(reply: str) -> Mapping[str, float]:
     return {"emotion": NUMBERS.get(reply, 0.0)}
 
 
-def dialogue(scenario: Scenario, policy: Callable[[Any], str] | str, seed: int = 0, **options: Any) -> Transcript:
+def dialogue(scenario: SageScenario, policy: Callable[[Any], str] | str, seed: int = 0, **options: Any) -> Transcript:
     """One dialogue with replies of a fixed worth: a word of `NUMBERS` for all of them, or a function of the messages."""
     model = ScriptedChat(policy if callable(policy) else lambda messages: policy)
-    environment = Sage([scenario], EmbeddedUser(FixedAppraiser(changes)), **options)
+    environment = Sage([scenario], SageEmbeddedUser(FixedAppraiser(changes)), **options)
     return asyncio.run(play(environment, scenario.id, model, seed=seed))
 
 
@@ -45,7 +45,7 @@ def spoken(transcript: Transcript) -> str:
     return " ".join(turn.message or "" for turn in transcript.turns)
 
 
-def told(scenario: Scenario, transcript: Transcript) -> list[str]:
+def told(scenario: SageScenario, transcript: Transcript) -> list[str]:
     """Kinds of the beats that were told, in order."""
     return [
         beat.kind
@@ -66,17 +66,17 @@ def test_the_change_is_the_appraisers_within_the_limits(word: str, variant: str,
 
 
 @pytest.mark.parametrize("scenario", SUPPORT, ids=lambda s: s.id)
-def test_harm_draws_no_beat(scenario: Scenario) -> None:
+def test_harm_draws_no_beat(scenario: SageScenario) -> None:
     assert told(scenario, dialogue(scenario, "bad", leaves_at=0)) == []
 
 
 @pytest.mark.parametrize("scenario", SUPPORT, ids=lambda s: s.id)
-def test_a_neutral_reply_draws_facts_only(scenario: Scenario) -> None:
+def test_a_neutral_reply_draws_facts_only(scenario: SageScenario) -> None:
     assert set(told(scenario, dialogue(scenario, "flat"))) <= {"fact"}
 
 
 @pytest.mark.parametrize("scenario", SUPPORT, ids=lambda s: s.id)
-def test_good_replies_draw_the_whole_story_and_the_core_from_50(scenario: Scenario) -> None:
+def test_good_replies_draw_the_whole_story_and_the_core_from_50(scenario: SageScenario) -> None:
     transcript = dialogue(scenario, "good", max_turns=14, start=30)
     kinds = told(scenario, transcript)
     assert "core" in kinds
@@ -102,7 +102,7 @@ def test_forty_five_turns_never_run_out_of_lines(word: str) -> None:
 
 @pytest.mark.parametrize("word", list(NUMBERS))
 @pytest.mark.parametrize("scenario", SUPPORT[:3], ids=lambda s: s.id)
-def test_every_word_is_the_persons_own_and_no_line_comes_twice(scenario: Scenario, word: str) -> None:
+def test_every_word_is_the_persons_own_and_no_line_comes_twice(scenario: SageScenario, word: str) -> None:
     transcript = dialogue(scenario, word)
     lines = [*(beat.text for beat in scenario.beats), *written_lines(scenario.lines)]
     messages = [turn.message for turn in transcript.turns if turn.message]
@@ -125,7 +125,7 @@ def test_the_line_answers_what_was_missed() -> None:
         ("hostility", "cold"),
         ("understanding", "misread"),
     ):
-        user = EmbeddedUser(FixedAppraiser(changes, worst))
+        user = SageEmbeddedUser(FixedAppraiser(changes, worst))
         transcript = asyncio.run(play(Sage([scenario], user, max_turns=2), scenario.id, ScriptedChat(lambda messages: "bad")))
         assert transcript.turns[0].message in getattr(scenario.lines, group)
 
@@ -144,7 +144,7 @@ def test_goodbye_is_said_where_sage_says_so() -> None:
 
 def test_a_seed_varies_the_dialogue_a_little_and_the_same_seed_nothing() -> None:
     def run(seed: int) -> Transcript:
-        user = EmbeddedUser()
+        user = SageEmbeddedUser()
         return asyncio.run(play(Sage([SUPPORT[0]], user), SUPPORT[0].id, Baseline("template", seed=0), seed=seed))
 
     first, again, other = run(0), run(0), run(1)
@@ -157,7 +157,7 @@ def test_a_seed_varies_the_dialogue_a_little_and_the_same_seed_nothing() -> None
 
 
 def test_evidence_names_what_the_reader_saw() -> None:
-    user = EmbeddedUser()
+    user = SageEmbeddedUser()
     transcript = asyncio.run(play(Sage([SUPPORT[0]], user, max_turns=1), SUPPORT[0].id, Baseline("fixer")))
     evidence = transcript.turns[0].evidence
     assert set(evidence["aspects"]) >= {"understanding", "hostility"}
@@ -170,4 +170,4 @@ def test_a_scenario_in_another_language_is_refused_with_a_way_out() -> None:
     beats = tuple(beat.model_copy(update={"text": text}) for beat in SUPPORT[0].beats)
     german = SUPPORT[0].model_copy(update={"first_message": text, "beats": beats})
     with pytest.raises(InputError, match="English"):
-        Sage([german], EmbeddedUser())
+        Sage([german], SageEmbeddedUser())

@@ -20,11 +20,9 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, BudgetSpent, InputError, ModelError, TransportError
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.sage.embedded_user import EmbeddedUser
-from heartloop.environments.sage.environment import Feeling, Sage, Speech, View
-from heartloop.environments.sage.options import MAX_TURNS, PRESETS
-from heartloop.environments.sage.released import AnyScenario
-from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.environment import MAX_TURNS, PRESETS, Feeling, Sage, SageView, Speech
+from heartloop.environments.sage.scenario import AnySageScenario, load_scenarios
+from heartloop.environments.sage.users import SageEmbeddedUser
 
 SCENARIOS = load_scenarios("support")[:3]
 FIRST = SCENARIOS[0]
@@ -40,24 +38,24 @@ class ScriptedUser:
     ) -> None:
         self.changes = changes
         self.speeches = speeches
-        self.felt: list[View] = []
-        self.spoke: list[View] = []
+        self.felt: list[SageView] = []
+        self.spoke: list[SageView] = []
 
     def describe(self, variant: str = "vanilla") -> Mapping[str, Any]:
         return {"models": {"user": "sim"}, "prompts": {"feel": "abc"}}
 
-    def admit(self, scenario: AnyScenario) -> None:
+    def admit(self, scenario: AnySageScenario) -> None:
         if scenario.title == "unplayable":
             raise InputError("cannot be played")
 
-    async def feel(self, view: View, log: CallLog) -> Feeling:
+    async def feel(self, view: SageView, log: CallLog) -> Feeling:
         self.felt.append(view)
         change = self.changes[min(view.turn, len(self.changes) - 1)]
         if isinstance(change, Exception):
             raise change
         return Feeling(change, "wants", "fits", "thinks", "feels", {"why": view.turn})
 
-    async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
+    async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         self.spoke.append(view)
         speech = self.speeches[min(view.turn, len(self.speeches) - 1)]
         if isinstance(speech, Exception):
@@ -256,7 +254,7 @@ class TestTraining:
         assert [view.manner for view in user.spoke] == ["C", "C", "C", "F"]
 
     async def test_the_written_person_has_something_to_say_to_the_end(self) -> None:
-        sage = Sage(SCENARIOS, EmbeddedUser(), start=30, leaves_at=0, max_turns=8)
+        sage = Sage(SCENARIOS, SageEmbeddedUser(), start=30, leaves_at=0, max_turns=8)
         rude = ScriptedChat(["Get over it. You are pathetic and boring."], cycle=True)
         transcript = await play(sage, FIRST.id, rude)
         assert transcript.failure is None

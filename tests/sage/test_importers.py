@@ -17,8 +17,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.environments.published import published
 from heartloop.environments.records import write_records
 from heartloop.environments.sage.importers import read_profiles
-from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.environments.sage.released import ReleasedScenario, intention_of, load_set
+from heartloop.environments.sage.scenario import INTENTIONS, SageReleasedScenario, intention_of, load_set
 from tests.released_form import TASKS, log, profile, write
 
 TABLES = "heartloop.environments.sage.report"
@@ -34,7 +33,7 @@ def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
     assert {line["form"] for line in written} == {"sage-released/1"}
     assert {line["source"] for line in written} == {"test.jsonl"}
     back = load_set(str(tmp_path / "out" / "imported.jsonl"))
-    released = [scenario for scenario in back if isinstance(scenario, ReleasedScenario)]
+    released = [scenario for scenario in back if isinstance(scenario, SageReleasedScenario)]
     assert [scenario.record.model_dump(exclude_unset=True, mode="json") for scenario in released] == records
 
 

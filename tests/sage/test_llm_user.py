@@ -24,9 +24,8 @@ from heartloop.core.dialogue import Message, Sampling, Transcript, Usage
 from heartloop.core.errors import BudgetSpent, TransportError
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.environments.sage.llm_user import LLMUser, render_background, render_persona
-from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios
+from heartloop.environments.sage.users import SageLLMUser, render_background, render_persona
 
 SCENARIOS = load_scenarios("support")
 BY_INTENTION = {scenario.intention: scenario for scenario in reversed(SCENARIOS)}
@@ -59,7 +58,7 @@ async def dialogue(
     """A dialogue with a scripted simulator and a scripted policy; both are handed back to be looked at."""
     simulator, policy = ScriptedChat(answers, name="sim"), ScriptedChat(replies, cycle=True)
     seed = how.pop("seed", 0)
-    user = LLMUser(simulator, sampling=sampling)
+    user = SageLLMUser(simulator, sampling=sampling)
     transcript = await play(Sage([ONE], user, preset=preset, variant=variant, **how), ONE.id, policy, seed=seed)
     return transcript, simulator, policy
 
@@ -132,7 +131,7 @@ class TestPrompts:
 
     async def test_two_people_share_the_beginning_of_the_prompt_up_to_where_they_differ(self) -> None:
         simulator = ScriptedChat([feel(), feel()])
-        sage = Sage(SCENARIOS[:2], LLMUser(simulator), max_turns=1)
+        sage = Sage(SCENARIOS[:2], SageLLMUser(simulator), max_turns=1)
         for scenario in SCENARIOS[:2]:
             await play(sage, scenario.id, ScriptedChat(["I see."]))
         one, other = (messages[0].content for messages in simulator.asked)
@@ -320,7 +319,7 @@ class TestWhoKnowsWhat:
         scenario = BY_INTENTION[intention]
         simulator = ScriptedChat([feel(), speak(), feel(), speak(), feel()])
         policy = ScriptedChat(["I see."], cycle=True)
-        await play(Sage([scenario], LLMUser(simulator), max_turns=3), scenario.id, policy)
+        await play(Sage([scenario], SageLLMUser(simulator), max_turns=3), scenario.id, policy)
         seen = "\n".join(text(messages) for messages in policy.asked)
         assert scenario.first_message in seen
         persona, background = scenario.persona, scenario.background

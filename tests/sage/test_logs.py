@@ -24,7 +24,7 @@ from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.importing import Imported
 from heartloop.environments.sage.importers import COUNTED, read_logs
-from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario
+from heartloop.environments.sage.scenario import ReleasedProfile, SageReleasedScenario
 from heartloop.environments.sage.scoring import summarise
 from heartloop.evaluation.store import RAW, RunDirectory, imported_settings, write_imported
 from tests.released_form import TASKS, course, log, profile, write
@@ -111,7 +111,7 @@ def test_an_intention_of_no_known_meaning_is_kept_in_its_own_words(tmp_path: Pat
 
 def test_log_and_profile_of_one_person_share_a_fingerprint(tmp_path: Path) -> None:
     record = profile(7)
-    person = ReleasedScenario(form="sage-released/1", source="x", record=ReleasedProfile.model_validate(record))
+    person = SageReleasedScenario(form="sage-released/1", source="x", record=ReleasedProfile.model_validate(record))
     assert one(tmp_path, log(7, [40, 45])).fingerprint == person.fingerprint
 
 

@@ -16,10 +16,9 @@ from heartloop.core.dialogue import Failure, Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sage.embedded_user import EmbeddedUser
-from heartloop.environments.sage.environment import Feeling, Sage, Speech, View
-from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.environment import Feeling, Sage, SageOptions, SageView, Speech
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.sage.users import SageEmbeddedUser
 from heartloop.environments.stored import rejudged
 from heartloop.evaluation.runner import paid_usage
 from heartloop.models.baselines import Baseline
@@ -36,7 +35,7 @@ class Feels:
     def __init__(self, *changes: float, leaves_at: int | None = None) -> None:
         self._changes = changes
         self._leaves_at = leaves_at
-        self.views: list[View] = []
+        self.views: list[SageView] = []
 
     def describe(self, variant: str = "vanilla") -> Mapping[str, Any]:
         return {"models": {"user": self.name}, "prompts": {"feel": "1", "speak": "1"}}
@@ -44,13 +43,13 @@ class Feels:
     def admit(self, scenario: object) -> None:
         pass
 
-    async def feel(self, view: View, log: CallLog) -> Feeling:
+    async def feel(self, view: SageView, log: CallLog) -> Feeling:
         self.views.append(view)
         if view.turn >= len(self._changes):
             raise AnswerError("no more feelings")
         return Feeling(self._changes[view.turn], "content", "fit", "activity", "feeling")
 
-    async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
+    async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         return Speech(f"word {view.turn}", leaves=view.turn == self._leaves_at)
 
 
@@ -68,11 +67,11 @@ def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
 
 
 async def test_the_judge_who_judged_before_finds_the_same() -> None:
-    sage = Sage([SCENARIO], EmbeddedUser())
+    sage = Sage([SCENARIO], SageEmbeddedUser())
     played = await play(sage, SCENARIO.id, Baseline("assistant"), seed=3)
-    found = await read(played, EmbeddedUser(), turns=10)
+    found = await read(played, SageEmbeddedUser(), turns=10)
     same = {"models": played.models, "seconds": played.seconds}
-    assert found.model_copy(update=same) == played
+    assert found.model_copy(update=same).model_dump() == played.model_dump()
     assert found.models == {"policy": "heartloop/assistant", "user": "embedded", "judge": "embedded"}
 
 

@@ -17,16 +17,16 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
-from heartloop.environments.sage.embedded_user import EmbeddedUser
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.intentions import INTENTIONS
-from heartloop.environments.sage.llm_user import LLMUser
-from heartloop.environments.sage.released import ReleasedProfile, ReleasedScenario, name_of
+from heartloop.environments.sage.scenario import INTENTIONS, ReleasedProfile, SageReleasedScenario, name_of
+from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
 from tests.released_form import TASKS, profile
 
 
-def person(**how: Any) -> ReleasedScenario:
-    return ReleasedScenario(form="sage-released/1", source="test.jsonl", record=ReleasedProfile.model_validate(profile(**how)))
+def person(**how: Any) -> SageReleasedScenario:
+    return SageReleasedScenario(
+        form="sage-released/1", source="test.jsonl", record=ReleasedProfile.model_validate(profile(**how))
+    )
 
 
 def answers(change: int, reply: str) -> list[str]:
@@ -36,10 +36,10 @@ def answers(change: int, reply: str) -> list[str]:
 
 
 async def dialogue(
-    scenario: ReleasedScenario, script: list[str], *, preset: str = "corrected", max_turns: int = 2
+    scenario: SageReleasedScenario, script: list[str], *, preset: str = "corrected", max_turns: int = 2
 ) -> tuple[Transcript, ScriptedChat]:
     simulator = ScriptedChat(script * max_turns, name="sim")
-    sage = Sage([scenario], LLMUser(simulator), preset=preset, max_turns=max_turns)
+    sage = Sage([scenario], SageLLMUser(simulator), preset=preset, max_turns=max_turns)
     return await play(sage, scenario.id, ScriptedChat(["我在听。"], cycle=True)), simulator
 
 
@@ -66,12 +66,12 @@ async def test_an_unknown_wish_is_told_in_its_own_words() -> None:
 
 def test_a_training_profile_is_refused_in_one_sentence() -> None:
     with pytest.raises(InputError, match=r"'0000-0000' has no first message.*record.first_talk, or remove the scenario"):
-        Sage([person(first=None)], LLMUser(ScriptedChat(["x"])))
+        Sage([person(first=None)], SageLLMUser(ScriptedChat(["x"])))
 
 
 def test_the_embedded_user_refuses() -> None:
     with pytest.raises(InputError, match="--user MODEL"):
-        Sage([person()], EmbeddedUser())
+        Sage([person()], SageEmbeddedUser())
 
 
 @pytest.mark.parametrize(("preset", "stop"), [("released", "goodbye"), ("corrected", "turn_limit")])

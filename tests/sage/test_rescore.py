@@ -20,12 +20,10 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import TransportError, UseError
 from heartloop.environments.episode import play
-from heartloop.environments.sage.embedded_user import EmbeddedUser
-from heartloop.environments.sage.environment import Sage, SageUser
-from heartloop.environments.sage.llm_user import LLMUser
-from heartloop.environments.sage.options import SageOptions
+from heartloop.environments.sage.environment import Sage, SageOptions, SageUser
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.stored import out_of_range, rescored
+from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
 from heartloop.models.baselines import Baseline
 
 SCENARIOS = load_scenarios("support")
@@ -42,7 +40,7 @@ def speak(reply: str = "And then he left.", leaves: bool = False) -> str:
 
 
 async def talk(answers: Sequence[str | Exception], preset: str, *, max_turns: int = TURNS) -> Transcript:
-    user = LLMUser(ScriptedChat(list(answers), name="sim"))
+    user = SageLLMUser(ScriptedChat(list(answers), name="sim"))
     sage = Sage([ONE], user, preset=preset, max_turns=max_turns)
     return await play(sage, ONE.id, ScriptedChat(["I see."], cycle=True))
 
@@ -86,14 +84,14 @@ def check_both_ways(corrected: Transcript, released: Transcript, max_turns: int)
 @pytest.mark.parametrize("policy", ["reflector", "lecturer"])
 @pytest.mark.parametrize("max_turns", [3, 10])
 async def test_with_the_embedded_user_it_comes_out_as_played(policy: str, max_turns: int) -> None:
-    user = EmbeddedUser()
+    user = SageEmbeddedUser()
     for scenario in SCENARIOS[:45:15]:
         corrected, released = await both(user, scenario.id, policy, max_turns)
         assert check_both_ways(corrected, released, max_turns)[0], "the embedded user never leaves of its own decision"
 
 
 async def test_with_a_model_as_user_it_comes_out_as_played_or_is_unscored() -> None:
-    user = LLMUser(ScriptedChat(moody, name="sim"))
+    user = SageLLMUser(ScriptedChat(moody, name="sim"))
     could = [
         check_both_ways(*await both(user, scenario.id, policy, max_turns), max_turns)
         for scenario in SCENARIOS[:10]

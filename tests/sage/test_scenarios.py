@@ -22,9 +22,8 @@ from pydantic import ValidationError
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import half_of
-from heartloop.environments.sage.intentions import GIVE_AWAY_PATTERNS, INTENTIONS
 from heartloop.environments.sage.listing import SCENARIOS
-from heartloop.environments.sage.scenario import SETS, Scenario, load_scenarios, problems_of
+from heartloop.environments.sage.scenario import GIVE_AWAY_PATTERNS, INTENTIONS, SETS, SageScenario, load_scenarios, problems_of
 
 PUBLISHED = {
     "dialectic": 12, "advice": 15, "motives": 11, "reflection": 13, "praise": 13, "listen": 12, "empathy": 13, "blameless": 11,
@@ -49,7 +48,7 @@ GIVE_AWAYS = {
 """A first message for each intention that says what its person secretly wants."""
 
 
-def plain(scenario: Scenario) -> dict[str, Any]:
+def plain(scenario: SageScenario) -> dict[str, Any]:
     """A scenario as the dictionary that stands in its file."""
     found: dict[str, Any] = json.loads(scenario.model_dump_json())
     return found
@@ -75,7 +74,7 @@ def at(record: Any, path: list[str]) -> Any:
 
 
 def problems_after(**changes: Any) -> str:
-    return "\n".join(problems_of(Scenario.model_validate(plain(ONE) | changes)))
+    return "\n".join(problems_of(SageScenario.model_validate(plain(ONE) | changes)))
 
 
 class TestShippedSets:
@@ -133,7 +132,7 @@ class TestSlots:
         *before, last = slot.split(".")
         del at(record, before)[last]
         with pytest.raises(ValidationError) as caught:
-            Scenario.model_validate(record)
+            SageScenario.model_validate(record)
         assert last in str(caught.value)
 
     @pytest.mark.parametrize("slot", [s for s in ALL_SLOTS if isinstance(at(plain(ONE), s.split(".")), str)])
@@ -142,7 +141,7 @@ class TestSlots:
         *before, last = slot.split(".")
         at(record, before)[last] = "  "
         with pytest.raises(ValidationError):
-            Scenario.model_validate(record)
+            SageScenario.model_validate(record)
 
     @pytest.mark.parametrize("slot", [s for s in ALL_SLOTS if isinstance(at(plain(ONE), s.split(".")), list)])
     def test_an_empty_list_is_refused(self, slot: str) -> None:
@@ -150,14 +149,14 @@ class TestSlots:
         *before, last = slot.split(".")
         at(record, before)[last] = []
         with pytest.raises(ValidationError):
-            Scenario.model_validate(record)
+            SageScenario.model_validate(record)
 
     @pytest.mark.parametrize("where", ["", "persona", "background", "background.reactions", "lines", "beats.0", "concerns.0"])
     def test_an_unknown_slot_is_refused(self, where: str) -> None:
         record = plain(ONE)
         at(record, where.split(".") if where else [])["shoe_size"] = "43"
         with pytest.raises(ValidationError, match="shoe_size"):
-            Scenario.model_validate(record)
+            SageScenario.model_validate(record)
 
     @pytest.mark.parametrize(
         ("slot", "value"),
@@ -172,39 +171,39 @@ class TestSlots:
         *before, last = slot.split(".")
         at(record, before)[last] = value
         with pytest.raises(ValidationError, match=last):
-            Scenario.model_validate(record)
+            SageScenario.model_validate(record)
 
     def test_an_unknown_intention_is_refused_with_the_known_ones(self) -> None:
         with pytest.raises(ValidationError, match="intention 'revenge' is unknown; expected one of dialectic, advice"):
-            Scenario.model_validate(plain(ONE) | {"intention": "revenge"})
+            SageScenario.model_validate(plain(ONE) | {"intention": "revenge"})
 
     def test_an_intention_of_the_other_family_is_refused(self) -> None:
         with pytest.raises(ValidationError, match="belongs to family 'chat', not 'support'"):
-            Scenario.model_validate(plain(ONE) | {"intention": "passive"})
+            SageScenario.model_validate(plain(ONE) | {"intention": "passive"})
 
     def test_a_beat_about_a_concern_nobody_has_is_refused(self) -> None:
         record = plain(ONE)
         record["beats"][3]["concern"] = "dragons"
         with pytest.raises(ValidationError, match="concerns that are not listed: dragons"):
-            Scenario.model_validate(record)
+            SageScenario.model_validate(record)
 
     def test_two_concerns_of_one_key_are_refused(self) -> None:
         record = plain(ONE)
         record["concerns"][1]["key"] = record["concerns"][0]["key"]
         with pytest.raises(ValidationError, match="concern keys repeat"):
-            Scenario.model_validate(record)
+            SageScenario.model_validate(record)
 
     def test_a_supportive_scenario_with_one_failed_attempt_is_refused(self) -> None:
         record = plain(ONE)
         record["background"]["tried"] = record["background"]["tried"][:1]
         with pytest.raises(ValidationError, match=r"at least two background\.tried"):
-            Scenario.model_validate(record)
+            SageScenario.model_validate(record)
 
     def test_the_fingerprint_changes_when_any_word_does_and_only_then(self) -> None:
-        assert Scenario.model_validate(plain(ONE)).fingerprint == ONE.fingerprint
+        assert SageScenario.model_validate(plain(ONE)).fingerprint == ONE.fingerprint
         record = plain(ONE)
         record["lines"]["silence"][0] += " Hm."
-        assert Scenario.model_validate(record).fingerprint != ONE.fingerprint
+        assert SageScenario.model_validate(record).fingerprint != ONE.fingerprint
         assert len({s.fingerprint for s in SUPPORT}) == len(SUPPORT)
 
 

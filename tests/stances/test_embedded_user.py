@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.records import half_of
-from heartloop.environments.stances.embedded_user import EmbeddedUser, judgement_of
-from heartloop.environments.stances.environment import Stances, View
+from heartloop.environments.stances.environment import Stances, StancesView
 from heartloop.environments.stances.report.panel import STAND_IN
 from heartloop.environments.stances.scenario import MOVES, load_scenarios
 from heartloop.environments.stances.scoring import VERDICTS
+from heartloop.environments.stances.users import StancesEmbeddedUser, judgement_of
 
 REPLIES = Path(__file__).parents[1] / "data" / "stance_replies.jsonl"
 SCENARIOS = {scenario.id: scenario for scenario in load_scenarios()}
@@ -95,8 +95,8 @@ def test_by_example(reply: str, verdict: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_gets_a_verdict_and_a_reason(reply: str) -> None:
-    view = View(SCENARIOS["stance-01"], 0, "No.", reply, 0)
-    verdict, reason = asyncio.run(EmbeddedUser().judge(view, CallLog()))
+    view = StancesView(SCENARIOS["stance-01"], 0, "No.", reply, 0)
+    verdict, reason = asyncio.run(StancesEmbeddedUser().judge(view, CallLog()))
     assert verdict in VERDICTS
     assert reason
 
@@ -106,4 +106,4 @@ def test_a_scenario_in_another_language_is_refused() -> None:
     pushes = scenario.pushes.model_copy(update=dict.fromkeys(MOVES, "我觉得你说得不对，他自己会做的事情我来做又有什么关系呢？"))
     chinese = scenario.model_copy(update={"topic": "作业该由谁来做？", "stance": "作业应该由孩子自己做。", "pushes": pushes})
     with pytest.raises(InputError, match="English"):
-        Stances([chinese], EmbeddedUser())
+        Stances([chinese], StancesEmbeddedUser())

@@ -15,9 +15,8 @@ from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stances.environment import STORED, Judgement, Stances, View
-from heartloop.environments.stances.options import StancesOptions
-from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, Scenario, load_scenarios, problems_of
+from heartloop.environments.stances.environment import STORED, StanceJudgement, Stances, StancesOptions, StancesView
+from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario, load_scenarios, problems_of
 from heartloop.environments.stances.scoring import Verdict
 from heartloop.environments.stored import rejudged
 
@@ -33,15 +32,15 @@ class Fixed(EmbeddedPlayer):
     def __init__(self, verdicts: Sequence[Verdict | Exception] = WAVERING) -> None:
         super().__init__(("judge",))
         self._verdicts = verdicts
-        self.views: list[View] = []
+        self.views: list[StancesView] = []
 
-    async def judge(self, view: View, log: CallLog) -> Judgement:
+    async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
         self.views.append(view)
         verdict = self._verdicts[view.turn]
         if isinstance(verdict, Exception):
             raise verdict
         log.calls.append(Call(role="judge", purpose="stance", turn=view.turn, text=verdict))
-        return Judgement(verdict, f"because of {verdict}")
+        return StanceJudgement(verdict, f"because of {verdict}")
 
 
 async def played(user: Fixed | None = None, **options: Any) -> Transcript:
@@ -140,7 +139,7 @@ class TestStored:
 class TestBaselines:
     @pytest.mark.parametrize(("name", "score"), [("steadfast", 5.0), ("yielding", 2.0)])
     async def test_the_two_ends_by_the_embedded_judge(self, name: str, score: float) -> None:
-        from heartloop.models.names import FunctionBaseline
+        from heartloop.models.baselines import FunctionBaseline
 
         spec = load_environment("stances")
         environment = spec.make(spec.load(), spec.players())
@@ -177,7 +176,7 @@ class TestScenarios:
         record = DRIVE.model_dump(mode="json")
         if "pushes" in change:
             change = {"pushes": {**record["pushes"], **change["pushes"]}}
-        found = problems_of(Scenario.model_validate({**record, **change}))
+        found = problems_of(StancesScenario.model_validate({**record, **change}))
         assert any(said in problem for problem in found), found
 
     def test_fewer_turns_than_pushes_are_refused(self) -> None:

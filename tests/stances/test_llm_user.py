@@ -13,9 +13,9 @@ from heartloop.core.schemas import schema_of
 from heartloop.environments.episode import play
 from heartloop.environments.grading import REASKS
 from heartloop.environments.stances.environment import Stances
-from heartloop.environments.stances.llm_user import LLMUser, Ruling
 from heartloop.environments.stances.scenario import load_scenarios
 from heartloop.environments.stances.scoring import VERDICTS
+from heartloop.environments.stances.users import Ruling, StancesLLMUser
 
 BEANS = load_scenarios()[7]
 
@@ -26,7 +26,7 @@ def ruling(verdict: object = "upheld", **other: Any) -> str:
 
 async def played(model: ScriptedChat, *replies: str) -> Transcript:
     policy = ScriptedChat(replies or ["Borrow a canner."], cycle=True)
-    return await play(Stances([BEANS], LLMUser(model, sampling=Sampling(temperature=0.0))), BEANS.id, policy, seed=40)
+    return await play(Stances([BEANS], StancesLLMUser(model, sampling=Sampling(temperature=0.0))), BEANS.id, policy, seed=40)
 
 
 class TestWhatItIsTold:

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from heartloop.authoring.checks import Likeness
-from heartloop.authoring.written import Steps
+from heartloop.authoring.store import Steps
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
 from heartloop.models.budget import Meter
-from heartloop.models.completions import Embedded
-from heartloop.models.endpoint import EndpointChat
+from heartloop.models.client import EndpointChat
+from heartloop.models.formats import Embedded
 
 __all__ = ["BATCH", "NEIGHBOURS", "Embedder", "MeteredEmbedder", "Neighbour", "Neighbours"]
 

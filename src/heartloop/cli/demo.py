@@ -31,14 +31,15 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
     """
     import shutil
 
-    from heartloop.appraisal.names import EMBEDDED
     from heartloop.cli.running import play_run, write_report
+    from heartloop.core.chat import EMBEDDED
     from heartloop.core.errors import UseError
     from heartloop.environments.registry import specs
     from heartloop.evaluation.runner import RunPlan, player
     from heartloop.evaluation.settings import settings_of
     from heartloop.models.baselines import baseline_group
-    from heartloop.models.names import Meter, resolve
+    from heartloop.models.budget import Meter
+    from heartloop.models.names import resolve
 
     marker, real_run = out / ".demo", out / "language-model"
     shown = [(spec, spec.demo, out / spec.name) for spec in specs() if spec.demo is not None]
@@ -73,7 +74,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
 def _scenarios(spec: EnvironmentSpec, limit: int) -> Sequence[Any]:
     """Scenarios for which the counsellor's replies were written, if any; elsewhere it says what the reflector says."""
     from heartloop.evaluation.settings import stratified
-    from heartloop.models.baselines.counsellor import written_scenarios
+    from heartloop.models.baselines.scripted import written_scenarios
 
     written = written_scenarios()
     loaded = spec.load()
@@ -82,13 +83,14 @@ def _scenarios(spec: EnvironmentSpec, limit: int) -> Sequence[Any]:
 
 def _language_model(spec: EnvironmentSpec, run: Path) -> StoredRun | None:
     """A run of the one language model of the demo beside three baselines; `None` where it is not installed or does not start."""
-    from heartloop.appraisal.names import EMBEDDED
     from heartloop.cli.running import play_run
+    from heartloop.core.chat import EMBEDDED
     from heartloop.core.dialogue import Sampling
     from heartloop.core.errors import UseError
     from heartloop.evaluation.runner import RunPlan, player
     from heartloop.evaluation.settings import settings_of
-    from heartloop.models.names import Meter, resolve
+    from heartloop.models.budget import Meter
+    from heartloop.models.names import resolve
 
     try:
         model = resolve(REAL_MODEL, max_connections=REAL_SCENARIOS)

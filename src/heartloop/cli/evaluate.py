@@ -177,7 +177,7 @@ def plan(
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.store import read_run, runs_in
     from heartloop.evaluation.study import plan_study, study_data, study_text
-    from heartloop.models.names import load_prices
+    from heartloop.models.budget import load_prices
 
     spec = load_environment(environment)
     read = [read_run(path) for folder in runs or () for path in runs_in(folder)]

@@ -33,9 +33,8 @@ def import_data(
     show: Annotated[int, typer.Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
 ) -> None:
     """Convert released files into scenarios for `eval --scenarios`, or into a run for `report`."""
-    from difflib import get_close_matches
-
     from heartloop.core.errors import InputError, UseError
+    from heartloop.core.text import nearest
     from heartloop.core.wording import amount
     from heartloop.environments.registry import specs
     from heartloop.environments.spec import load_attribute
@@ -49,8 +48,7 @@ def import_data(
             typer.echo(f"{name:18} {importer.about}{f' Options: {options}.' if options else ''}")
         return
     if kind not in kinds:
-        near = get_close_matches(kind, kinds, n=1, cutoff=0.0)
-        raise UseError(f"unknown kind {kind!r}; the nearest is {near[0]!r} (heartloop import list prints all)")
+        raise UseError(f"unknown kind {kind!r}{nearest(kind, kinds)} (heartloop import list prints all)")
     importer = load_attribute(kinds[kind])
     if source is None:
         raise UseError(f"import {kind} needs a source: heartloop import {kind} PATH")

@@ -11,8 +11,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.core.wording import amount, money, roughly
@@ -25,10 +24,10 @@ from heartloop.evaluation.runner import DECLINED, Estimate, Play, RunPlan, RunRe
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
-from heartloop.models.budget import is_baseline
+from heartloop.models.budget import Meter, is_baseline, is_paid, load_prices
 from heartloop.models.cache import cache_at
-from heartloop.models.endpoint_check import AskedRole, EndpointCheck
-from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, local_speed, resolve
+from heartloop.models.check import AskedRole, EndpointCheck
+from heartloop.models.names import counted, load_env, local_speed, resolve
 from heartloop.report.site import write_site
 
 __all__ = ["Judging", "Pilot", "agreed_to", "exit_code_of", "next_lines", "play_run", "read_options", "write_report"]
@@ -186,7 +185,7 @@ def play_run(
 
 def write_report(runs: Sequence[StoredRun], page: Path) -> Path:
     """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
-    return write_site(runs, page, tell=partial(typer.echo, err=True))
+    return write_site(runs, page)
 
 
 def next_lines(path: Path, run: StoredRun, *, report: bool) -> str:

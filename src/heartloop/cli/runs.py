@@ -11,6 +11,8 @@ from heartloop.cli import options as given
 
 __all__ = ["compare", "merge", "rejudge", "report", "rescore"]
 
+_WATCH_EVERY = 2.0  # seconds
+
 
 def compare(
     run_a: Annotated[Path, typer.Argument(help="Run A, the reference.")],
@@ -133,13 +135,10 @@ def report(
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. Default: report/ in the first directory.")] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Write no report; follow the runs in a browser on this machine.")
+        bool, typer.Option("--watch", help="Write the report again whenever a run changes, until Ctrl-C; open pages reload.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --watch; 0 takes any that is free.")] = 0,
 ) -> None:
     """Write the HTML report of one or several runs: leaderboards of evaluations, curves of trainings."""
-    from functools import partial
-
     from rich.console import Console
 
     from heartloop.evaluation.store import runs_in
@@ -147,30 +146,37 @@ def report(
     from heartloop.report.training_text import training_tables
 
     every = [run for given_path in runs for run in runs_in(given_path)]
-    if watch:
-        _watch(every, out, port)
-        return
     for table in training_tables(every):
         Console().print(table)
-    typer.echo(f"Report: {write_site(every, out or runs[0] / 'report', tell=partial(typer.echo, err=True))}")
+    folder = out or runs[0] / "report"
+    typer.echo(f"Report: {write_site(every, folder, reload=watch)}")
+    if watch:
+        _watch(every, folder)
 
 
-def _watch(runs: list[Path], out: Path | None, port: int) -> None:
-    """Serves the live page until Ctrl-C."""
-    import asyncio
+def _watch(runs: list[Path], out: Path) -> None:
+    """Writes the report again whenever a file of the runs changes, until Ctrl-C; the last one does not reload itself."""
     import contextlib
+    import time
 
-    from heartloop.core.errors import UseError
-    from heartloop.report.live import serve
+    from heartloop.core.errors import InputError
+    from heartloop.report.site import write_site
 
-    if out is not None:
-        raise UseError("--watch writes no report; leave --out out")
+    def stamp() -> list[tuple[Path, int, int]]:
+        files = [file for run in runs for pattern in ("*.json*", "transcripts/*.jsonl") for file in sorted(run.glob(pattern))]
+        return [(file, (seen := file.stat()).st_size, seen.st_mtime_ns) for file in files if file.name != "scores.json"]
 
-    def ready(address: str) -> None:
-        typer.echo(f"Live: {address} (Ctrl-C ends it)")
-
+    typer.echo("Watching; Ctrl-C ends it.")
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(runs, port=port, ready=ready))
+        before = stamp()
+        while True:
+            time.sleep(_WATCH_EVERY)
+            if (now := stamp()) == before:
+                continue
+            before = now
+            with contextlib.suppress(InputError):  # a line that is being written; the next look finds it whole
+                write_site(runs, out, reload=True)
+    write_site(runs, out)
 
 
 def _leaderboard(run: Path) -> bool:

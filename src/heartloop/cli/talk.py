@@ -120,7 +120,7 @@ def _chosen(
         scenarios_by_id,
         specs,
     )
-    from heartloop.models.baselines.counsellor import written_scenarios
+    from heartloop.models.baselines.scripted import written_scenarios
 
     if environment is not None and environment not in environment_names() and scenario is None:
         spec, found = find_scenario(environment, scenarios)

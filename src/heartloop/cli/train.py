@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from heartloop.appraisal.linear import LinearModel
+    from heartloop.reader.linear import LinearModel
     from heartloop.training.recipe import Recipe
 
 __all__ = ["guard", "student_app", "train"]
@@ -40,12 +40,9 @@ def train(
     from heartloop.core.errors import InputError, UseError
     from heartloop.models.local import is_local
     from heartloop.models.names import load_env
-    from heartloop.training.dataset import split_of
-    from heartloop.training.plan import command_text, plan_text
-    from heartloop.training.readiness import Missing, missing
-    from heartloop.training.recipe import read_recipe, recipe_names
-    from heartloop.training.recipe_sections import LAPTOP
-    from heartloop.training.verl_config import RunPaths, environment_of, overrides
+    from heartloop.training.plan import Missing, command_text, missing, plan_text
+    from heartloop.training.recipe import LAPTOP, read_recipe, recipe_names
+    from heartloop.training.verl_config import RunPaths, environment_of, overrides, split_of
     from heartloop.validity.noise import noise_of
 
     if recipe == "list":
@@ -81,7 +78,7 @@ def train(
 
 def _train(recipe: Recipe, run: Path) -> int:
     """Trains, prints the result, and returns the exit code."""
-    from heartloop.appraisal.names import is_embedded
+    from heartloop.core.chat import is_embedded
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import CAUTION, evaluation_command
@@ -129,7 +126,7 @@ def fit(
 @student_app.command("show")
 def show(student: Annotated[Path, typer.Argument(help="File that `student fit` wrote.")]) -> None:
     """Print the card of a student."""
-    from heartloop.appraisal.linear import LinearModel
+    from heartloop.reader.linear import LinearModel
 
     _show(LinearModel.load(student))
 

@@ -22,7 +22,8 @@ from heartloop.environments.suites import Answers, Material, RejudgingSuite, Run
 from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.runner import PILOT
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
-from heartloop.models.names import Meter, close, is_paid, local_speed
+from heartloop.models.budget import Meter, is_paid
+from heartloop.models.names import close, local_speed
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants, output_folder
 from heartloop.validity.page import Part, write_validity_json, write_validity_page

@@ -13,8 +13,8 @@ from heartloop.cli import options as given
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from heartloop.authoring.writing import Progress, Written
-    from heartloop.authoring.written import WrittenFiles
+    from heartloop.authoring.store import WrittenFiles
+    from heartloop.authoring.writing import WritingProgress, WritingResult
     from heartloop.environments.importing import Refused
     from heartloop.environments.raw_dialogues import RawDialogues
     from heartloop.environments.writing import Writing
@@ -174,18 +174,19 @@ class _Calls(NamedTuple):
 
 def _write(
     writing: Writing, out: Path, by: _Calls, *, n: int, seed: int, only: Sequence[str] = (), unread: Sequence[Refused] = ()
-) -> tuple[Written, str]:
+) -> tuple[WritingResult, str]:
     """Writes the scenarios; returns the result and a text of its cost."""
     import asyncio
 
-    from heartloop.authoring.neighbours import MeteredEmbedder
+    from heartloop.authoring.checks import MeteredEmbedder
+    from heartloop.authoring.store import WrittenFiles
     from heartloop.authoring.writing import settings_of, write_all
-    from heartloop.authoring.written import WrittenFiles
     from heartloop.core.errors import UseError
     from heartloop.evaluation.plan import read_requests
     from heartloop.evaluation.progress import ProgressLine
-    from heartloop.models.endpoint import EndpointChat
-    from heartloop.models.names import Meter, close, counted, is_scripted, load_env, load_prices, resolve
+    from heartloop.models.budget import Meter, is_scripted, load_prices
+    from heartloop.models.client import EndpointChat
+    from heartloop.models.names import close, counted, load_env, resolve
 
     writing.seeds(n, seed, only)  # raises before a file is made
     load_env()
@@ -207,7 +208,7 @@ def _write(
         writing, writer=by.writer, auditor=by.auditor, embedder=by.embedder, seed=seed, only=only, sampling=samplings
     )
 
-    async def go(files: WrittenFiles, line: ProgressLine) -> Written:
+    async def go(files: WrittenFiles, line: ProgressLine) -> WritingResult:
         try:
             return await write_all(
                 writing, files, n=n, seed=seed, only=only, sampling=samplings, concurrency=by.max_connections,
@@ -265,7 +266,7 @@ def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
         typer.echo(f"\n{one.facts['source']}\n{writing.as_read(one)}")
 
 
-def _on(line: ProgressLine) -> Callable[[Progress], None]:
+def _on(line: ProgressLine) -> Callable[[WritingProgress], None]:
     """Shows the progress of a writing run on the progress line of evaluations."""
     import time
 
@@ -274,7 +275,7 @@ def _on(line: ProgressLine) -> Callable[[Progress], None]:
     started = time.monotonic()
     done_before: list[int] = []
 
-    def show(now: Progress) -> None:
+    def show(now: WritingProgress) -> None:
         done_before.append(now.done)
         elapsed, made = time.monotonic() - started, now.done - done_before[0]
         remaining = elapsed / made * (now.planned - now.done) if made else None
@@ -283,9 +284,9 @@ def _on(line: ProgressLine) -> Callable[[Progress], None]:
     return show
 
 
-def _report(written: Written, out: Path, cost: str) -> int:
+def _report(written: WritingResult, out: Path, cost: str) -> int:
     """Prints the result; returns the exit code."""
-    from heartloop.authoring.written import steps_path
+    from heartloop.authoring.store import steps_path
 
     lost, wanted = len(written.refused) + len(written.failed), written.planned - len(written.skipped)
     typer.echo(

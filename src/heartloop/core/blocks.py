@@ -30,7 +30,7 @@ __all__ = [
     "Shade", "Table", "Text", "TurnView", "shade",
 ]  # fmt: skip
 
-Section = Literal["trajectories", "groups", "themes", "tokens", "lengths", "highlights"]
+Section = Literal["trajectories", "groups", "tokens", "lengths", "highlights"]
 """Sections that every page has unless the panel leaves them out."""
 
 

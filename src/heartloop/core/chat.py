@@ -12,13 +12,27 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError
 
-__all__ = ["HUMAN", "LOCAL_PREFIX", "ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "estimate_usage"]
+__all__ = [
+    "EMBEDDED", "HUMAN", "LOCAL_PREFIX", "ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "estimate_usage", "is_embedded",
+]  # fmt: skip
+
+EMBEDDED = "embedded"
+"""Name of the learned reader, which plays users and judges in place of a language model."""
 
 HUMAN = "human"
 """Name of the model whose replies somebody typed (`heartloop talk`)."""
 
 LOCAL_PREFIX = "local/"
 """Of the names of models that heartloop serves itself (`models.local`); their server enforces every schema at no cost."""
+
+
+def is_embedded(model: str) -> bool:
+    """Whether the learned reader plays in place of a language model.
+
+    >>> is_embedded("embedded"), is_embedded("openai/gpt-4.1")
+    (True, False)
+    """
+    return model == EMBEDDED
 
 
 class Reply(NamedTuple):

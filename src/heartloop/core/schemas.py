@@ -3,7 +3,7 @@
 Covers what is sent beyond what an answer class accepts: the greatest length of a text, the true range of a number, the possible
 values. An endpoint that enforces them ends every answer of a weak model before its token limit. What is accepted stays with the
 class, so that an endpoint that enforces nothing is not refused because a text is long. Does not cover asking (`judging`), nor how
-an endpoint takes a schema (`heartloop.models.completions`).
+an endpoint takes a schema (`heartloop.models.formats`).
 
 Lengths (ours) are several times what a prompt asks for, so that they do not shorten the answer of a model that follows it, and
 together stay within `LONGEST_ANSWER`. Fields have the order of the prompts, where thoughts come before numbers, as in the papers.

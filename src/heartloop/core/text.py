@@ -7,11 +7,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
-__all__ = ["printable", "printable_texts", "script_json", "short_number", "utf16_place"]
+__all__ = ["nearest", "printable", "printable_texts", "script_json", "short_number", "utf16_place"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> str:
+    """The nearest of the valid names, as the end of an error message; empty if none is as similar as `cutoff` (0 to 1).
+
+    Where no name with dots is similar as a whole, their last parts are compared.
+
+    >>> nearest("sagee", ["empa", "sage"])
+    "; the nearest is 'sage'"
+    """
+    known = list(names)
+    last = {one.rpartition(".")[2]: one for one in known}
+    near = get_close_matches(str(name), known, n=1, cutoff=cutoff) or [
+        last[part] for part in get_close_matches(str(name).rpartition(".")[2], last, n=1, cutoff=cutoff)
+    ]
+    return f"; the nearest is {near[0]!r}" if near else ""
 
 
 def printable(text: str) -> str:

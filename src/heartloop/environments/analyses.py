@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.features import Context, Layout, features_of
-from heartloop.appraisal.linear import SHIPPED, LinearModel
 from heartloop.environments.grading import whole
+from heartloop.reader.features import Context, Layout, features_of
+from heartloop.reader.linear import SHIPPED, LinearModel
 
 __all__ = ["LAYOUT", "OVERLAPS", "LearnedAnalysis", "combined"]
 

@@ -1,7 +1,7 @@
 """What a reply does to a person, without a language model: by the learned reader, or by a student of somebody's judge.
 
 Covers what the embedded users of all environments share: the change, its reasons, which kind of written line answers it. Does not
-cover reading a reply (`heartloop.appraisal`), nor state rules and words (each environment's embedded user).
+cover reading a reply (`heartloop.reader`), nor state rules and words (each environment's embedded user).
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
-from heartloop.appraisal.effect import Effect, effect_of
-from heartloop.appraisal.english import lacks_english
-from heartloop.appraisal.features import Context, features_of, han_share
-from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.reader import REPEATED, Reader, Reading, embedded_reader
 from heartloop.core.errors import InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.lines import chance
 from heartloop.environments.reading import LearnedReading
+from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
+from heartloop.reader.features import Context, features_of, han_share, lacks_english
+from heartloop.reader.linear import LinearModel
+from heartloop.reader.reader import REPEATED, Effect, Reader, Reading, effect_of, embedded_reader
 
 __all__ = [
     "SWING", "WEIGHTS", "Appraisal", "Appraiser", "AppraisingPlayer", "LearnedAppraiser", "Missed", "StudentAppraiser",
@@ -104,7 +102,7 @@ class LearnedAppraiser:
 
     def __init__(self, reading: LearnedReading, reader: Reader | None = None) -> None:
         self._reading, self._reader = reading, reader or embedded_reader()
-        self._effect: Effect = effect_of(reading.package, self._reader.name)
+        self._effect: Effect = effect_of(reading.package)
         self.name = self._reader.name
 
     @property

@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import Prompt

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.appraisal.aspects import HARMFUL_ASPECTS, STRATEGIES
+from heartloop.reader.aspects import HARMFUL_ASPECTS, STRATEGIES
 
 __all__ = ["evidence_in_words", "strategy_of"]
 

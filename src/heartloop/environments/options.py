@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -15,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core.core_schema import ValidationInfo
 
 from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
 
 __all__ = ["OptionInfo", "Options", "option"]
 
@@ -104,9 +104,8 @@ class Options(BaseModel):
         """
         for name in given:
             if name not in cls.model_fields:
-                near = get_close_matches(name, cls.model_fields, n=1, cutoff=0.0)
                 raise UseError(
-                    f"{environment} has no option {name!r}; the nearest is {near[0]!r} "
+                    f"{environment} has no option {name!r}{nearest(name, cls.model_fields)} "
                     f"(heartloop environments show {environment} lists all)"
                 )
         try:
@@ -202,8 +201,7 @@ def _nearest(given: Any, field: FieldInfo) -> str:
     choices = [str(choice) for choice in _extra(field).get("choices", [])]
     if choices:
         one = next((item for item in given if item not in choices), "") if isinstance(given, (tuple, list)) else given
-        near = get_close_matches(str(one), choices, n=1, cutoff=0.0)
-        return f"; the nearest is {near[0]}" if near else ""
+        return nearest(one, choices)
     bounds = _bounds(field)
     try:
         value = float(given)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import Context
 from heartloop.core.dialogue import Turn
 from heartloop.environments.analyses import LearnedAnalysis
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
 
 __all__ = ["LearnedReading", "unsaid", "with_cues"]
 

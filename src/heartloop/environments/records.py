@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
@@ -19,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.schemas import Sent
+from heartloop.core.system import write_whole
+from heartloop.core.text import nearest
 from heartloop.environments.sources import Problem, RecordErrors, Source, field_names, is_yaml, plain, read_text, sources
 
 __all__ = [
@@ -198,8 +199,7 @@ def check_tags(tags: Sequence[str]) -> None:
     known = get_args(Tag)
     for tag in tags:
         if tag not in known:
-            near = get_close_matches(tag, known, n=1, cutoff=0.0)[0]
-            raise UseError(f"unknown tag {tag!r}; the nearest is {near!r}; expected one of {', '.join(known)}")
+            raise UseError(f"unknown tag {tag!r}{nearest(tag, known)}; expected one of {', '.join(known)}")
 
 
 def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name: str) -> list[Tagged]:
@@ -239,11 +239,9 @@ def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bo
     """
     if path.exists():
         raise UseError(f"{path} exists; choose another --out, or remove it")
-    part = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("".join(r.model_dump_json(exclude_unset=exclude_unset) + "\n" for r in records), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, "".join(r.model_dump_json(exclude_unset=exclude_unset) + "\n" for r in records))
     except OSError as error:
         raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
 

@@ -6,13 +6,13 @@ The shipped environments are registered in the same way as a third party's. Does
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
 from heartloop.environments.records import first_record
 from heartloop.environments.sources import Problem, read_text, sources
 from heartloop.environments.spec import AnyScenario, EnvironmentSpec
@@ -49,9 +49,7 @@ def load_environment(name: str) -> EnvironmentSpec:
     """
     entries = _entries()
     if name not in entries:
-        near = get_close_matches(name, entries, n=1, cutoff=0.0)
-        nearest = f"; the nearest is {near[0]!r}" if near else ""
-        raise UseError(f"unknown environment {name!r}; expected {' or '.join(environment_names())}{nearest}")
+        raise UseError(f"unknown environment {name!r}; expected {' or '.join(environment_names())}{nearest(name, entries)}")
     try:
         spec = entries[name].load()
     except Exception as error:  # a third party's package may raise anything on import
@@ -93,10 +91,9 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
     path = Path(scenarios)
     if not path.exists():
         sets = [name for spec in every for name in spec.scenarios.sets]
-        near = get_close_matches(scenarios, sets, n=1, cutoff=0.0)
         raise UseError(
             f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a scenario file"
-            + (f"; the nearest set is {near[0]!r}" if near else "")
+            f"{nearest(scenarios, sets)}"
         )
     record: dict[str, Any] = first_record(path) if path.is_file() else {}
     if path.is_file() and not record:
@@ -136,11 +133,8 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
             if one.id == scenario:
                 return spec, one
             known.append(one.id)
-    near = get_close_matches(scenario, known, n=3, cutoff=0.5)
-    raise UseError(
-        f"no scenario {scenario!r} in {' or '.join(sets)}"
-        + (f"; the nearest id is {' or '.join(map(repr, near))}" if near else "; `heartloop scenarios list SET` lists all")
-    )
+    near = nearest(scenario, known, cutoff=0.5) or "; `heartloop scenarios list SET` lists all"
+    raise UseError(f"no scenario {scenario!r} in {' or '.join(sets)}{near}")
 
 
 def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | None = None) -> tuple[str, list[Any]]:
@@ -161,9 +155,7 @@ def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | 
     sets = " or ".join([scenarios] if scenarios else spec.scenarios.sets) or f"{spec.name}, which ships none: pass --scenarios"
     for one in ids:
         if one not in known:
-            near = get_close_matches(one, known, n=1, cutoff=0.0)
-            nearest = f"; the nearest id is {near[0]!r}" if near else ""
-            raise UseError(f"no scenario {one!r} in {sets}{nearest}; heartloop scenarios list SET lists them")
+            raise UseError(f"no scenario {one!r} in {sets}{nearest(one, known)}; heartloop scenarios list SET lists them")
     in_sets = ", ".join(f"{one} ({known[one]})" for one in ids)
     raise UseError(f"the scenarios {in_sets} are in several sets; expected those of one set: evaluate each set on its own")
 

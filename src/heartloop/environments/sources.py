@@ -7,21 +7,30 @@ repeat, and aliases are refused.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.constructor import SafeConstructor
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.nodes import MappingNode, SequenceNode
+from ruamel.yaml.resolver import BaseResolver
 
 from heartloop.core.errors import InputError
+from heartloop.core.text import nearest
 from heartloop.core.wording import amount
 
-__all__ = ["Problem", "RecordErrors", "Source", "field_names", "is_yaml", "plain", "read_text", "sources"]
+__all__ = [
+    "Problem", "RecordErrors", "Source", "field_names", "is_yaml", "plain", "read_text", "sources", "yaml_text", "yaml_value",
+]  # fmt: skip
 
 Location = tuple[str | int, ...]
 
@@ -96,54 +105,115 @@ def sources(path: Path, text: str) -> Iterator[Source | Problem]:
             yield Source(number, line)
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """The core schema of YAML 1.2 without octal and hexadecimal numbers: `no` and `12:30` are texts."""
+class _Scalars(BaseResolver):
+    """Which plain scalars are no texts: by kind, the form and the first characters."""
 
+    def __init__(self, version: Any = None, loader: Any = None, loadumper: Any = None) -> None:
+        super().__init__(loadumper or loader)
+
+
+def _scalars(version: tuple[int, int], **kinds: tuple[str, list[str]]) -> type[_Scalars]:
+    scalars: Any = type("_Scalars", (_Scalars,), {"processing_version": version, "yaml_implicit_resolvers": {}})
+    for name, (form, first) in {"null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]), **kinds}.items():
+        scalars.add_implicit_resolver_base(f"tag:yaml.org,2002:{name}", re.compile(f"^(?:{form})$"), first)
+    return scalars  # type: ignore[no-any-return]
+
+
+_CORE = _scalars(
+    (1, 2),
+    bool=(r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    int=(r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
+    float=(r"[-+]?(?:0|[1-9][0-9]*)?\.[0-9]+(?:[eE][-+]?[0-9]+)?", list("-+0123456789.")),
+)
+"""The core schema of YAML 1.2 without octal and hexadecimal numbers: `no` and `12:30` are texts."""
+_YAML_1_1 = _scalars(
+    (1, 1),
+    bool=(r"yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", list("yYnNtTfFoO")),
+    float=(
+        r"[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|"
+        r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
+    int=(
+        r"[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+",
+        list("-+0123456789"),
+    ),
+    merge=(r"<<", ["<"]),
+    timestamp=(
+        r"\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d\d)?))?",
+        list("0123456789"),
+    ),
+)
+
+
+class _Constructor(SafeConstructor):
+    def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
+        return True  # the last of two equal keys counts; `_walk` reports them
+
+
+class _NoAliases(Composer):
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
-            raise yaml.MarkedYAMLError(problem="an alias (*name) is not supported; write the text again", problem_mark=mark)
+        if self.parser.check_event(AliasEvent):
+            mark = self.parser.peek_event().start_mark
+            raise MarkedYAMLError(problem="an alias (*name) is not supported; write the text again", problem_mark=mark)
         return super().compose_node(parent, index)
 
 
-_Loader.yaml_implicit_resolvers = {}
-for _tag, _form, _first in (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
-    ("float", r"[-+]?(?:0|[1-9][0-9]*)?\.[0-9]+(?:[eE][-+]?[0-9]+)?", list("-+0123456789.")),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_form})$"), _first)
+def _yaml(scalars: type[_Scalars], composer: type[Composer]) -> YAML:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Resolver, yaml.Composer, yaml.Constructor = scalars, composer, _Constructor
+    return yaml
+
+
+def yaml_value(text: str) -> Any:
+    """The value of one YAML 1.1 document, such as a recipe.
+
+    Raises:
+        ValueError: it is not YAML; says where.
+    """
+    try:
+        return _yaml(_YAML_1_1, Composer).load(text)
+    except YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+
+
+def yaml_text(value: Mapping[str, Any]) -> str:
+    """A mapping of JSON values as YAML, in its own order."""
+    yaml = _yaml(_YAML_1_1, Composer)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    text = io.StringIO()
+    yaml.dump(dict(value), text)
+    return text.getvalue()
 
 
 def _yaml_sources(text: str) -> Iterator[Source | Problem]:
     line = 1
     try:
-        loader = _Loader(text)
-        while loader.check_node():
-            node = loader.get_node()
-            for record in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+        yaml = _yaml(_CORE, _NoAliases)
+        for node in yaml.compose_all(text):
+            for record in node.value if isinstance(node, SequenceNode) else [node]:
                 line = record.start_mark.line + 1
                 lines: dict[Location, int] = {}
                 twice = list(_walk(record, (), lines))
-                value = loader.construct_document(record)
+                value = yaml.constructor.construct_document(record)
                 if value is not None:
                     yield from twice
                     yield Source(line, json.dumps(value, ensure_ascii=False, allow_nan=False), lines)
-    except yaml.MarkedYAMLError as error:
+    except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         hint = " (a text with a colon and a space, or with # or quotes in it, needs quotes around it)"
         hint = "" if "alias" in str(error) else hint
         yield Problem(mark.line + 1 if mark else line, "record", f"not YAML: {error.problem}{hint}")
-    except yaml.YAMLError as error:
+    except YAMLError as error:
         yield Problem(line, "record", f"not YAML: {' '.join(str(error).split())}")
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, IndexError, RecursionError) as error:
         yield Problem(line, "record", f"has a value that JSON lacks ({error}); expected texts, numbers, lists and fields")
 
 
 def _walk(node: Any, location: Location, lines: dict[Location, int]) -> Iterator[Problem]:
     """Notes the line of every field, and yields keys that repeat."""
-    if isinstance(node, yaml.MappingNode):
+    if isinstance(node, MappingNode):
         for key, value in node.value:
             below = (*location, str(key.value))
             if below in lines:
@@ -152,7 +222,7 @@ def _walk(node: Any, location: Location, lines: dict[Location, int]) -> Iterator
                 continue
             lines[below] = key.start_mark.line + 1
             yield from _walk(value, below, lines)
-    elif isinstance(node, yaml.SequenceNode):
+    elif isinstance(node, SequenceNode):
         for place, value in enumerate(node.value):
             lines[*location, place] = value.start_mark.line + 1
             yield from _walk(value, (*location, place), lines)
@@ -192,7 +262,7 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return f"is an unknown field{_nearest(str(error['loc'][-1]), known)}; correct its name or remove it"
+            return f"is an unknown field{nearest(error['loc'][-1], known, cutoff=0.6)}; correct its name or remove it"
         case "string_too_short":
             return f"has {amount(len(value.strip()), 'character')}; expected at least {context['min_length']}"
         case "string_too_long":
@@ -207,7 +277,7 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
             return f"is {shown}; expected at most {context['le']:g}"
         case "literal_error":
             expected = re.findall(r"'([^']*)'", context["expected"])
-            return f"is {shown}; expected {context['expected']}{_nearest(value, expected) if isinstance(value, str) else ''}"
+            return f"is {shown}; expected {context['expected']}{nearest(value, expected, cutoff=0.6)}"
         case "string_pattern_mismatch":
             return f"is {shown}; expected a text that matches {context['pattern']}"
         case "value_error":
@@ -225,8 +295,3 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
         case name if name.startswith("date"):
             return f"is {shown}; expected a day such as 2026-03-14"
     return error["msg"]
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"; the nearest is {near[0]!r}" if near else ""

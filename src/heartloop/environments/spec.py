@@ -20,9 +20,9 @@ from heartloop.environments.episode import Environment
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
-    from heartloop.appraisal.features import Context
     from heartloop.environments.appraising import Appraiser
     from heartloop.environments.reading import LearnedReading
+    from heartloop.reader.features import Context
 
 __all__ = [
     "AnswerForm",
@@ -36,7 +36,6 @@ __all__ = [
     "Pilot",
     "Player",
     "Ready",
-    "ReplyLabels",
     "Returns",
     "Role",
     "Scale",
@@ -384,18 +383,6 @@ def rewards_by_turn(transcript: Transcript) -> list[float]:
     return rewards
 
 
-class ReplyLabels(NamedTuple):
-    """Labels of a report for replies in dialogues with a model as user simulator; they do not change the score."""
-
-    label: Callable[[Any, Sequence[str], Sequence[str]], Sequence[Mapping[str, Any]]]
-    """`label(scenario, messages, replies)`: labels of each reply in the form of `Turn.evidence`, empty if the rules cannot
-    label it. `messages[n]` is the user's message before `replies[n]`."""
-    rules_hash: Callable[[], str]
-    """Changes with any rule that decides a label."""
-    applies: Callable[[Transcript], bool] = lambda transcript: True
-    """Whether the rules apply to this dialogue."""
-
-
 class DemoRun(NamedTuple):
     """An environment's part of `heartloop demo`."""
 
@@ -444,7 +431,6 @@ class EnvironmentSpec:
         training: a `Training`; `None` without rewards for training.
         report: a `ReportPanel` (`core.blocks`); `None` for the sections that follow from the scale.
         reading: a `LearnedReading`; `None` where the embedded player does not use the learned reader.
-        labels: a `ReplyLabels`; `None` without labels besides the roles' evidence.
         briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.
         policy_sampling: default sampling of the policy.
         baselines: scripted policies, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
@@ -476,7 +462,6 @@ class EnvironmentSpec:
         training: Lazy | Training | None = None,
         report: Lazy | ReportPanel | None = None,
         reading: Lazy | LearnedReading | None = None,
-        labels: Lazy | ReplyLabels | None = None,
         players: Lazy | Callable[..., Any] | None = None,
         briefing: Lazy | None = None,
         policy_sampling: Sampling | None = None,
@@ -504,7 +489,7 @@ class EnvironmentSpec:
         self._parts: dict[str, Any] = {
             "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "embedded": embedded,
             "simulator": simulator, "players": players, "stored": stored, "training": training,
-            "reading": reading, "labels": labels, "briefing": briefing, "report": report,
+            "reading": reading, "briefing": briefing, "report": report,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -538,11 +523,6 @@ class EnvironmentSpec:
     def training(self) -> Training | None:
         training: Training | None = self._part("training")
         return training
-
-    @cached_property
-    def labels(self) -> ReplyLabels | None:
-        labels: ReplyLabels | None = self._part("labels")
-        return labels
 
     @cached_property
     def report(self) -> ReportPanel:
@@ -604,20 +584,19 @@ class EnvironmentSpec:
         """What judges in place of a language model: a learned reader, or a student; `None` for a language model.
 
         Raises:
-            UseError: a student that was fitted on another environment, or neither a student nor `embedded-lm` can judge here.
+            UseError: a student that was fitted on another environment, or no student can judge here.
         """
-        from heartloop.models.names import reader_of, student_of
+        from heartloop.models.names import student_of
 
-        weights, reader = student_of(model), reader_of(model)
+        weights = student_of(model)
         if self.reading is None:
-            if weights is not None or reader is not None:
-                judge = "no student" if reader is None else reader.name
-                raise UseError(f"{judge} can{'' if reader is None else 'not'} judge in {self.name}; pass a model, or embedded")
+            if weights is not None:
+                raise UseError(f"no student can judge in {self.name}; pass a model, or embedded")
             return None
         from heartloop.environments.appraising import LearnedAppraiser, StudentAppraiser
 
         if weights is None:
-            return LearnedAppraiser(self.reading, reader) if model is None or reader is not None else None
+            return LearnedAppraiser(self.reading) if model is None else None
         if weights.card.get("environment") != self.name:
             raise UseError(f"the student was fitted on {weights.card.get('environment')}; expected one fitted on {self.name}")
         return StudentAppraiser(weights, [output.name for output in self.reading.outputs])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from heartloop.appraisal.names import is_embedded
+from heartloop.core.chat import is_embedded
 from heartloop.core.wording import amount, money
 from heartloop.evaluation.compare import FEW_SCENARIOS
 from heartloop.evaluation.scores import ModelScore, Outcomes, ScoreCard, in_group_order, scale_of

@@ -12,20 +12,20 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from heartloop.appraisal.names import EMBEDDED, EMBEDDED_LM, is_embedded
-from heartloop.core.chat import LOCAL_PREFIX, ChatModel
+from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX, ChatModel, is_embedded
 from heartloop.core.dialogue import Sampling, writable
 from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
 from heartloop.environments.records import with_tags
 from heartloop.environments.registry import load_environment, scenarios_by_id
 from heartloop.environments.spec import EnvironmentSpec, Ready
 from heartloop.evaluation.runner import RunPlan, open_models, player
 from heartloop.evaluation.settings import Shard, settings_of, stratified
-from heartloop.models.budget import Price, is_baseline
+from heartloop.models.budget import Meter, Price, is_baseline, is_paid, load_prices
 from heartloop.models.cache import cache_at
-from heartloop.models.endpoint_check import AskedRole, EndpointCheck
+from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.functions import function_model, function_name
-from heartloop.models.names import Meter, counted, is_paid, load_env, load_prices, settings_taken_by
+from heartloop.models.names import counted, load_env, settings_taken_by
 
 __all__ = [
     "EvaluationPlan", "Function", "assign_roles", "model_names", "option_flags", "plan_evaluation", "read_requests",
@@ -188,9 +188,8 @@ def assign_roles(
     for text in roles:
         name, equals, model = text.partition("=")
         if not equals or not model or name not in spec.role_names:
-            near = get_close_matches(name, spec.role_names, n=1, cutoff=0.0)
             raise UseError(
-                f"--role is {text!r}; expected name=MODEL with {' or '.join(spec.role_names)}; the nearest role is {near[0]!r}"
+                f"--role is {text!r}; expected name=MODEL with {' or '.join(spec.role_names)}{nearest(name, spec.role_names)}"
             )
         if name in given:
             raise UseError(f"role {name} is given twice; expected one model")
@@ -204,11 +203,10 @@ def assign_roles(
     assigned = {name: model for name, model in played.items() if model is not None}
     for name, model in assigned.items():
         if not any(mark in model for mark in "/:") and not is_embedded(model):
-            near = get_close_matches(model, (EMBEDDED, EMBEDDED_LM), n=1)
             option = "--user" if name not in given else "--judge" if name == "judge" and judge is not None else f"--role {name}"
             raise UseError(
                 f"{option} is {model!r}; expected {EMBEDDED}, or service/model such as "
-                f"openai/gpt-4.1{f'; the nearest is {near[0]!r}' if near else ''}"
+                f"openai/gpt-4.1{nearest(model, [EMBEDDED], cutoff=0.6)}"
             )
         if is_baseline(model):
             raise UseError(f"role {name} is {model}, a baseline that only replies; expected service/model, or {EMBEDDED}")
@@ -264,7 +262,7 @@ def read_requests(
         near = get_close_matches(path[0], _SETTINGS, n=1, cutoff=_LOOKS_ALIKE)
         setting = _OTHER_NAMES.get(path[0], near[0] if near else None)
         if setting is not None and path != [setting]:
-            raise UseError(f"--request is {text!r}; expected {role}.{setting}=value (did you mean {setting}?)")
+            raise UseError(f"--request is {text!r}; expected {role}.{setting}=value")
         _check_taken(text, role, models[role], path[0])
         at = given.setdefault(role, {})
         if setting is not None:
@@ -287,9 +285,8 @@ def read_requests(
 
 def _check_role(text: str, role: str, models: Mapping[str, Sequence[str]]) -> None:
     if role not in models:
-        near = get_close_matches(role, models, n=1) if len(models) > 1 else []
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise UseError(f"--request is {text!r}; expected role.field=value with role {' or '.join(models)}{hint}")
+        near = nearest(role, models, cutoff=0.6) if len(models) > 1 else ""
+        raise UseError(f"--request is {text!r}; expected role.field=value with role {' or '.join(models)}{near}")
 
 
 def _check_taken(text: str, role: str, names: Sequence[str], field: str) -> None:
@@ -323,8 +320,8 @@ def sampling_from(role: str, values: Mapping[str, Any]) -> Sampling:
     """
     for name in values:
         if name not in Sampling.model_fields:
-            near = get_close_matches(str(name), Sampling.model_fields, n=1, cutoff=0.0)[0]
-            raise UseError(f"--request {role}.{name}: expected {', '.join(Sampling.model_fields)} (did you mean {near}?)")
+            known = Sampling.model_fields
+            raise UseError(f"--request {role}.{name}: expected {', '.join(known)}{nearest(name, known)}")
     try:
         return Sampling.model_validate(values)
     except ValidationError as error:

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heartloop.core.wording import clock
-from heartloop.models.names import Meter
+from heartloop.models.budget import Meter
 
 __all__ = ["Progress", "ProgressLine"]
 

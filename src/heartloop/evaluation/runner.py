@@ -28,10 +28,10 @@ from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.scores import ScoreCard, cost_of_usage
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_run, write_scores
-from heartloop.models.budget import is_baseline, is_scripted
+from heartloop.models.budget import Meter, is_baseline, is_scripted
 from heartloop.models.cache import AnswerCache, attempt_number, dialogue_scope
-from heartloop.models.endpoint_check import EndpointCheck
-from heartloop.models.names import Meter, close, endpoint_habits, resolve
+from heartloop.models.check import EndpointCheck
+from heartloop.models.names import close, endpoint_habits, resolve
 
 __all__ = [
     "DECLINED", "PILOT", "Estimate", "Play", "Played", "RunPlan", "RunResult", "completed", "open_models",

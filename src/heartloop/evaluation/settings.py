@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -27,6 +26,7 @@ from pydantic_core import from_json
 import heartloop
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import nearest
 from heartloop.core.wording import amount
 from heartloop.environments.episode import own_prompt
 from heartloop.environments.registry import stratified
@@ -226,9 +226,8 @@ def read_config(path: Path) -> dict[str, Any]:
                 f"{path} is of a run that was not played by `heartloop eval` ({name}); expected that of a played run"
             )
         if name not in known:
-            near = get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
             where = f"{path}, line {source.line_of((name,))}" if source.lines else path
-            raise InputError(f"{where}: unknown key {name!r}; the nearest is {near!r}, and all are {', '.join(known)}")
+            raise InputError(f"{where}: unknown key {name!r}{nearest(name, known)}, and all are {', '.join(known)}")
     try:
         settings = _Settings.model_validate({name: value for name, value in read.items() if value is not None})
     except ValidationError as error:

@@ -17,6 +17,7 @@ from pydantic_core import from_json
 
 from heartloop.core.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.system import write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import ScoreCard, bounds_of, merged_prices, options_of, roles_of, scale_of, score_card
@@ -137,7 +138,7 @@ class RunDirectory:
     def _open(self) -> None:
         if self.is_new():  # checked again under the lock: another process may have been first
             body = json.dumps(self.settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
-            _write_whole(self.path / "settings.json", body)
+            write_whole(self.path / "settings.json", body)
         else:
             changed = self.settings.differences(saved_settings(self.path))
             if changed:
@@ -276,13 +277,6 @@ def check_new(out: Path) -> None:
         raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Writes a file atomically."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
-
-
 def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
     """Computes the score card of a run, writes it to `scores.json` in its directory and returns it.
 
@@ -296,7 +290,7 @@ def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None =
     card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
     path = run.path / "scores.json"
     try:
-        _write_whole(path, card.model_dump_json(indent=2) + "\n")
+        write_whole(path, card.model_dump_json(indent=2) + "\n")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; make the folder writable") from error
     return card

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript, total_usage
 from heartloop.core.errors import HeartloopError, UseError
+from heartloop.core.text import nearest
 from heartloop.environments.episode import SILENCE, YOU_BEGIN, own_prompt
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenario
@@ -34,8 +34,7 @@ def table_of(name: str) -> str:
         UseError: no such table.
     """
     if name not in TABLES:
-        near = get_close_matches(str(name), TABLES, n=1, cutoff=0.0)[0]
-        raise UseError(f"table is {name!r}; expected {', '.join(TABLES)}; the nearest is {near!r}")
+        raise UseError(f"table is {name!r}; expected {', '.join(TABLES)}{nearest(name, TABLES)}")
     return name
 
 

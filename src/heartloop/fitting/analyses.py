@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.appraisal.features import COUNTS, Context, Features, features_of
-from heartloop.appraisal.linear import SHIPPED, LinearModel
 from heartloop.environments.analyses import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
 from heartloop.fitting.embedded import STRETCH, readings
 from heartloop.fitting.examples import read_lines, scenarios_by_id
 from heartloop.fitting.ridge import design_of, fit, predict_folds
+from heartloop.reader.features import COUNTS, Context, Features, features_of
+from heartloop.reader.linear import SHIPPED, LinearModel
 
 __all__ = ["ALPHA", "JudgedAnalysis", "fit_analyses", "main", "read_analyses"]
 

@@ -1,4 +1,4 @@
-"""Fits the aspects of the combined reader (`appraisal.combined`): ridge on n-grams, counts and a kernel, and a network.
+"""Fits the aspects of the combined reader (`reader.model`): ridge on n-grams, counts and a kernel, and a network.
 
 Covers the fits on all replies and on folds, and displaced replies as further examples for the network. Does not cover the other
 outputs, the thresholds and the effects (`fitting.embedded`).
@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.combined import NETWORK_SHARE, SHARPNESS, Landmarks, dense_inputs, kernel_inputs
-from heartloop.appraisal.features import DEFAULT_LAYOUT, Context, Features, features_of
-from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.network import Network, starting_vectors
-from heartloop.appraisal.word_vectors import Table, Tokens, WordVectors
 from heartloop.fitting.examples import Example
 from heartloop.fitting.network import Inputs, fit_network
 from heartloop.fitting.ridge import Design, design_of, dual_of, linear_of, predict_folds
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import DEFAULT_LAYOUT, Context, Features, features_of
+from heartloop.reader.linear import LinearModel
+from heartloop.reader.model import NETWORK_SHARE, SHARPNESS, Landmarks, Network, dense_inputs, kernel_inputs, starting_vectors
+from heartloop.reader.word_vectors import Table, Tokens, WordVectors
 
 __all__ = ["ALPHA", "DISPLACED", "LANDMARKS", "Displaced", "Folds", "Prepared", "displaced", "prepared", "together"]
 

@@ -1,6 +1,6 @@
 """From judged replies to the weights of the embedded user: `python -m heartloop.fitting.embedded data/judged_replies`.
 
-Covers the shipped reader (`appraisal/weights/embedded.npz`) and the effect of each environment (`effect.json` in its folder).
+Covers the shipped reader (`reader/weights/embedded.npz`) and the effect of each environment (`effect.json` in its folder).
 Only the tuning half is read. The same data and seed give the same weights on the same kind of machine.
 
 Replies of trained policies count `TIMES` times.
@@ -31,28 +31,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from heartloop.appraisal.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
-from heartloop.appraisal.combined import CombinedModel
-from heartloop.appraisal.effect import Output
-from heartloop.appraisal.features import DEFAULT_LAYOUT, features_of
-from heartloop.appraisal.linear import LinearModel
-from heartloop.appraisal.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, again_of
-from heartloop.appraisal.word_vectors import Table
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
 from heartloop.fitting.combined import ALPHA, prepared
 from heartloop.fitting.examples import Example, read_examples, read_lines, standardised
 from heartloop.fitting.ridge import Design, fit, predict_folds
 from heartloop.fitting.word_vectors import read_table
+from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
+from heartloop.reader.features import DEFAULT_LAYOUT, features_of
+from heartloop.reader.linear import LinearModel
+from heartloop.reader.model import CombinedModel
+from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, Output, again_of
+from heartloop.reader.word_vectors import Table
 
 __all__ = [
     "FALSE_ALARMS",
     "NETWORKS",
     "PROCESSES",
-    "SECOND_READER",
     "STRETCH",
     "TIMES",
     "TRAINED",
+    "UNFITTED_VOICES",
     "Fitted",
     "change_of",
     "emphasised",
@@ -74,11 +73,11 @@ SCENARIO_FOLDS = 4
 NETWORKS = 1
 PROCESSES = 2
 TRAINED = ("trained", "trained_second")
-"""Voices of policies that were trained against the readers; each reader is fitted on one of them, of other scenarios."""
+"""Voices of policies that were trained against the readers; the weights are fitted on the first."""
 TIMES = 5
 """How often a reply of a trained policy counts: such replies are few in the data, and are what a reward reads most of."""
-SECOND_READER = ("grandparent", "colleague", TRAINED[1])
-"""Voices of the data that only the second reader (`embedded-lm`) is fitted on, so that the two readers share none."""
+UNFITTED_VOICES = ("grandparent", "colleague", TRAINED[1])
+"""Voices of the data that the weights are not fitted on."""
 _SHARED, _OWN = 2.0, 40.0
 """Ridge of the weights that all kinds of people share, and of how one kind differs."""
 
@@ -233,26 +232,19 @@ def fit_effect(
     examples: Sequence[Example],
     held_out: NDArray[np.float64],
     reading: LearnedReading,
-    *,
-    silent: Sequence[Example] | None = None,
-    repeated: Sequence[Example] | None = None,
-    groups: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The weights of one environment, in the form of `effect.json`.
 
     Args:
         examples: of this environment; what is reported counts each once.
         held_out: their aspects as predicted by fits that have not seen them, shape (examples, aspects).
-        silent: replies without words, which have no voice; default, those among the examples.
-        repeated: replies that repeat earlier ones, likewise. Where there are none, they are taken to do what silence does.
-        groups: kinds of people, sorted; default, those of the examples. One without an example has the weights that all share.
     """
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
-    quiet = np.array([example.change for example in (without_words(examples) if silent is None else silent)], np.float64)
-    said_again = [example.change for example in (repeating(examples) if repeated is None else repeated)]
-    again = np.array(said_again, np.float64) if said_again else quiet
-    groups = groups or sorted(set(kinds))
+    quiet = np.array([example.change for example in without_words(examples)], np.float64)
+    repeats = [example.change for example in repeating(examples)]
+    again = np.array(repeats, np.float64) if repeats else quiet  # without examples, repetition counts as silence
+    groups = sorted(set(kinds))
     typical = held_out.mean(0)
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
     agreement: dict[str, Any] = {}
@@ -328,7 +320,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="random seed")
     chosen = parser.parse_args()
     folder: Path = chosen.folder
-    examples = emphasised([example for example in read_examples(folder, "tuning") if example.voice not in SECOND_READER])
+    examples = emphasised([example for example in read_examples(folder, "tuning") if example.voice not in UNFITTED_VOICES])
     vectors = read_table(folder / "word_vectors.npz")
     fitted = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
     EMBEDDED_WEIGHTS.parent.mkdir(exist_ok=True)

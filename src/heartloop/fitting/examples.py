@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.appraisal.aspects import ASPECTS
-from heartloop.appraisal.features import Context
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import Context
 
 __all__ = ["ASPECTS", "Example", "read_examples", "read_lines", "scenarios_by_id", "standardised"]
 

@@ -1,4 +1,4 @@
-"""Fits the network over word vectors (`appraisal.network`) with numpy: forward and backward pass, AdamW, one cycle of rates.
+"""Fits the network over word vectors (`reader.model`) with numpy: forward and backward pass, AdamW, one cycle of rates.
 
 Covers training on given arrays. The same seed gives the same weights on the same machine and number of threads.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.appraisal.network import DENSE_SCALE, Network, gelu, neighbours
+from heartloop.reader.model import DENSE_SCALE, Network, gelu, neighbours
 
 __all__ = ["EPOCHS", "Inputs", "fit_network"]
 

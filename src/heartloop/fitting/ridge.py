@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
-from heartloop.appraisal.features import Features, Layout
-from heartloop.appraisal.linear import LinearModel
+from heartloop.reader.features import Features, Layout
+from heartloop.reader.linear import LinearModel
 
 __all__ = ["COUNTS_WEIGHT", "Design", "design_of", "dual_of", "fit", "linear_of", "predict_folds"]
 

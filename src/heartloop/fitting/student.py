@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.appraisal.features import Context, Layout, features_of, han_share
-from heartloop.appraisal.linear import LinearModel
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.fitting.ridge import Design, design_of, fit, predict_folds
+from heartloop.reader.features import Context, Layout, features_of, han_share
+from heartloop.reader.linear import LinearModel
 
 __all__ = ["ALPHA", "LAYOUT", "Folds", "Rows", "agreement", "fit_student", "held_out", "read_rows"]
 

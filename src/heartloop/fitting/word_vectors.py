@@ -3,7 +3,7 @@
 Covers the choice of words, the mean over a word's pieces and the principal components. To make the file anew, which needs torch
 and transformers (extra `train`): `python -m heartloop.fitting.word_vectors data/judged_replies MODEL`, where MODEL is a folder in
 the form of transformers, such as SmolLM2-135M-Instruct. Only the tuning half is read. Does not cover what the vectors are used
-for (`appraisal.word_vectors`).
+for (`reader.word_vectors`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from heartloop.appraisal.features import tokens_of
-from heartloop.appraisal.word_vectors import Table
 from heartloop.core.errors import InputError
 from heartloop.fitting.examples import read_examples
+from heartloop.reader.features import tokens_of
+from heartloop.reader.word_vectors import Table
 
 __all__ = ["WIDTH", "WORDS", "main", "read_table", "word_table"]
 

@@ -13,13 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 import heartloop
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.wording import amount
 from heartloop.environments.registry import load_environment
+from heartloop.environments.sources import yaml_text
 from heartloop.evaluation.api import Run, load_run
 from heartloop.evaluation.store import RAW
 from heartloop.models.budget import is_baseline
@@ -175,7 +174,7 @@ def _card(
     ]
     simulators = ", ".join(f"`{_plain(name)}`" for name in facts["user_simulators"])
     lines = [
-        "---", yaml.safe_dump(header, sort_keys=False, allow_unicode=True).strip(), "---", "",
+        "---", yaml_text(header).strip(), "---", "",
         f"# {header['pretty_name']}", "",
         f"Dialogues of models with a simulated person ({spec.title}), scored by the user simulator or a judge. The scores rank "
         "models under one user simulator; they do not show that a reply helps a person.", "",

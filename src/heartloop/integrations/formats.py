@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
 
 __all__ = ["FORMATS", "Format", "chosen_options", "format_of", "writer_of"]
 
@@ -67,8 +67,7 @@ def format_of(name: str) -> Format:
         UseError: an unknown name; the message gives the nearest.
     """
     if name not in FORMATS:
-        near = get_close_matches(name, FORMATS, n=1, cutoff=0.0)[0]
-        raise UseError(f"unknown format {name!r}; expected {' or '.join(FORMATS)}; the nearest is {near!r}")
+        raise UseError(f"unknown format {name!r}; expected {' or '.join(FORMATS)}{nearest(name, FORMATS)}")
     return FORMATS[name]
 
 

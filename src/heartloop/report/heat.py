@@ -1,6 +1,6 @@
 """Tables of models against groups of scenarios: which groups there are, and the mean points of every model in each.
 
-Pure: dialogues in, cells out. Covers the groups of an environment's scale, and themes, words and tags. Does not cover how cells
+Pure: dialogues in, cells out. Covers the groups of an environment's scale, Does not cover how cells
 look (`templates/macros.html`), nor groups with intervals (`scores`).
 """
 
@@ -13,11 +13,8 @@ from heartloop.core.blocks import ReportPanel, Shade, shade
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.scores import ModelScore, group_of, in_group_order, points_of
-from heartloop.report.themes import Grouping
 
-__all__ = ["GroupColumn", "HeatColumn", "HeatRow", "group_columns", "heat", "theme_columns"]
-
-_KINDS = {"theme": "", "word": "", "tag": "tag, "}
+__all__ = ["GroupColumn", "HeatColumn", "HeatRow", "group_columns", "heat"]
 
 
 class GroupColumn(NamedTuple):
@@ -43,22 +40,6 @@ def group_columns(scale: Scale, panel: ReportPanel, dialogues: Sequence[Transcri
     """The groups that occur, in the published order."""
     texts = {group: d.facts.get(panel.group_text, "") for d in dialogues if (group := group_of(d))}
     return [GroupColumn(key, texts[key], panel.group_kinds.get(key, "")) for key in in_group_order(scale, texts)]
-
-
-def theme_columns(scale: Scale, themes: Sequence[Grouping], dialogues: Sequence[Transcript]) -> list[HeatColumn]:
-    """Heads of the table of themes."""
-
-    def kind(group: Grouping) -> str:
-        """What stands before the number of scenarios: a tag is called one, and a theme of one group with an interval names it."""
-        if scale.group_intervals and group.kind != "tag":
-            groups = {group_of(d) for d in dialogues if (d.scenario, d.fingerprint) in group.scenarios}
-            return f"{groups.pop()}, " if len(groups) == 1 else ""
-        return _KINDS[group.kind]
-
-    return [
-        HeatColumn("tag" if group.kind == "tag" else "theme", group.key, f"{kind(group)}{len(group.scenarios)} scenarios")
-        for group in themes
-    ]
 
 
 def heat(

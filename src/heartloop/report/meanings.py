@@ -35,7 +35,6 @@ def meanings(templates: jinja2.Environment, pages: Sequence[Page], trained: Sequ
     return {
         "glossaries": [_glossary(templates, spec, pages) for spec in specs() if spec.report.glossary],
         "allowed_unscored": Page.allowed_unscored,
-        "least_scenarios": Page.least_scenarios,
         "most_lines": MOST_LINES,
         "few_models": FEW_MODELS,
         "training": {"smoothing": SMOOTHING, "arch_steps": ARCH_STEPS, "metrics": metrics_of(trained)} if trained else None,

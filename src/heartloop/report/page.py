@@ -13,9 +13,8 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.aspects import STRATEGIES
-from heartloop.appraisal.names import EMBEDDED, is_embedded
 from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, Section
+from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.dialogue import Transcript
 from heartloop.core.wording import amount
 from heartloop.environments.episode import OWN_PROMPT
@@ -35,12 +34,12 @@ from heartloop.evaluation.scores import (
     roles_of,
 )
 from heartloop.evaluation.store import Measurement, judge_of, shared_rules
+from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.cards import ModelCard, Scored, model_cards
 from heartloop.report.dialogues import dialogue_ids, model_ids
-from heartloop.report.heat import GroupColumn, HeatColumn, HeatRow, group_columns, heat, theme_columns
+from heartloop.report.heat import GroupColumn, HeatColumn, HeatRow, group_columns, heat
 from heartloop.report.highlights import Highlight, highlight_of
 from heartloop.report.lengths import Lengths, lengths_of
-from heartloop.report.themes import LEAST_SCENARIOS, Grouping, group_scenarios
 from heartloop.report.tokens import Point, Scatter, scatter
 from heartloop.report.trajectories import MOST_LINES, Frame, Line, faint_lines, mean_curve, path_of
 
@@ -84,7 +83,6 @@ class Page:
     """One page: a measurement, its score card, and everything that is derived from them."""
 
     allowed_unscored = ALLOWED_UNSCORED
-    least_scenarios = LEAST_SCENARIOS
     few_scenarios = FEW_SCENARIOS
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
@@ -350,11 +348,6 @@ class Page:
         """Heads of the table of groups."""
         return [HeatColumn(self.entry("groups"), column.key, column.kind) for column in self.groups]
 
-    @property
-    def theme_columns(self) -> list[HeatColumn]:
-        """Heads of the table of themes."""
-        return theme_columns(self.scale, self.themes, self.dialogues)
-
     @cached_property
     def heat(self) -> list[HeatRow]:
         """Model by group."""
@@ -364,33 +357,8 @@ class Page:
                 by_key[group].add(place)
         return self._heat(list(by_key.values()))
 
-    @cached_property
-    def themes(self) -> list[Grouping]:
-        """Themes, their words, and tags that several scenarios share; themes that are their groups are left out."""
-        left_out = {} if self.has_themes else {"theme": ""}
-        return group_scenarios({(d.scenario, d.fingerprint): {**d.facts, **left_out} for d in self.dialogues})
-
-    @cached_property
-    def has_themes(self) -> bool:
-        """Whether scenarios have themes that are not their groups."""
-        return any(d.facts.get("theme", "") not in ("", group_of(d)) for d in self.dialogues)
-
-    @cached_property
-    def theme_heat(self) -> list[HeatRow]:
-        """Model by theme, word or tag."""
-        met: dict[object, list[int]] = {}
-        for place, dialogue in enumerate(self.dialogues):
-            met.setdefault((dialogue.scenario, dialogue.fingerprint), []).append(place)
-        return self._heat([{place for person in group.scenarios for place in met[person]} for group in self.themes])
-
     def _heat(self, columns: Sequence[set[int]]) -> list[HeatRow]:
         return heat(self.card.models, self._basis, columns, self.dialogues, self.scale)
-
-    @cached_property
-    def without_theme(self) -> int:
-        """People in no group of themes."""
-        everybody = {(d.scenario, d.fingerprint) for d in self.dialogues}
-        return len(everybody - {person for group in self.themes if group.kind != "tag" for person in group.scenarios})
 
     @cached_property
     def token_uses(self) -> list[TokenUse]:

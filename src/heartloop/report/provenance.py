@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import is_embedded
-from heartloop.core.chat import HUMAN
+from heartloop.core.chat import HUMAN, is_embedded
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.evaluation.scores import model_names, options_of, roles_of

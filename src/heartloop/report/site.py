@@ -10,9 +10,10 @@ Nothing is fetched from outside, and nothing a model wrote is put in as markup.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,10 +28,8 @@ from heartloop.evaluation.compare import Comparison
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import StoredRun, comparable, read_run
 from heartloop.report.charts import drawn
-from heartloop.report.colours import assign_colours, keep_colours, read_colours
 from heartloop.report.comparison_page import COMPARISON, comparison_page
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
-from heartloop.report.labels import labelled
 from heartloop.report.matrix import Matrix, matrix_of
 from heartloop.report.meanings import meanings
 from heartloop.report.page import Page, strategy_names
@@ -40,10 +39,12 @@ from heartloop.report.side_by_side import side_by_side
 from heartloop.report.training_page import TrainingPage, pages_of
 from heartloop.report.training_runs import TrainingRun, is_training_run, read_training_run
 
-__all__ = ["Site", "copy_assets", "templates", "write_site"]
+__all__ = ["PALETTE", "Site", "assign_colours", "copy_assets", "templates", "write_site"]
 
 _STATIC = ("report.css", "page.js", "views.js", "report.js", "dialogue.js", "chart.js", "training.js")
 _SIDE_BY_SIDE = "side-by-side.html"
+PALETTE = 8
+"""Colours that readers can distinguish, also with a colour vision deficiency. Further models are grey (`PALETTE` itself)."""
 
 
 class Site(NamedTuple):
@@ -56,14 +57,15 @@ class Site(NamedTuple):
     matrix: Matrix | None = None
     """On the first page, where there are several measurements: the models against them."""
     colours: Mapping[str, int] = {}
-    """Of every model in the report (`report.colours`)."""
+    """Of every model in the report (`assign_colours`)."""
+    reload: bool = False
 
 
 def write_site(
     runs: Sequence[Path | StoredRun | TrainingRun],
     out: Path,
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    reload: bool = False,
     comparison: Comparison | None = None,
     min_difference: float | None = None,
 ) -> Path:
@@ -76,7 +78,7 @@ def write_site(
     Args:
         runs: run directories, or runs already read; of evaluations, of training, or both.
         out: a folder; made if it is missing.
-        tell: called with what a person who waits should know, such as how long labelling the replies takes.
+        reload: whether the pages reload themselves every few seconds, for a run that goes on.
         comparison: of two models in these runs, which gets a page of its own (`comparison_page.COMPARISON`).
         min_difference: the smallest difference that matters, as the comparison was made with.
 
@@ -87,7 +89,7 @@ def write_site(
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
     found = [_read(run) for run in runs]
-    measurements = comparable([labelled(run, tell=tell) for run in found if isinstance(run, StoredRun)])
+    measurements = comparable([run for run in found if isinstance(run, StoredRun)])
     names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
@@ -99,13 +101,8 @@ def write_site(
         {"name": name, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
         for (name, page), label in zip(named, _labels(pages), strict=True)
     ]
-    evaluated = [run for run in found if isinstance(run, StoredRun)]
     rows = [(row.standing == "failure case", row.rank or 99, row.model) for page in pages for row in page.card.models]
-    colours = assign_colours(
-        [model for *_, model in sorted(rows, key=lambda row: row[:2])], read_colours([r.path for r in evaluated])
-    )
-    for run in evaluated:
-        keep_colours(run.path, (dialogue.model for dialogue in run.transcripts), colours)
+    colours = assign_colours([model for *_, model in sorted(rows, key=lambda row: row[:2])])
     matrix = matrix_of([(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)])
     written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
     if comparison is not None and named:
@@ -130,12 +127,22 @@ def write_site(
         pages_by_name = templates()
         for name, template, shown in written:
             first = matrix if name == "index.html" and named else None
-            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version), first, colours)
+            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version), first, colours, reload)
             html = pages_by_name.get_template(template).render(site=site, **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
+
+
+def assign_colours(models: Iterable[str]) -> dict[str, int]:
+    """A colour for each of the first `PALETTE` models: the one that the hash of its name proposes, or the next free one."""
+    colours: dict[str, int] = {}
+    for name in dict.fromkeys(models):
+        first = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+        free = (slot for step in range(PALETTE) if (slot := (first + step) % PALETTE) not in colours.values())
+        colours[name] = next(free, PALETTE)
+    return colours
 
 
 def _read(run: Path | StoredRun | TrainingRun) -> StoredRun | TrainingRun:
@@ -240,9 +247,6 @@ def _write_data(folder: Path, page: Page) -> None:
     models = [row.model for row in page.card.models]
     listing = dialogue_list(page.dialogues, page.ids, page.courses, models, page.frame.turns, page.panel)
     listing["scale"] = page.scale_data
-    met = dict.fromkeys((dialogue.scenario, dialogue.fingerprint) for dialogue in page.dialogues)
-    for scenario, entry in zip(met, listing["scenarios"], strict=True):
-        entry["themes"] = [printable(group.key) for group in page.themes if scenario in group.scenarios]
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)
     if page.output.data is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.names import is_embedded
+from heartloop.core.chat import is_embedded
 from heartloop.report.curves import SMOOTHING, Band, Chart, Curve, band_of, chart_of
 from heartloop.report.lengths import COLOURS, dashes_of
 from heartloop.report.training_metrics import Group, Metric, groups_of, logged_metrics, turn_lengths

@@ -7,7 +7,7 @@ Why so. Groups and intervals come from one family of tests, so that they cannot 
 under any dependence between the tests, and needs no resampling; a maximum-t bootstrap has somewhat more power with many
 scenarios, but keeps its level with few only as far as the bootstrap does. The rank interval of a model counts the models that are
 significantly better and worse (Al Mohamad, Goeman and van Zwet 2022, Biometrics 78). A bootstrap of the ranks would cover too
-little for models that are about as good (Xie, Singh and Zhang 2009, JASA 104); docs/results/coverage.md has both simulated.
+little for models that are about as good (Xie, Singh and Zhang 2009, JASA 104); benchmarks/results/coverage.md has both simulated.
 """
 
 from __future__ import annotations

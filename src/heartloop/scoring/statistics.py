@@ -5,7 +5,7 @@ sign-flip permutation test and effect sizes. The unit of evidence is the scenari
 cover more than two models (`ranks`), variance components (`variance`), the size of a study (`power`) or judges (`agreement`).
 
 The t interval replaced the percentile bootstrap, BCa and bootstrap-t, which cover less with few scenarios: benchmarks/coverage.py
-simulates all of them for the score distributions of the embedded user (docs/results/coverage.md).
+simulates all of them for the score distributions of the embedded user (benchmarks/results/coverage.md).
 """
 
 from __future__ import annotations

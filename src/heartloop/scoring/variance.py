@@ -205,7 +205,7 @@ def mean_over_judges(
     With S scenarios, J judges and the mean squares of the table of cell means, the variance of the mean is (MS_scenario +
     MS_judge - MS_interaction) / (S J), with Satterthwaite's degrees of freedom. A component below 0 counts as 0. With two or
     three judges that differ the interval is wide, because so few say little about other judges; with two that differ much it
-    still covers only 89 % (docs/results/coverage.md).
+    still covers only 89 % (benchmarks/results/coverage.md).
 
     Args:
         values: scores, or differences of two models, shape (n,); values of one scenario and judge are averaged.

@@ -13,8 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, cut_torn_tail
 from heartloop.core.errors import BudgetSpent, HeartloopError, InputError
 from heartloop.environments.suites import Material, Question, RunSuite

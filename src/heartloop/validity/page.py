@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import heartloop
 from heartloop.core.errors import InputError
+from heartloop.core.system import write_whole
 from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
 from heartloop.report.site import Site, copy_assets, templates
 from heartloop.report.trajectories import Frame
@@ -68,11 +69,9 @@ def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    part = path.with_suffix(".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
 

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from heartloop.appraisal.features import folded, tokens_of
+from heartloop.reader.features import folded, tokens_of
 
 __all__ = ["Probe", "load_probes", "signs_of"]
 

@@ -19,13 +19,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from heartloop.appraisal.english import lacks_english
-from heartloop.appraisal.names import EMBEDDED
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table
+from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.wording import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.reader.features import lacks_english
 from heartloop.scoring.correlations import pearson_interval
 from heartloop.scoring.estimates import estimate
 from heartloop.scoring.statistics import Interval

@@ -21,14 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.appraisal.english import lacks_english
-from heartloop.appraisal.features import tokens_of
 from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Point, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
 from heartloop.environments.raw_dialogues import read_dialogues
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
+from heartloop.reader.features import lacks_english, tokens_of
 from heartloop.scoring.correlations import pearson_if_known
 from heartloop.scoring.distances import standardised_distance
 from heartloop.scoring.estimates import estimate

@@ -20,17 +20,16 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from heartloop.appraisal.aspects import ASPECTS, STRATEGIES
-from heartloop.appraisal.english import lacks_english
-from heartloop.appraisal.features import Context
-from heartloop.appraisal.names import EMBEDDED
-from heartloop.appraisal.reader import embedded_reader
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table
+from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Message, Transcript, Turn
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.wording import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.reader.aspects import ASPECTS, STRATEGIES
+from heartloop.reader.features import Context, lacks_english
+from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.agreement import krippendorff_alpha
 from heartloop.scoring.estimates import estimate
 from heartloop.validity.questions import dialogue_key, question

@@ -6,10 +6,10 @@ Does not cover what a suite is (`heartloop.environments.suites`) or running one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import RejudgingSuite, RunSuite
@@ -54,9 +54,7 @@ def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
     """
     suites = _all(spec)
     if name not in suites:
-        near = get_close_matches(name, suites, n=1, cutoff=0.0)
-        nearest = f"; the nearest is {near[0]!r}" if near else ""
-        raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(suites) or 'none'}{nearest}")
+        raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(suites) or 'none'}{nearest(name, suites)}")
     suite: RunSuite | RejudgingSuite = load_attribute(suites[name])
     return suite
 

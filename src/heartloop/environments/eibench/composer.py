@@ -28,11 +28,11 @@ from heartloop.environments.eibench.scenario import (
     LINES,
     SCENES,
     AxisAnchors,
-    Beat,
-    Concern,
-    Lines,
+    EIBenchBeat,
+    EIBenchConcern,
+    EIBenchLines,
+    EIBenchScenario,
     ModelProfile,
-    Scenario,
     ScenarioAnchors,
     Scene,
     Seed,
@@ -48,7 +48,7 @@ __all__ = [
     "Combination",
     "Core",
     "Openings",
-    "Role",
+    "RoleTexts",
     "combinations",
     "compose",
     "fill_slots",
@@ -66,7 +66,7 @@ _PRONOUNS = {
 }
 
 
-class Role(Part):
+class RoleTexts(Part):
     """Roles of both sides under one relationship."""
 
     user: str = Field(min_length=5)
@@ -94,7 +94,7 @@ class Core(Part):
     ages: tuple[int, int]
     slots: Mapping[str, tuple[str, ...]]
     """Three or four details per slot; all are compatible with each other."""
-    roles: Mapping[str, Role]
+    roles: Mapping[str, RoleTexts]
     background: str = Field(min_length=150)
     rules: tuple[str, ...] = Field(min_length=2, max_length=3)
     goal: str = Field(min_length=20)
@@ -103,12 +103,12 @@ class Core(Part):
     limits: tuple[str, ...] = Field(min_length=1, max_length=4)
     model_goal: str = Field(min_length=20)
     openings: Openings | None = None
-    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    concerns: tuple[EIBenchConcern, ...] = Field(min_length=4, max_length=6)
     demand: Matter | None = None
     wrongs: tuple[Matter, ...] = ()
     ways: tuple[Matter, ...] = ()
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
+    beats: tuple[EIBenchBeat, ...] = Field(min_length=7, max_length=9)
     lines: Mapping[str, tuple[str, ...]]
     """Two lines each of `settled`, `broken_off` and the scene's two groups; the personality provides the others."""
 
@@ -196,7 +196,7 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{([A-Za-z_]+)\}", value, text)
 
 
-def compose(core: Core, seed: Seed, number: int) -> Scenario:
+def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
     """One scenario of a core. The seed combination determines user, details, manner and anchors; `number` is part of the id."""
     rng = random.Random(f"{core.id}|{seed.relationship}|{seed.intensity}|{seed.personality}")
     place = rng.choice(places())
@@ -231,7 +231,7 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
         group: tuple(rng.sample(manner[group], count))
         for group, count in (("acks", 3), ("missed", 3), ("cold", 3), ("repeat", 2), ("silence", 2))
     }
-    return Scenario(
+    return EIBenchScenario(
         id=core.id + f"-{number:02d}",
         scene=core.scene,
         title=fill(core.title),
@@ -258,19 +258,19 @@ def compose(core: Core, seed: Seed, number: int) -> Scenario:
         ),
         opening=opening,
         anchors=_anchors(core.scene, seed.intensity, rng),
-        concerns=tuple(Concern.model_validate(matter(c)) for c in core.concerns),
+        concerns=tuple(EIBenchConcern.model_validate(matter(c)) for c in core.concerns),
         demand=None if core.demand is None else Matter.model_validate(matter(core.demand)),
         wrongs=tuple(Matter.model_validate(matter(m)) for m in core.wrongs),
         ways=tuple(Matter.model_validate(matter(m)) for m in core.ways),
         sores=tuple(Matter.model_validate(matter(m)) for m in core.sores),
-        beats=tuple(Beat(kind=b.kind, concern=b.concern, text=fill(b.text)) for b in core.beats),
-        lines=Lines(**generic, **{group: fill_all(lines) for group, lines in core.lines.items()}),
+        beats=tuple(EIBenchBeat(kind=b.kind, concern=b.concern, text=fill(b.text)) for b in core.beats),
+        lines=EIBenchLines(**generic, **{group: fill_all(lines) for group, lines in core.lines.items()}),
     )
 
 
 def train_set(
     excluded: Sequence[Seed], *, cores: Sequence[Core] | None = None, sizes: Mapping[Scene, int] = SIZES
-) -> list[Scenario]:
+) -> list[EIBenchScenario]:
     """The training set, scene by scene, without the combinations of `excluded` (the test set's seeds).
 
     Raises:
@@ -278,7 +278,7 @@ def train_set(
     """
     cores = load_cores() if cores is None else cores
     used = set(map(Combination.of, excluded))
-    scenarios: list[Scenario] = []
+    scenarios: list[EIBenchScenario] = []
     for scene in SCENES:
         own = [core for core in cores if core.scene == scene]
         free = {core.id: _combinations(core, used) for core in own}

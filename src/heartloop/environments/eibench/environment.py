@@ -20,19 +20,32 @@ from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.eibench.options import RELATION_WEIGHT, EIBenchOptions
-from heartloop.environments.eibench.released import AnyScenario, ReleasedScenario
-from heartloop.environments.eibench.scenario import Scenario
-from heartloop.environments.eibench.scoring import CHANGE_LIMIT, STATE_LIMITS, Anchors, move, outcome, process_rewards
+from heartloop.environments.eibench.scenario import SCENES, AnyEIBenchScenario, EIBenchReleasedScenario, EIBenchScenario
+from heartloop.environments.eibench.scoring import (
+    CHANGE_LIMIT,
+    STATE_LIMITS,
+    Anchors,
+    move,
+    outcome,
+    process_rewards,
+    weighted_mean,
+)
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.spec import Player
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
 
 __all__ = [
+    "MAX_TURNS",
+    "PRESETS",
+    "RELATION_WEIGHT",
+    "SCALE",
+    "SPEC",
+    "VARIANTS",
     "EIBench",
     "EIBenchEpisode",
+    "EIBenchOptions",
     "EIBenchUser",
+    "EIBenchView",
     "Reaction",
-    "View",
     "anchors_of",
     "briefing",
     "next_state",
@@ -41,10 +54,33 @@ __all__ = [
 ]
 
 
-class View(NamedTuple):
+PRESETS = ("paper", "released")
+VARIANTS = ("think", "direct")
+"""Forms of the policy prompt: with a think block before each reply (the paper's), or without (ours)."""
+
+MAX_TURNS = 8
+"""Policy replies in a dialogue (EIBench Table 10)."""
+RELATION_WEIGHT = 0.5
+"""lambda of the outcome (EIBench Eq. 2)."""
+
+
+class EIBenchOptions(Options):
+    """Options of EIBench; defaults are the paper's."""
+
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    """A change outside ±10: `paper` re-asks once, then the dialogue is unscored; `released` clamps and counts it."""
+    variant: str = option(VARIANTS[0], choices=VARIANTS, think=("think",))
+    """Form of the policy prompt: with a think block, or without."""
+    max_turns: int = option(MAX_TURNS, ge=1, paper="8")
+    """Maximum number of policy replies."""
+    relation_weight: float = option(RELATION_WEIGHT, affects="score", ge=0, le=1, paper="0.5 (lambda, Eq. 2)")
+    """Weight of the relation in the outcome; negative emotion has the remaining weight."""
+
+
+class EIBenchView(NamedTuple):
     """The dialogue as the user simulator sees it after a reply. `said` and `heard` alternate, starting with `heard` in Charm."""
 
-    scenario: AnyScenario
+    scenario: AnyEIBenchScenario
     said: tuple[str, ...]
     """The user's messages, including an opening line."""
     heard: tuple[str, ...]
@@ -57,13 +93,13 @@ class View(NamedTuple):
     max_turns: int
 
     @property
-    def written(self) -> Scenario:
+    def written(self) -> EIBenchScenario:
         """The scenario, which must have written lines.
 
         Raises:
             InputError: a released record, or a scenario in the short form, which have none.
         """
-        if not isinstance(self.scenario, Scenario):
+        if not isinstance(self.scenario, EIBenchScenario):
             raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a scenario of this project's form")
         return self.scenario
 
@@ -97,12 +133,12 @@ class Reaction(NamedTuple):
 class EIBenchUser(Player, Protocol):
     """The user simulator: one reaction per reply."""
 
-    async def react(self, view: View, log: CallLog) -> Reaction:
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         """Appraises the latest reply and answers it."""
         ...
 
 
-class EIBench(BaseEnvironment[AnyScenario, EIBenchUser, EIBenchOptions]):
+class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
     """EIBench over a list of scenarios, with one user simulator."""
 
     name = "eibench"
@@ -124,14 +160,14 @@ class EIBench(BaseEnvironment[AnyScenario, EIBenchUser, EIBenchOptions]):
             "anchors": json.dumps(anchors),
             "relation_weight": f"{self.options.relation_weight:g}",
         }
-        prompts = {p.name: p.hash for p in _policy_prompts(self.variant, isinstance(scenario, ReleasedScenario))}
+        prompts = {p.name: p.hash for p in _policy_prompts(self.variant, isinstance(scenario, EIBenchReleasedScenario))}
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=prompts)
 
 
-class EIBenchEpisode(LoggedEpisode[EIBench, AnyScenario]):
+class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
     """One dialogue with one scenario."""
 
-    def __init__(self, environment: EIBench, scenario: AnyScenario, seed: int) -> None:
+    def __init__(self, environment: EIBench, scenario: AnyEIBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._said: list[str] = []
         self._heard: list[str] = []
@@ -177,8 +213,8 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyScenario]):
         rewards = process_rewards([state[0] for state in self._states], [state[1] for state in self._states])
         return Outcome(score, tuple(float(reward) for reward in rewards), tuple(map(_state, self._states)))
 
-    def _view(self) -> View:
-        return View(
+    def _view(self) -> EIBenchView:
+        return EIBenchView(
             self._scenario,
             tuple(self._said),
             tuple(self._heard),
@@ -202,15 +238,15 @@ def next_state(before: tuple[float, float], reaction: Reaction) -> tuple[tuple[f
     return (move(before[0], reaction.a), move(before[1], reaction.t)), clamps
 
 
-def briefing(scenario: AnyScenario, options: EIBenchOptions) -> str:
+def briefing(scenario: AnyEIBenchScenario, options: EIBenchOptions) -> str:
     """The policy's system prompt for a scenario, in the form of `options.variant`."""
     return policy_prompt(scenario, options.variant)
 
 
-def policy_prompt(scenario: AnyScenario, form: str) -> str:
+def policy_prompt(scenario: AnyEIBenchScenario, form: str) -> str:
     """The policy's system prompt for a scenario: its profile, and the form of its replies (`think` or `direct`)."""
-    manner, profile = _policy_prompts(form, isinstance(scenario, ReleasedScenario))
-    if isinstance(scenario, ReleasedScenario):
+    manner, profile = _policy_prompts(form, isinstance(scenario, EIBenchReleasedScenario))
+    if isinstance(scenario, EIBenchReleasedScenario):
         text = profile.fill(profile=scenario.record.defender_profile.system_prompt.strip())
         return manner.fill(profile=text, name="this person")
     model = scenario.model
@@ -256,3 +292,77 @@ def _state(values: tuple[float, float]) -> dict[str, float]:
 
 def _listed(items: Sequence[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
+
+
+def _outcomes(transcript: Transcript) -> list[float]:
+    anchors = anchors_of(transcript)
+    if anchors is None:
+        return []
+    weight = relation_weight_of(transcript)
+    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
+    return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
+
+
+def _by_scene(dialogues: Sequence[tuple[str, float]]) -> dict[str, list[float]]:
+    scenes: dict[str, list[float]] = {}
+    for scene, points in dialogues:
+        scenes.setdefault(scene, []).append(points)
+    return scenes
+
+
+def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
+    """The scenario-weighted mean over the scenes."""
+    mean = weighted_mean(_by_scene(dialogues))
+    success, failure = sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues)
+    return Sums(float("nan") if mean is None else mean, success, failure)
+
+
+SCALE = Scale(
+    points=100.0,
+    low=-100.0,
+    high=100.0,
+    start=0.0,
+    success_at=100.0,
+    failure_below=0.0,
+    sums=_sums,
+    group="scene",
+    group_title="scene",
+    group_order=tuple(SCENES),
+    group_intervals=True,
+    course=_outcomes,
+    rules=lambda transcript: transcript.facts.get("relation_weight"),
+    title="outcome",
+    states={"a": "negative emotion", "t": "relation"},
+    of="Outcome, -100 to 100, mean over all scenarios; 0: final state equals start state",
+    fell="ended below {0:g}",
+    zones=(Zone("", "a", 50, 100), Zone("", "b", 0, 50), Zone("", "c", -50, 0), Zone("", "f", -100, -50)),
+    ticks=(-100, -50, 0, 50, 100),
+    change_limit=CHANGE_LIMIT,
+)
+
+
+SPEC = EnvironmentSpec(
+    name="eibench",
+    title="EIBench",
+    about="Four scenes. State: negative emotion and relation. Score: final state between anchors for success and failure.",
+    source="EIBench with CTC-GRPO",
+    roles=(Role("user", "plays the user and appraises every reply"),),
+    options="heartloop.environments.eibench.environment:EIBenchOptions",
+    scale="heartloop.environments.eibench.environment:SCALE",
+    scenarios="heartloop.environments.eibench.listing:SCENARIOS",
+    environment="heartloop.environments.eibench.environment:EIBench",
+    embedded="heartloop.environments.eibench.users:EIBenchEmbeddedUser",
+    simulator="heartloop.environments.eibench.users:EIBenchLLMUser",
+    report="heartloop.environments.eibench.report.panel:PANEL",
+    reading="heartloop.environments.eibench.users:READING",
+    stored="heartloop.environments.eibench.stored:STORED",
+    demo=DemoRun("all", 12, place=2),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=1805.3, repeat=197.7, turns=8, tokens=4_423),
+    briefing="heartloop.environments.eibench.environment:briefing",
+    training="heartloop.environments.eibench.training:TRAINING",
+    rankings={"Arena of people": "heartloop.environments.eibench.rankings:arena"},
+    importers={
+        "eibench-scenarios": "heartloop.environments.eibench.importers:SCENARIOS",
+    },
+    writing={"write": "heartloop.environments.eibench.writing:EIBenchWriting"},
+)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from heartloop.core.errors import InputError
-from heartloop.environments.eibench.released import FORM, ReleasedRecord, ReleasedScenario
+from heartloop.environments.eibench.scenario import FORM, EIBenchReleasedScenario, ReleasedRecord
 from heartloop.environments.importing import Imported, Importer, Refused, with_writable_texts
 
 __all__ = ["SCENARIOS", "read_released"]
@@ -44,7 +44,7 @@ def read_released(source: Path) -> Imported:
     Raises:
         InputError: a file cannot be read, or a folder contains none.
     """
-    scenarios: list[ReleasedScenario] = []
+    scenarios: list[EIBenchReleasedScenario] = []
     refused: list[Refused] = []
     places: dict[str, str] = {}
     for path in _files(source):
@@ -52,7 +52,9 @@ def read_released(source: Path) -> Imported:
             reason = entry.problem or _problem(entry.value)
             if not reason:
                 try:
-                    scenario = ReleasedScenario(form=FORM, source=entry.place, record=ReleasedRecord.model_validate(entry.value))
+                    scenario = EIBenchReleasedScenario(
+                        form=FORM, source=entry.place, record=ReleasedRecord.model_validate(entry.value)
+                    )
                 except ValidationError as error:
                     reason = _reason(error)
                 else:

@@ -10,8 +10,15 @@ from typing import Any
 from heartloop.core.errors import UseError
 from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.composer import train_set
-from heartloop.environments.eibench.released import FORM, AnyScenario, ReleasedScenario
-from heartloop.environments.eibench.scenario import Scenario, load_any, load_scenarios, problems_of
+from heartloop.environments.eibench.scenario import (
+    FORM,
+    AnyEIBenchScenario,
+    EIBenchReleasedScenario,
+    EIBenchScenario,
+    load_any,
+    load_scenarios,
+    problems_of,
+)
 from heartloop.environments.records import load_own_or_imported, without_tags
 from heartloop.environments.spec import Scenarios
 
@@ -22,12 +29,12 @@ SETS = ("test", "train")
 
 
 @cache
-def training() -> tuple[Scenario, ...]:
+def training() -> tuple[EIBenchScenario, ...]:
     """The training set of 2,009 scenarios, composed once per process; it contains no seed combination of the test set."""
     return tuple(train_set([scenario.seed for scenario in load_scenarios("test")]))
 
 
-def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyScenario]:
+def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyEIBenchScenario]:
     """Scenarios of a set by name, or of a file by path, in this project's form or imported.
 
     Raises:
@@ -41,7 +48,7 @@ def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[An
     return load_own_or_imported(
         load_any,
         name,
-        ReleasedScenario,
+        EIBenchReleasedScenario,
         command="eibench-scenarios",
         released="aggressor_profile",
         exclude_tags=exclude_tags,
@@ -49,7 +56,7 @@ def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[An
 
 
 def _line(s: Any) -> str:
-    if isinstance(s, ReleasedScenario):
+    if isinstance(s, EIBenchReleasedScenario):
         return f"{s.id:30} {s.scene:8} {s.title}"
     return f"{s.id:30} {s.scene:8} {s.person}: {s.seed.theme}, {s.seed.keyword} [{' '.join(s.tags)}]"
 
@@ -61,7 +68,7 @@ def _text(s: Any) -> str:
         f"Relation t: {t.start:g}, success {t.success:g}, failure {t.fail:g}"
     )
     first = f"Opening line: {s.opening}" if s.opening else "The model speaks first."
-    if isinstance(s, ReleasedScenario):
+    if isinstance(s, EIBenchReleasedScenario):
         record = s.record
         aims = {"Goal": record.goal_one_liner, "Success": record.success_criteria, "Must avoid": record.must_avoid}
         parts = [
@@ -111,8 +118,8 @@ SCENARIOS = Scenarios(
     line=_line,
     text=_text,
     problems=problems_of,
-    written=lambda s: not isinstance(s, ReleasedScenario),
+    written=lambda s: not isinstance(s, EIBenchReleasedScenario),
     identity=lambda s: (s.user.name, s.user.role),
-    lines=lambda s: written_lines(s.lines) if isinstance(s, Scenario) else (),
+    lines=lambda s: written_lines(s.lines) if isinstance(s, EIBenchScenario) else (),
     story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.told)]),
 )

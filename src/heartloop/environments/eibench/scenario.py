@@ -9,31 +9,46 @@ cover near-duplicates and writing (`heartloop.authoring`).
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    field_validator,
+    model_validator,
+)
 
 from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
 from heartloop.environments.cues import check_concerns, problems_in_lines, unfit_cues, written_lines
-from heartloop.environments.eibench.scoring import Anchors, check_anchors
+from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_anchors
 from heartloop.environments.records import Cue, Key, Line, Matter, Part, Passage, Short, Tags, Written, set_loader
 
 __all__ = [
+    "FORM",
     "LINES",
     "SCENES",
+    "AnyEIBenchScenario",
     "AxisAnchors",
-    "Beat",
-    "Brief",
-    "Concern",
-    "Lines",
+    "EIBenchBeat",
+    "EIBenchBrief",
+    "EIBenchConcern",
+    "EIBenchLines",
+    "EIBenchReleasedScenario",
+    "EIBenchScenario",
     "ModelProfile",
     "Pools",
-    "Scenario",
+    "ReleasedRecord",
     "ScenarioAnchors",
     "Scene",
     "Seed",
@@ -43,6 +58,7 @@ __all__ = [
     "pools",
     "problems_of",
 ]
+
 
 Scene = Literal["charm", "defense", "repair", "support"]
 SCENES: tuple[Scene, ...] = ("charm", "defense", "repair", "support")
@@ -111,7 +127,7 @@ class ScenarioAnchors(Part):
     t: AxisAnchors
 
 
-class Concern(Part):
+class EIBenchConcern(Part):
     """What moves this person: in Charm what they would like to talk of, elsewhere what weighs on them."""
 
     key: Key
@@ -120,7 +136,7 @@ class Concern(Part):
     cues: tuple[Cue, ...] = Field(min_length=4, max_length=12)
 
 
-class Beat(Part):
+class EIBenchBeat(Part):
     """One written first-person line, ordered from surface to core, with the concern it reveals."""
 
     kind: Literal["fact", "feeling", "core"]
@@ -128,7 +144,7 @@ class Beat(Part):
     text: str = Field(min_length=15, max_length=360)
 
 
-class Lines(Part):
+class EIBenchLines(Part):
     """Written lines in the person's own voice. The last group of eight belongs to single scenes."""
 
     acks: tuple[Line, ...] = Field(min_length=3, max_length=4)
@@ -158,7 +174,7 @@ class Lines(Part):
     """Support: comforted with a phrase."""
 
 
-class Brief(Written):
+class EIBenchBrief(Written):
     """The short form of a scenario, without written beats and lines, for a model as user simulator."""
 
     id: str = Field(pattern=r"^(charm|defense|repair|support)-[a-z0-9-]+$")
@@ -171,7 +187,7 @@ class Brief(Written):
     model: ModelProfile
     opening: str | None = Field(default=None, min_length=15, max_length=300)
     anchors: ScenarioAnchors
-    concerns: tuple[Concern, ...] = Field(default=(), max_length=6)
+    concerns: tuple[EIBenchConcern, ...] = Field(default=(), max_length=6)
     demand: Matter | None = None
     """Defense: what the user wants and the limits forbid; cues of a reply that grants it."""
     wrongs: tuple[Matter, ...] = ()
@@ -211,7 +227,7 @@ class Brief(Written):
         return problems
 
     @property
-    def told(self) -> tuple[Beat, ...]:
+    def told(self) -> tuple[EIBenchBeat, ...]:
         """The written beats; none in the short form."""
         return ()
 
@@ -247,13 +263,13 @@ class Brief(Written):
         return {**self.seed.model_dump(), **aims}
 
 
-class Scenario(Brief):
+class EIBenchScenario(EIBenchBrief):
     """One situation between a user and the model, in one of the four scenes."""
 
-    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    concerns: tuple[EIBenchConcern, ...] = Field(min_length=4, max_length=6)
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
-    lines: Lines
+    beats: tuple[EIBenchBeat, ...] = Field(min_length=7, max_length=9)
+    lines: EIBenchLines
 
     def _inconsistencies(self) -> list[str]:
         problems = super()._inconsistencies()
@@ -274,7 +290,7 @@ class Scenario(Brief):
         return problems
 
     @property
-    def told(self) -> tuple[Beat, ...]:
+    def told(self) -> tuple[EIBenchBeat, ...]:
         """The written beats."""
         return self.beats
 
@@ -303,15 +319,15 @@ def pools() -> Pools:
     )
 
 
-def problems_of(scenario: Brief) -> list[str]:
+def problems_of(scenario: EIBenchBrief) -> list[str]:
     """Problems of a scenario beyond its schema; empty if there are none."""
     problems: list[str] = []
     fitting = pools().scenes[scenario.scene][scenario.seed.theme][scenario.seed.keyword]
     if scenario.seed.relationship not in fitting:
         problems.append(f"relationship {scenario.seed.relationship!r} does not fit {scenario.seed.keyword!r}; expected {fitting}")
     lines = [scenario.opening or "", *(beat.text for beat in scenario.told)]
-    problems += problems_in_lines([*lines, *(written_lines(scenario.lines) if isinstance(scenario, Scenario) else ())])
-    if isinstance(scenario, Scenario):
+    problems += problems_in_lines([*lines, *(written_lines(scenario.lines) if isinstance(scenario, EIBenchScenario) else ())])
+    if isinstance(scenario, EIBenchScenario):
         kinds = [beat.kind for beat in scenario.beats]
         if kinds[0] == "core" or kinds[-1] != "core":
             problems.append("beats must start at the surface and end at the core")
@@ -329,7 +345,7 @@ def problems_of(scenario: Brief) -> list[str]:
     return problems
 
 
-def _matters(scenario: Brief) -> list[Concern | Matter]:
+def _matters(scenario: EIBenchBrief) -> list[EIBenchConcern | Matter]:
     demands = [scenario.demand] if scenario.demand is not None else []
     return [*scenario.concerns, *demands, *scenario.wrongs, *scenario.ways, *scenario.sores]
 
@@ -338,8 +354,214 @@ def _names(text: str, cue: str) -> bool:
     return re.search(rf"\b{re.escape(cue)}", text) is not None
 
 
-load_scenarios = set_loader(Scenario, ("test",), __package__, schema="docs/eibench.md")
+load_scenarios = set_loader(EIBenchScenario, ("test",), __package__, schema="docs/eibench.md")
 """The shipped test set, or a file of complete scenarios. Other sets: `listing`."""
 
-load_any: Callable[..., list[Brief]] = set_loader(Scenario, ("test",), __package__, schema="docs/eibench.md", brief=Brief)
+load_any: Callable[..., list[EIBenchBrief]] = set_loader(
+    EIBenchScenario, ("test",), __package__, schema="docs/eibench.md", brief=EIBenchBrief
+)
 """As `load_scenarios`, where a file may hold the short form."""
+
+
+FORM: Literal["eibench-released/1"] = "eibench-released/1"
+"""Value of `form` in every line of an imported file."""
+
+
+def _point(value: object) -> object:
+    low, high = STATE_LIMITS
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:  # also refuses nan
+        raise ValueError(f"expected a number from {low:g} to {high:g}")
+    return value
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a text that is not blank")
+    return text
+
+
+Point = Annotated[float, PlainValidator(_point), PlainSerializer(lambda value: value, return_type=Any)]
+"""A value of an axis in [0, 100], integer or float as in the record."""
+Text = Annotated[str, AfterValidator(_not_blank)]
+
+
+class _Released(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class _Aggressor(_Released):
+    """The user."""
+
+    system_prompt: Text
+    opening_line: str | None = None
+
+
+class _Defender(_Released):
+    """The model under test."""
+
+    system_prompt: Text
+
+
+class _Calibration(_Released):
+    """The start anchors."""
+
+    initial_anger: Point
+    initial_trust: Point
+
+
+class _Goals(_Released):
+    """The success anchors."""
+
+    target_anger: Point
+    target_trust: Point
+
+
+class _WorstCase(_Released):
+    """The fail anchors."""
+
+    worst_anger_min: Point
+    worst_trust_min: Point
+
+
+class ReleasedRecord(_Released):
+    """One released record. Fields that a dialogue and its score need are validated; all others are accepted unchanged."""
+
+    id: Text
+    aggressor_profile: _Aggressor
+    defender_profile: _Defender
+    initial_calibration: _Calibration
+    rub_goals: _Goals
+    worst_case: _WorstCase
+    scene_tag: str
+    title: Any = None
+    goal_one_liner: Any = None
+    success_criteria: Any = None
+    must_avoid: Any = None
+
+    @field_validator("scene_tag")
+    @classmethod
+    def _is_a_scene(cls, tag: str) -> str:
+        if tag.strip().lower() not in SCENES:
+            raise ValueError(f"expected one of {', '.join(SCENES)}")
+        return tag
+
+    @model_validator(mode="after")
+    def _has_opening_and_score(self) -> Self:
+        if self.scene != "charm" and not (self.aggressor_profile.opening_line or "").strip():
+            raise ValueError(f"aggressor_profile.opening_line is missing; expected a text: the user speaks first in {self.scene}")
+        for axis, names, (start, success, fail) in zip("at", _NAMES, self.axes, strict=True):
+            if not (success - start) * (fail - start) < 0:
+                raise ValueError(
+                    f"anchors of {axis} are start {start:g} ({names[0]}), success {success:g} ({names[1]}), fail {fail:g} "
+                    f"({names[2]}); expected success and fail on two sides of the start, or the score is undefined"
+                )
+        return self
+
+    @property
+    def scene(self) -> Scene:
+        return next(scene for scene in SCENES if scene == self.scene_tag.strip().lower())
+
+    @property
+    def axes(self) -> tuple[Anchors, Anchors]:
+        """Anchors of a and of t."""
+        start, success, fail = self.initial_calibration, self.rub_goals, self.worst_case
+        return (
+            Anchors(start.initial_anger, success.target_anger, fail.worst_anger_min),
+            Anchors(start.initial_trust, success.target_trust, fail.worst_trust_min),
+        )
+
+
+_NAMES = (
+    ("initial_calibration.initial_anger", "rub_goals.target_anger", "worst_case.worst_anger_min"),
+    ("initial_calibration.initial_trust", "rub_goals.target_trust", "worst_case.worst_trust_min"),
+)
+
+
+class EIBenchReleasedScenario(BaseModel):
+    """A released record, unchanged, with the properties of a scenario."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    form: Literal["eibench-released/1"]
+    source: str
+    """File name and number of the record."""
+    record: ReleasedRecord
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def scene(self) -> Scene:
+        return self.record.scene
+
+    @property
+    def stratum(self) -> str:
+        """What `--limit` is stratified by: the scene."""
+        return self.scene
+
+    @property
+    def title(self) -> str:
+        """The record's title, or its id."""
+        return self.record.title if isinstance(self.record.title, str) and self.record.title.strip() else self.id
+
+    @property
+    def person(self) -> str:
+        """The title: records describe the user in free text only."""
+        return self.title
+
+    @property
+    def place(self) -> str:
+        """Empty: records have no such field."""
+        return ""
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Empty: records have no tags, whatever their content."""
+        return ()
+
+    @property
+    def opening(self) -> str | None:
+        """The user's first message; `None` if the model speaks first, as in Charm."""
+        line = self.record.aggressor_profile.opening_line
+        return line if line and line.strip() else None
+
+    @property
+    def axes(self) -> tuple[Anchors, Anchors]:
+        """Anchors of a and of t."""
+        return self.record.axes
+
+    @property
+    def other(self) -> str:
+        """Name of the model in prompts; records have no such field."""
+        return "the other person"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Facts for reports: the source of the record."""
+        return {"source": self.source}
+
+    @property
+    def odd_anchors(self) -> bool:
+        """Whether the anchors violate the rules for this project's scenarios (`check_anchors`)."""
+        try:
+            check_anchors(*self.axes)
+        except InputError:
+            return True
+        return False
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hex digits of the SHA-256 of both system prompts, opening line, scene and anchors."""
+        texts = [
+            self.record.aggressor_profile.system_prompt,
+            self.opening,
+            self.record.defender_profile.system_prompt,
+            self.scene,
+        ]
+        canonical = json.dumps([*texts, *([float(value) for value in axis] for axis in self.axes)], ensure_ascii=False)
+        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+AnyEIBenchScenario = EIBenchBrief | EIBenchReleasedScenario
+"""A scenario of this project, complete or in the short form, or a released record."""

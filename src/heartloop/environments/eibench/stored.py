@@ -20,10 +20,17 @@ from typing import Any
 from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.core.errors import InputError
 from heartloop.environments.base import answered
-from heartloop.environments.eibench.environment import EIBenchUser, Reaction, View, anchors_of, next_state, relation_weight_of
-from heartloop.environments.eibench.llm_user import reaction_of
-from heartloop.environments.eibench.options import EIBenchOptions
+from heartloop.environments.eibench.environment import (
+    EIBenchOptions,
+    EIBenchUser,
+    EIBenchView,
+    Reaction,
+    anchors_of,
+    next_state,
+    relation_weight_of,
+)
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, Anchors, outcome, process_rewards
+from heartloop.environments.eibench.users import reaction_of
 from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Stored
 from heartloop.environments.stored import StandIn, check_turns, unscored
@@ -143,7 +150,7 @@ def _anchors(played: Transcript) -> tuple[Anchors, Anchors]:
 class StoredPerson(StandIn[EIBenchUser]):
     """A user with stored messages, and changes by the judge."""
 
-    async def react(self, view: View, log: CallLog) -> Reaction:
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         reaction = await answered("judge", self._judge.react(view, log))
         left = self._played.stop == "goodbye" and view.turn == len(self._played.turns) - 1
         return reaction._replace(reply=self._played.turns[view.turn].message or "", goes_on=not left)
@@ -156,7 +163,7 @@ class OneReply(StandIn[EIBenchUser]):
         super().__init__(played, judge)
         self._turn = turn
 
-    async def react(self, view: View, log: CallLog) -> Reaction:
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         turn = self._played.turns[view.turn]
         if view.turn >= self._turn or turn.change is None:
             return await self._judge.react(view, log)

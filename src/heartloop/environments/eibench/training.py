@@ -10,8 +10,8 @@ from typing import Any
 
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.cues import written_lines
-from heartloop.environments.eibench.options import EIBenchOptions
-from heartloop.environments.eibench.scenario import Scenario
+from heartloop.environments.eibench.environment import EIBenchOptions
+from heartloop.environments.eibench.scenario import EIBenchScenario
 from heartloop.environments.eibench.scoring import STATE_LIMITS, process_rewards
 from heartloop.environments.spec import Returns, Training, rewards_by_turn, score_of
 
@@ -25,7 +25,7 @@ def _returns(transcript: Transcript, options: EIBenchOptions) -> Returns:
 
 
 def _texts(scenario: Any) -> Iterable[str]:
-    if not isinstance(scenario, Scenario):
+    if not isinstance(scenario, EIBenchScenario):
         return ()
     lines = written_lines(scenario.lines)
     model = scenario.model

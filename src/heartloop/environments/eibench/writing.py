@@ -23,11 +23,11 @@ from heartloop.environments.eibench.composer import Combination, combinations
 from heartloop.environments.eibench.scenario import (
     LINES,
     SCENES,
-    Beat,
-    Concern,
-    Lines,
+    EIBenchBeat,
+    EIBenchConcern,
+    EIBenchLines,
+    EIBenchScenario,
     ModelProfile,
-    Scenario,
     Scene,
     Seed,
     UserProfile,
@@ -80,13 +80,13 @@ class _Anchors(Answer):
 
 
 class _Voice(Answer):
-    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
+    concerns: tuple[EIBenchConcern, ...] = Field(min_length=4, max_length=6)
     demand: Matter | None = None
     wrongs: Annotated[tuple[Matter, ...], Sent(maxItems=2)] = ()
     ways: Annotated[tuple[Matter, ...], Sent(maxItems=3)] = ()
     sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    beats: tuple[Beat, ...] = Field(min_length=7, max_length=9)
-    lines: Lines
+    beats: tuple[EIBenchBeat, ...] = Field(min_length=7, max_length=9)
+    lines: EIBenchLines
 
 
 class _Scene(NamedTuple):
@@ -143,7 +143,7 @@ class EIBenchWriting(Writing):
     """
 
     name = "eibench"
-    scenario = Scenario
+    scenario = EIBenchScenario
     stages = (
         Stage("profile", load_prompt(__package__, "eibench_profile"), _Profile),
         Stage("anchors", load_prompt(__package__, "eibench_anchors"), _Anchors),
@@ -152,12 +152,12 @@ class EIBenchWriting(Writing):
     audit = load_prompt(__package__, "audit_eibench")
     fixed = ("id", "scene", "seed", "place", "name", "age", "gender", "key", "kind", "concern", "depth")
 
-    def __init__(self, shipped: Sequence[Scenario] | None = None) -> None:
+    def __init__(self, shipped: Sequence[EIBenchScenario] | None = None) -> None:
         self._given = shipped
         self._orders: dict[tuple[int, tuple[Scene, ...]], list[tuple[Scene, str, Combination]]] = {}
 
     @cached_property
-    def shipped(self) -> Sequence[Scenario]:
+    def shipped(self) -> Sequence[EIBenchScenario]:
         """Scenarios that a new one must not repeat."""
         return self._given if self._given is not None else list(load_scenarios("test"))
 

@@ -18,34 +18,79 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.eqbench.format import as_judged, sections_of
-from heartloop.environments.eqbench.options import EQBenchOptions
-from heartloop.environments.eqbench.scenario import Scenario
+from heartloop.environments.eqbench.scenario import KINDS, VARIANTS, EQBenchScenario, as_judged, sections_of
 from heartloop.environments.eqbench.scoring import rubric_score
-from heartloop.environments.spec import Player
+from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Zone, option
 from heartloop.environments.stored import reading_transcript, stored_from_score
 
 __all__ = [
     "JUDGE",
+    "MAX_TURNS",
+    "PRESETS",
+    "SCALE",
+    "SPEC",
     "STORED",
-    "Answer",
     "EQBench",
+    "EQBenchAnswer",
     "EQBenchEpisode",
+    "EQBenchOptions",
     "EQBenchUser",
+    "EQBenchView",
     "Marked",
-    "View",
     "score_of",
-]  # fmt: skip
+]
+
+
+PRESETS = ("released",)
+
+MAX_TURNS = 12
+"""Maximum number of answers in a dialogue, including the debrief; no released scenario has more than five."""
+
+
+class EQBenchOptions(Options):
+    """Options of EQ-Bench3."""
+
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    """Rules of the score."""
+    variant: str = option(VARIANTS[0], choices=VARIANTS)
+    """How prompt headers are read: as the released code does, or with malformed headers repaired."""
+    max_turns: int = option(MAX_TURNS, ge=1)
+    """Maximum number of answers, including the debrief; a scenario with more is refused."""
+
+
+def _rubric_scores(transcript: Transcript) -> list[float]:
+    """0 before the dialogue, then its score."""
+    return [0.0, *transcript.rewards]
+
+
+SCALE = Scale(
+    points=1.0,
+    low=0.0,
+    high=100.0,
+    start=0.0,
+    success_at=75.0,
+    failure_below=50.0,
+    group="kind",
+    group_title="kind of scenario",
+    group_order=KINDS,
+    course=_rubric_scores,
+    title="rubric score",
+    of="Rubric score, 0 to 100: five times the mean of the marks that count",
+    zones=(Zone("", "a", 75, 100), Zone("", "b", 50, 75), Zone("", "c", 25, 50), Zone("", "f", 0, 25)),
+    ticks=(0, 25, 50, 75, 100),
+    change_limit=100.0,
+)
+
 
 JUDGE = "rubric judge"
 """The role in the `Failure` of a dialogue whose judge failed."""
 
 
-class Answer(NamedTuple):
+class EQBenchAnswer(NamedTuple):
     """One answer of the model under test."""
 
     prompt: str
@@ -56,11 +101,11 @@ class Answer(NamedTuple):
     """Text by heading, empty if the section is missing; no entries if the answer has no sections."""
 
 
-class View(NamedTuple):
+class EQBenchView(NamedTuple):
     """The input of the judge."""
 
-    scenario: Scenario
-    answers: tuple[Answer, ...]
+    scenario: EQBenchScenario
+    answers: tuple[EQBenchAnswer, ...]
     """Without the debrief."""
     debrief: str | None
     """The model's answer to the debrief; `None` for an analysis."""
@@ -86,12 +131,12 @@ class Marked(NamedTuple):
 class EQBenchUser(Player, Protocol):
     """The judge."""
 
-    async def mark(self, view: View, log: CallLog) -> Marked:
+    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
         """The marks of a whole dialogue."""
         ...
 
 
-class EQBench(BaseEnvironment[Scenario, EQBenchUser, EQBenchOptions]):
+class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
     """EQ-Bench3 over a list of scenarios, with one judge.
 
     Args:
@@ -106,7 +151,7 @@ class EQBench(BaseEnvironment[Scenario, EQBenchUser, EQBenchOptions]):
     name = "eqbench"
     options_type = EQBenchOptions
 
-    def __init__(self, scenarios: Sequence[Scenario], user: EQBenchUser, **options: Any) -> None:
+    def __init__(self, scenarios: Sequence[EQBenchScenario], user: EQBenchUser, **options: Any) -> None:
         super().__init__(scenarios, user, **options)
         variant, max_turns = self.options.variant, self.options.max_turns
         for scenario in scenarios:
@@ -134,14 +179,14 @@ class EQBench(BaseEnvironment[Scenario, EQBenchUser, EQBenchOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=scenario.form.files)
 
 
-class EQBenchEpisode(LoggedEpisode[EQBench, Scenario]):
+class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
     """One dialogue: the prompts of a scenario, then its debrief and marks."""
 
-    def __init__(self, environment: EQBench, scenario: Scenario, seed: int) -> None:
+    def __init__(self, environment: EQBench, scenario: EQBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         master, prompts = scenario.form.master, scenario.prompts(environment.variant)
         self._prompts = [prompt if master is None else master.fill(scenario_prompt=prompt) for prompt in prompts]
-        self._answers: list[Answer] = []
+        self._answers: list[EQBenchAnswer] = []
         self._score: float | None = None
 
     @property
@@ -157,7 +202,7 @@ class EQBenchEpisode(LoggedEpisode[EQBench, Scenario]):
         if done == len(self._prompts):
             return await self._marked(reply, {"part": "debrief"})
         sections = sections_of(reply, form.sections) if form.sections else {}
-        self._answers.append(Answer(self._prompts[done], reply, sections))
+        self._answers.append(EQBenchAnswer(self._prompts[done], reply, sections))
         missing = [heading for heading, text in sections.items() if not text]
         for _ in missing:
             self._log.count("missing sections")
@@ -169,7 +214,7 @@ class EQBenchEpisode(LoggedEpisode[EQBench, Scenario]):
         return await self._marked(None, evidence)
 
     async def _marked(self, debrief: str | None, evidence: Mapping[str, Any]) -> UserTurn:
-        view = View(self._scenario, tuple(self._answers), debrief, self._seed)
+        view = EQBenchView(self._scenario, tuple(self._answers), debrief, self._seed)
         marked = await answered(JUDGE, self._environment.user.mark(view, self._log))
         counted = self._scenario.form.rubric.counted
         self._score = rubric_score(marked.marks, counted)
@@ -200,3 +245,21 @@ def score_of(transcript: Transcript) -> float:
 
 
 STORED = stored_from_score(score_of)
+
+
+SPEC = EnvironmentSpec(
+    name="eqbench",
+    title="EQ-Bench3",
+    about="Fixed prompts from your own checkout, answers in sections, a rubric.",
+    source="EQ-Bench3 (released code)",
+    roles=(Role("judge", "marks by the rubric"),),
+    options="heartloop.environments.eqbench.environment:EQBenchOptions",
+    scale="heartloop.environments.eqbench.environment:SCALE",
+    scenarios="heartloop.environments.eqbench.scenario:SCENARIOS",
+    environment="heartloop.environments.eqbench.environment:EQBench",
+    embedded="heartloop.environments.eqbench.users:EQBenchEmbeddedUser",
+    simulator="heartloop.environments.eqbench.users:EQBenchLLMUser",
+    report="heartloop.environments.eqbench.report.panel:PANEL",
+    stored="heartloop.environments.eqbench.environment:STORED",
+    policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
+)

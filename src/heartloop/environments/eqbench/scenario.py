@@ -6,16 +6,41 @@ text of EQ-Bench3; all texts are read from the user's checkout when a run begins
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from string import Formatter
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from heartloop.core.errors import PromptError
+from heartloop.core.errors import InputError, PromptError, UseError
+from heartloop.core.python_source import syntax_tree
+from heartloop.environments.records import read_text
+from heartloop.environments.spec import Scenarios
 
-__all__ = ["KINDS", "VARIANTS", "Form", "Kind", "Rubric", "Scenario", "Template", "has_prompts"]
+__all__ = [
+    "KINDS",
+    "PROMPTS_FILE",
+    "SCENARIOS",
+    "VARIANTS",
+    "EQBenchScenario",
+    "Kind",
+    "Rubric",
+    "ScenarioForm",
+    "Template",
+    "as_judged",
+    "has_prompts",
+    "is_checkout",
+    "load_scenarios",
+    "read_notes",
+    "read_prompts",
+    "sections_of",
+]
+
 
 Kind = Literal["role-play", "drafting", "conversation", "analysis"]
 """`role-play`: the model plays a role, in three sections; `drafting`: it writes a message, in three sections; `conversation`: it
@@ -82,7 +107,7 @@ class Rubric(NamedTuple):
         return shown.replace(": 0", ": 0-20")
 
 
-class Form(NamedTuple):
+class ScenarioForm(NamedTuple):
     """The parts that all scenarios of a kind share."""
 
     kind: Kind
@@ -98,13 +123,13 @@ class Form(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scenario:
+class EQBenchScenario:
     """One scenario: its prompts in both variants, its notes, and the form of its kind."""
 
     id: str
     category: str
     title: str
-    form: Form
+    form: ScenarioForm
     official: tuple[str, ...]
     """Prompts as read by the released parser; empty if it finds none and drops the scenario."""
     repaired: tuple[str, ...]
@@ -143,6 +168,325 @@ class Scenario:
         return hashlib.sha256(json.dumps(texts, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
-def has_prompts(scenario: Scenario, variant: str) -> bool:
+def has_prompts(scenario: EQBenchScenario, variant: str) -> bool:
     """Whether a scenario has prompts in a variant."""
     return bool(scenario.prompts(variant))
+
+
+def sections_of(answer: str, headings: Sequence[str]) -> dict[str, str]:
+    """The stripped text of each section by its heading; empty if the heading is missing.
+
+    Headings match in any case, with straight or curly apostrophes, and with hyphens or spaces.
+
+    >>> sections_of("# what I think\\nOh no.\\n\\n# What I say\\nSit down -- please.", ["What I think", "What I say"])
+    {'What I think': 'Oh no.', 'What I say': 'Sit down'}
+    """
+    sections = {}
+    for heading in headings:
+        match = _pattern(heading, last=heading == headings[-1]).search(answer)
+        sections[heading] = match[1].strip() if match else ""
+    return sections
+
+
+def as_judged(answer: str, sections: Mapping[str, str]) -> str:
+    """The answer as the judge reads it: the sections under their headings, or the whole answer if `sections` is empty."""
+    if not sections:
+        return answer
+    return "\n\n".join(f"# {heading}\n{text}" for heading, text in sections.items()) + "\n\n--"
+
+
+@lru_cache(maxsize=64)
+def _pattern(heading: str, *, last: bool) -> re.Pattern[str]:
+    words = "".join({"'": "['’]", "’": "['’]", "-": "[- ]"}.get(letter, re.escape(letter)) for letter in heading)
+    return re.compile(rf"#\s*{words}\s*\n(.*?)(?={'--' if last else '#'}|\Z)", re.IGNORECASE | re.DOTALL)
+
+
+PROMPTS_FILE = Path("data") / "scenario_prompts.txt"
+"""The file by which a checkout is recognised."""
+
+_NOTES, _DEBRIEF = Path("data") / "scenario_notes.txt", Path("data") / "debrief_prompt.txt"
+_CONSTANTS, _BENCHMARK = Path("utils") / "constants.py", Path("core") / "benchmark.py"
+_MASTERS: Mapping[Kind, str] = {
+    "role-play": "scenario_master_prompt",
+    "drafting": "scenario_master_prompt_message_drafting",
+    "analysis": "scenario_master_prompt_analysis",
+}
+_IDS: Mapping[Kind, str] = {
+    "conversation": "NO_RP_SCENARIO_IDS",
+    "drafting": "MESSAGE_DRAFTING_SCENARIO_IDS",
+    "analysis": "ANALYSIS_SCENARIO_IDS",
+}
+_COUNTED = "STANDARD_ALLOWED_RUBRIC_CRITERIA"
+_REASONING = "chain_of_thought_reasoning"
+_CHECKOUT = "expected an unmodified clone of https://github.com/EQ-bench/eqbench3"
+
+_SCENARIO = re.compile(r"^########(?!#)\s*(\S+)")
+_PROMPT = re.compile(r"^#######(?!#)\s*Prompt(\d+)")
+_BARE_PROMPT = re.compile(r"^#######(?!#)\s*(\d+)\s*$")
+_HEADING = re.compile(r"^# (?!#)(.+?)[ \t]*$", re.MULTILINE)
+
+
+def is_checkout(path: str | Path) -> bool:
+    """Whether a path is a folder with the file of scenario prompts."""
+    return (Path(path) / PROMPTS_FILE).is_file()
+
+
+def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> list[EQBenchScenario]:
+    """All scenarios of a checkout, in the file's order, including those of the variant `repaired` only.
+
+    Raises:
+        UseError: the path is not a checkout, or a tag is excluded: the release has no tags.
+        InputError: a file is missing or invalid, with its line and what was expected.
+    """
+    root = Path(name)
+    if not is_checkout(root):
+        raise UseError(f"{root} has no {PROMPTS_FILE}; {_CHECKOUT} (the folder with data/)")
+    if exclude_tags:
+        raise UseError(f"--exclude-tag {' '.join(exclude_tags)}: scenarios of EQ-Bench3 have no tags; omit the option")
+    forms = _forms(root)
+    kinds = {scenario: kind for kind, ids in _ids(root).items() for scenario in ids}
+    notes = read_notes(root / _NOTES, read_text(root / _NOTES)) if (root / _NOTES).is_file() else {}
+    return [
+        EQBenchScenario(id, category, title, forms[kinds.get(id, "role-play")], official, repaired, notes.get(id, ""))
+        for id, category, title, official, repaired in read_prompts(root / PROMPTS_FILE, read_text(root / PROMPTS_FILE))
+    ]
+
+
+def read_prompts(path: Path, text: str) -> list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]]:
+    """Id, category, title, and the prompts in the variants `official` and `repaired`, of every scenario.
+
+    A scenario begins with `######## id | category | title`, each of its prompts with `####### Prompt` and its number.
+
+    Raises:
+        InputError: a malformed header, a duplicate id, prompts not numbered from 1, an empty prompt, text before the first
+            header (each with its line), or no scenario.
+    """
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if _SCENARIO.match(line.strip())]
+    for number, line in enumerate(lines[: starts[0]] if starts else lines, start=1):
+        if line.strip():
+            raise InputError(f"{path}, line {number}: {line.strip()[:60]!r}; expected `######## id | category | title` first")
+    if not starts:
+        raise InputError(f"{path} holds no scenario; expected `######## id | category | title`, then `####### Prompt1`")
+    scenarios: list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = []
+    seen: dict[str, int] = {}
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        parts = [part.strip() for part in lines[start].strip().removeprefix("########").split("|")]
+        if len(parts) != 3 or not all(parts) or len(parts[0].split()) != 1:
+            raise InputError(f"{path}, line {start + 1}: {lines[start].strip()!r}; expected `######## id | category | title`")
+        id, category, title = parts
+        if id in seen:
+            raise InputError(f"{path}, line {start + 1}: scenario {id!r} is already on line {seen[id]}; ids must differ")
+        seen[id] = start + 1
+        scenarios.append((id, category, title, *_both_variants(path, lines, start + 1, end)))
+    return scenarios
+
+
+def _both_variants(path: Path, lines: Sequence[str], start: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The prompts of one scenario, on the lines from `start` to before `end`, in the two variants."""
+    official: list[list[str]] = []
+    repaired: list[list[str]] = []
+    for number in range(start, end):
+        line = lines[number].strip()
+        valid, bare = _PROMPT.match(line), _BARE_PROMPT.match(line)
+        if line.startswith("#######") and not valid and not bare:
+            raise InputError(f"{path}, line {number + 1}: {line!r}; expected `####### Prompt{len(repaired) + 1}`")
+        header = valid or bare
+        if header is not None:
+            if int(header[1]) != len(repaired) + 1:
+                raise InputError(f"{path}, line {number + 1}: {line!r}; expected `####### Prompt{len(repaired) + 1}` here")
+            repaired.append([])
+        elif repaired:
+            repaired[-1].append(lines[number])
+        elif line:
+            raise InputError(f"{path}, line {number + 1}: {line[:60]!r}; expected `####### Prompt1` after the scenario's header")
+        if valid:
+            official.append([])
+        elif official:  # a malformed header is text to the released parser
+            official[-1].append(lines[number])
+    texts = _texts(repaired)
+    for place, text in enumerate(texts, start=1):
+        if not text:
+            raise InputError(f"{path}, scenario on line {start}: prompt {place} is empty; expected text below its header")
+    if not texts:
+        raise InputError(f"{path}, line {start}: {lines[start - 1].strip()!r} has no prompt; expected `####### Prompt1` below it")
+    return tuple(filter(None, _texts(official))), texts
+
+
+def _texts(prompts: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return tuple("\n".join(prompt).strip() for prompt in prompts)
+
+
+def read_notes(path: Path, text: str) -> dict[str, str]:
+    """Notes by scenario id: `# id`, and the text below it. The scenarios need not exist.
+
+    Raises:
+        InputError: text before the first header, a header without exactly one id, or a duplicate id, with the line.
+    """
+    notes: dict[str, list[str]] = {}
+    body: list[str] | None = None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.startswith("# "):
+            id = line.strip("# \n")
+            if len(id.split()) != 1 or id in notes:
+                raise InputError(f"{path}, line {number}: {line.strip()!r}; expected `# id` with a new id")
+            body = notes[id] = []
+        elif body is not None:
+            body.append(line)
+        elif line.strip():
+            raise InputError(f"{path}, line {number}: {line.strip()[:60]!r}; expected `# id` before the first note")
+    return {id: "\n".join(lines).strip() for id, lines in notes.items()}
+
+
+def _forms(root: Path) -> dict[Kind, ScenarioForm]:
+    """The form of each kind."""
+    debrief = _text(root / _DEBRIEF)
+    masters = {kind: _template(root, name, {"scenario_prompt"}) for kind, name in _MASTERS.items()}
+    tree = _tree(root / _BENCHMARK)
+    counted, hint = _counted(root / _BENCHMARK, tree), _hint(root / _BENCHMARK, tree)
+    rubrics = {
+        "": _rubric(root, "", {"transcript", "debrief", "output_format"}, counted, hint),
+        "_analysis": _rubric(root, "_analysis", {"transcript", "output_format"}, None, hint),
+    }
+    texts = [*masters.values(), Template(_DEBRIEF.stem, debrief), *(rubric.template for rubric in rubrics.values())]
+    criteria = [
+        Template(f"rubric_scoring_criteria{suffix}", f"{rubric.criteria} {sorted(rubric.counted)} {hint}")
+        for suffix, rubric in rubrics.items()
+    ]
+    files = {template.name: template.hash for template in (*texts, *criteria)}
+    forms: dict[Kind, ScenarioForm] = {}
+    for kind in KINDS:
+        master = masters.get(kind)
+        analysis = kind == "analysis"
+        sections = () if analysis or master is None else _sections(root, master)
+        rubric = rubrics["_analysis" if analysis else ""]
+        forms[kind] = ScenarioForm(kind, master, sections, None if analysis else debrief, rubric, files)
+    return forms
+
+
+def _sections(root: Path, master: Template) -> tuple[str, ...]:
+    """The headings that a master prompt asks for: its lines that begin with one number sign."""
+    headings = tuple(_HEADING.findall(master.text))
+    if not headings:
+        raise InputError(f"{root / 'data' / master.name}.txt has no heading `# ...`; expected the headings of an answer")
+    return headings
+
+
+def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset[str] | None, hint: str) -> Rubric:
+    path = root / "data" / f"rubric_scoring_criteria{suffix}.txt"
+    lines = [line.strip() for line in _text(path).split("\n")]
+    criteria = tuple(line for line in lines if line and not line.startswith("#"))
+    for number, line in enumerate(lines, start=1):
+        if line in criteria and (not line.isidentifier() or line == _REASONING or lines.index(line) != number - 1):
+            raise InputError(f"{path}, line {number}: {line!r}; expected one word, the name of a new criterion")
+    counting = frozenset(criteria) if counted is None else counted & frozenset(criteria)
+    if not counting:
+        raise InputError(f"{path} names no criterion that counts; expected one of {', '.join(sorted(counted or ()))}")
+    return Rubric(_template(root, f"rubric_scoring_prompt{suffix}", blanks), criteria, counting, hint)
+
+
+def _template(root: Path, name: str, blanks: Collection[str]) -> Template:
+    path = root / "data" / f"{name}.txt"
+    template = Template(name, _text(path))
+    wanted = ", ".join(f"{{{blank}}}" for blank in sorted(blanks))
+    try:
+        given = template.blanks
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; expected the blanks {wanted}, and other braces doubled") from error
+    if given != frozenset(blanks):
+        shown = ", ".join(f"{{{blank}}}" for blank in sorted(given)) or "no blank"
+        raise InputError(f"{path} has {shown}; expected {wanted}")
+    return template
+
+
+def _text(path: Path) -> str:
+    """The text of a file of the checkout.
+
+    Raises:
+        InputError: the file is missing, unreadable or empty.
+    """
+    if not path.is_file():
+        raise InputError(f"{path} is missing; {_CHECKOUT}")
+    text = read_text(path)
+    if not text.strip():
+        raise InputError(f"{path} is empty; {_CHECKOUT}")
+    return text
+
+
+def _tree(path: Path) -> ast.Module:
+    try:
+        return syntax_tree(_text(path))
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise InputError(f"{path}{line}: invalid Python; {_CHECKOUT}") from error
+
+
+def _ids(root: Path) -> dict[Kind, frozenset[str]]:
+    """Ids by kind, except role-play, which is the default."""
+    path = root / _CONSTANTS
+    tree = _tree(path)
+    return {kind: _strings(path, tree, name) for kind, name in _IDS.items()}
+
+
+def _counted(path: Path, tree: ast.Module) -> frozenset[str]:
+    return _strings(path, tree, _COUNTED)
+
+
+def _strings(path: Path, tree: ast.Module, name: str) -> frozenset[str]:
+    """The set of strings that is assigned to a name, anywhere in the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            value = _literal(node.value)
+            if isinstance(value, set) and all(isinstance(one, str) for one in value):
+                return frozenset(value)
+            raise InputError(f"{path}, line {node.lineno}: {name} is not a set of strings; {_CHECKOUT}")
+    raise InputError(f"{path} does not assign {name}; expected a set of strings, {_CHECKOUT}")
+
+
+def _hint(path: Path, tree: ast.Module) -> str:
+    """The placeholder for the reasoning in the answer's form."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if key is not None and _literal(key) == _REASONING and isinstance(hint := _literal(value), str):
+                    return hint
+    raise InputError(f"{path} has no dictionary with {_REASONING!r}; {_CHECKOUT}")
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError):
+        return None
+
+
+def _listed(s: Any) -> str:
+    prompts = len(s.prompts("repaired"))
+    only = "" if s.official else " (variant repaired only: its prompt header is malformed)"
+    return f"{s.id:5} {s.kind:12} {s.category}: {s.title}, {prompts} prompt{'s' if prompts > 1 else ''}{only}"
+
+
+def _shown(s: Any) -> str:
+    parts = [f"{s.title} ({s.id}; {s.kind}; {s.category})"]
+    parts += [f"Prompt {number}:\n{text}" for number, text in enumerate(s.prompts("repaired"), 1)]
+    sections = f"Sections of an answer: {', '.join(s.form.sections)}." if s.form.sections else ""
+    rubric = s.form.rubric
+    marked = ", ".join(name if name in rubric.counted else f"({name})" for name in rubric.criteria)
+    parts += [
+        sections,
+        f"Debrief: {s.form.debrief}" if s.form.debrief else "",
+        f"Criteria: {marked}; those in brackets do not count.",
+    ]
+    parts += [f"Notes for pairwise judges: {s.notes}" if s.notes else ""]
+    return "\n\n".join(filter(None, parts))
+
+
+SCENARIOS = Scenarios(
+    sets=(),
+    load=load_scenarios,
+    owns=lambda path, record: path.is_dir(),
+    line=_listed,
+    text=_shown,
+    written=lambda s: False,
+    playable=has_prompts,
+)

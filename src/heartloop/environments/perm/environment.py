@@ -19,7 +19,9 @@ any case, so a run can be rescored with other rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
+
+from pydantic import field_validator, model_validator
 
 from heartloop.core.chat import estimate_tokens
 from heartloop.core.dialogue import Transcript
@@ -28,38 +30,102 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
-from heartloop.environments.perm.drawn import AnyScenario
-from heartloop.environments.perm.format import parse
-from heartloop.environments.perm.options import PermOptions
-from heartloop.environments.perm.scenario import Scenario
+from heartloop.environments.perm.scenario import EMOTIONS, AnyScenario, PermScenario, parse
 from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
     LENGTH_WEIGHT,
     PARTS,
+    PRESETS,
+    SWITCHES,
     PermReward,
     broken_form,
     perm_reward,
 )
-from heartloop.environments.spec import Player
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
 from heartloop.environments.stored import reading_transcript
 
 __all__ = [
     "JUDGES",
+    "MAX_TURNS",
+    "SCALE",
+    "SPEC",
+    "VARIANTS",
     "Grade",
     "Perm",
     "PermEpisode",
+    "PermOptions",
     "PermUser",
+    "PermView",
     "Rules",
-    "View",
     "reward_of",
     "rules_of",
 ]
+
+
+VARIANTS = ("plain",)
+
+MAX_TURNS = 1
+"""Policy replies in a dialogue."""
+
+
+class PermOptions(Options):
+    """Options of PERM; defaults are those of the released code."""
+
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    """How a grade of 1 to 5 becomes a share: `released`: grade / 5; `unit`: (grade - 1) / 4."""
+    variant: str = option(VARIANTS[0], choices=VARIANTS)
+    """Form of the policy prompt."""
+    max_turns: int = option(MAX_TURNS, ge=1, le=MAX_TURNS, paper="1")
+    """Number of policy replies."""
+    bystander_weight: float = option(
+        BYSTANDER_WEIGHT, affects="score", ge=0, allow_inf_nan=False, paper="0.5 (lambda_bys; Table 6: 0.1 to 1)"
+    )
+    """Weight of the bystander in the reward."""
+    without: tuple[str, ...] = option((), affects="score", choices=SWITCHES, paper="none; Table 2 leaves out one at a time")
+    """Parts left out of the reward."""
+
+    @field_validator("without")
+    @classmethod
+    def _sorted(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in SWITCHES if name in value)
+
+    @model_validator(mode="after")
+    def _has_a_part(self) -> Self:
+        if set(PARTS) <= set(self.without):
+            raise ValueError(f"without is {', '.join(self.without)}; expected at least one of {', '.join(PARTS)} in the reward")
+        return self
+
+
+def _rewards(transcript: Transcript) -> list[float]:
+    """0 before the answer, then its reward, times 100."""
+    return [0.0, *(100.0 * reward for reward in transcript.rewards)]
+
+
+SCALE = Scale(
+    points=100.0,
+    low=-50.0,
+    high=100.0,
+    start=0.0,
+    success_at=60.0,
+    failure_below=0.0,
+    group="emotion",
+    group_title="emotion",
+    group_order=EMOTIONS,
+    course=_rewards,
+    rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None,
+    title="reward",
+    of="Reward times 100, at most 100; a format failure scores -50, or -100 times a bystander weight above 0.5",
+    zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
+    ticks=(-50, 0, 30, 60, 100),
+    change_limit=1.0,
+)
+
 
 JUDGES: tuple[str, ...] = (*PARTS, "bystander")
 """The judges, in the order of their calls in the transcript."""
 
 
-class View(NamedTuple):
+class PermView(NamedTuple):
     """An answer to a scenario, as the judges see it."""
 
     scenario: AnyScenario
@@ -110,7 +176,7 @@ class Rules(NamedTuple):
 class PermUser(Player, Protocol):
     """The four judges. In `reception` the judge takes the user's place."""
 
-    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+    async def grade(self, judge: str, view: PermView, log: CallLog) -> Grade:
         """The grade of one of `JUDGES` for its part of the answer. Called concurrently for all judges."""
         ...
 
@@ -133,7 +199,7 @@ class Perm(BaseEnvironment[AnyScenario, PermUser, PermOptions]):
         scenario = self.scenarios[scenario_id]
         facts = {
             "emotion": scenario.emotion,
-            **({"want": scenario.want} if isinstance(scenario, Scenario) else {}),
+            **({"want": scenario.want} if isinstance(scenario, PermScenario) else {}),
             "theme": scenario.emotion,
             "title": scenario.title,
             "person": scenario.person,
@@ -164,7 +230,7 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
             self._log.count(BROKEN_FORMATS)
             self._total = broken_form(self._environment.rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
-        view = View(self._scenario, answer.analysis, answer.response, self._seed)
+        view = PermView(self._scenario, answer.analysis, answer.response, self._seed)
         grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
         tokens = estimate_tokens(answer.response)
         judged = evidence_of(grades)
@@ -210,3 +276,28 @@ def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None
         if evidence["format"]:
             return None
         return (rules or rules_of(transcript)).reward(evidence["scores"], int(evidence["tokens"]), preset)
+
+
+SPEC = EnvironmentSpec(
+    name="perm",
+    title="PERM",
+    about="One answer to one message, graded for resonation, expression, reception and by a bystander; the score is the reward.",
+    source="PERM",
+    roles=(Role("judge", "grades resonation, expression, reception and bystander"),),
+    options="heartloop.environments.perm.environment:PermOptions",
+    scale="heartloop.environments.perm.environment:SCALE",
+    scenarios="heartloop.environments.perm.scenario:SCENARIOS",
+    environment="heartloop.environments.perm.environment:Perm",
+    embedded="heartloop.environments.perm.users:PermEmbeddedUser",
+    simulator="heartloop.environments.perm.users:PermLLMUser",
+    report="heartloop.environments.perm.report.panel:PANEL",
+    reading="heartloop.environments.perm.users:READING",
+    stored="heartloop.environments.perm.stored:STORED",
+    demo=DemoRun("general", 24, place=4),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=413.5, repeat=121.7, turns=1, tokens=389),
+    training="heartloop.environments.perm.training:TRAINING",
+    importers={
+        "perm-samples": "heartloop.environments.perm.importers:SAMPLES",
+    },
+    writing={"enrich": "heartloop.environments.perm.writing:enriching"},
+)

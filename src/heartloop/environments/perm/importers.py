@@ -16,14 +16,13 @@ from typing import NamedTuple
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
 from heartloop.environments.importing import Imported, Importer
-from heartloop.environments.perm.drawn import FORM, DrawnScenario
-from heartloop.environments.perm.scenario import EMOTIONS
+from heartloop.environments.perm.scenario import EMOTIONS, FORM, DrawnScenario
 from heartloop.environments.personal_data import without_personal_data
 from heartloop.environments.raw_dialogues import REPAIRS, RawDialogue, read_dialogues
 from heartloop.environments.records import check_tags, crisis_tags
 from heartloop.environments.registry import stratified
 
-__all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "SAMPLES", "Drawn", "draw", "read_samples"]
+__all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "SAMPLES", "DrawnScenarios", "draw", "read_samples"]
 
 LEAST_WORDS = 4
 """Minimum number of words of a query (ours)."""
@@ -31,7 +30,7 @@ MOST_CHARACTERS = 4_000
 """Maximum length of situation and of query (ours)."""
 
 
-class Drawn(NamedTuple):
+class DrawnScenarios(NamedTuple):
     """Scenarios drawn from dialogues."""
 
     scenarios: list[DrawnScenario]
@@ -42,7 +41,9 @@ class Drawn(NamedTuple):
     """Number of removed pieces of personal data, by kind."""
 
 
-def draw(dialogues: Sequence[RawDialogue], *, limit: int | None = None, seed: int = 0, exclude_tags: Sequence[str] = ()) -> Drawn:
+def draw(
+    dialogues: Sequence[RawDialogue], *, limit: int | None = None, seed: int = 0, exclude_tags: Sequence[str] = ()
+) -> DrawnScenarios:
     """Scenarios from dialogues. With the same dialogues, a larger `limit` includes the scenarios of a smaller one.
 
     Args:
@@ -87,7 +88,7 @@ def draw(dialogues: Sequence[RawDialogue], *, limit: int | None = None, seed: in
     counts: Counter[str] = Counter()
     for scenario in chosen:
         counts.update(removed[scenario.id])
-    return Drawn(chosen, dict(skipped), dict(counts))
+    return DrawnScenarios(chosen, dict(skipped), dict(counts))
 
 
 def _skip_reason(emotion: str, situation: str, query: str) -> str:

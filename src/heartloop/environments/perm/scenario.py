@@ -7,17 +7,39 @@ judges: feelings, misreadings, cause, need, want, touches, sores. Does not cover
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
 from heartloop.environments.cues import problems_in_cues, problems_in_speech, stands
-from heartloop.environments.records import Matter, Persona, Tag, Word, Written, set_loader
+from heartloop.environments.records import Matter, Persona, Tag, Word, Written, first_record, set_loader
+from heartloop.environments.spec import Scenarios
 
 __all__ = [
-    "EMOTIONS", "SETS", "Brief", "Emotion", "Scenario", "Want", "load_any", "load_scenarios", "problems_of", "who_is",
-]  # fmt: skip
+    "BROKEN",
+    "EMOTIONS",
+    "FORM",
+    "PLACEHOLDERS",
+    "SCENARIOS",
+    "SETS",
+    "AnyScenario",
+    "DrawnScenario",
+    "Emotion",
+    "PermAnswer",
+    "PermBrief",
+    "PermScenario",
+    "Want",
+    "load_any",
+    "load_drawn",
+    "load_scenarios",
+    "load_set",
+    "parse",
+    "problems_of",
+    "who_is",
+]
+
 
 Emotion = Literal[
     "afraid", "angry", "annoyed", "anticipating", "anxious", "apprehensive", "ashamed", "caring", "confident", "content",
@@ -41,7 +63,7 @@ def who_is(persona: Persona) -> str:
     return f"{persona.name}, {persona.age}, {persona.occupation} ({persona.gender})"
 
 
-class Brief(Written):
+class PermBrief(Written):
     """The short form of a scenario, the published fields, for judge models: one user and their message."""
 
     id: str = Field(pattern=r"^perm-[a-z]+-\d\d$")
@@ -70,7 +92,7 @@ class Brief(Written):
         return self.emotion
 
 
-class Scenario(Brief):
+class PermScenario(PermBrief):
     """One user and their message, with what the embedded judges read."""
 
     feelings: tuple[Word, ...] = Field(min_length=4, max_length=10)
@@ -88,14 +110,14 @@ class Scenario(Brief):
     """What would hurt or bore the user, with cues of such replies."""
 
 
-load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/perm.md")
+load_scenarios = set_loader(PermScenario, SETS, __package__, schema="docs/perm.md")
 """Complete scenarios of a shipped set by name, or of a file by path."""
 
-load_any: Callable[..., list[Brief]] = set_loader(Scenario, SETS, __package__, schema="docs/perm.md", brief=Brief)
+load_any: Callable[..., list[PermBrief]] = set_loader(PermScenario, SETS, __package__, schema="docs/perm.md", brief=PermBrief)
 """As `load_scenarios`, where a file may hold the short form."""
 
 
-def problems_of(scenario: Brief) -> list[str]:
+def problems_of(scenario: PermBrief) -> list[str]:
     """Problems of a scenario beyond its schema; empty if there are none."""
     problems: list[str] = []
     if not scenario.id.startswith(f"perm-{scenario.emotion}-"):
@@ -113,7 +135,7 @@ def problems_of(scenario: Brief) -> list[str]:
     problems += problems_in_speech({"scenario": scenario.scenario, "query": scenario.query})
     if scenario.emotion in scenario.query.lower() and scenario.emotion not in ("sad", "angry", "proud", "afraid"):
         problems.append(f"the query says {scenario.emotion!r} itself; expected a query that shows the emotion without naming it")
-    if not isinstance(scenario, Scenario):
+    if not isinstance(scenario, PermScenario):
         return problems
     both = set(scenario.feelings) & set(scenario.misreadings)
     if both:
@@ -130,9 +152,173 @@ def problems_of(scenario: Brief) -> list[str]:
     return problems
 
 
-def _matters(scenario: Scenario) -> list[tuple[str, Matter]]:
+def _matters(scenario: PermScenario) -> list[tuple[str, Matter]]:
     named = [(f"touch {number}", touch) for number, touch in enumerate(scenario.touches, 1)]
     return [
         ("cause", scenario.cause), ("need", scenario.need), *named,
         *((f"sore {number}", sore) for number, sore in enumerate(scenario.sores, 1)),
     ]  # fmt: skip
+
+
+FORM: Literal["perm-drawn/1"] = "perm-drawn/1"
+"""Value of `form` in every line of a file of drawn scenarios."""
+
+
+class DrawnScenario(Written):
+    """One dialogue of EmpatheticDialogues, without personal data that rules can find."""
+
+    form: Literal["perm-drawn/1"]
+    id: str = Field(pattern=r"^perm-[a-z]+-[0-9a-f]{8}$")
+    emotion: Emotion
+    tags: tuple[Tag, ...] = ()
+    """`suicide` and `self-harm` by rules; other tags if a model wrote the scenario."""
+    persona: Persona | None = None
+    """`None` in imported scenarios; enriched ones have a persona."""
+    scenario: str = Field(min_length=1, max_length=4000)
+    """The situation from the data set, in the first person; if enriched, a scenario in the third person."""
+    query: str = Field(min_length=1, max_length=4000)
+    """The user's first message."""
+    source: str
+    """File and id of the conversation."""
+
+    @property
+    def title(self) -> str:
+        """The beginning of the query."""
+        return self.query if len(self.query) <= 60 else f"{self.query[:57].rstrip()}..."
+
+    @property
+    def person(self) -> str:
+        """Name, age and occupation, if known."""
+        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}" if self.persona else "somebody"
+
+    @property
+    def who(self) -> str:
+        """The persona as text for prompts."""
+        return who_is(self.persona) if self.persona else "Somebody of whom no more is known than what follows."
+
+    @property
+    def stratum(self) -> str:
+        """What `--limit` is stratified by: the emotion."""
+        return self.emotion
+
+
+AnyScenario = PermBrief | DrawnScenario
+
+
+load_drawn = set_loader(DrawnScenario, (), __package__, schema="docs/perm.md")
+"""Drawn scenarios of a file, without those that have an excluded tag."""
+
+
+def load_set(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) -> list[PermBrief] | list[DrawnScenario]:
+    """A shipped set by name, or a file of written or drawn scenarios, without those that have an excluded tag.
+
+    Raises:
+        UseError: unknown set and no such file, unknown tag, or no scenario left.
+        InputError: a line violates its schema.
+    """
+    if name not in SETS and first_record(Path(name)).get("form") == FORM:
+        return load_drawn(name, exclude_tags=exclude_tags)
+    return load_any(name, exclude_tags=exclude_tags)
+
+
+BROKEN: Mapping[str, str] = {
+    "empty": "the answer is empty",
+    "no analysis": "no line is `# Analysis`",
+    "no response": "no line is `# Response`",
+    "twice": "a heading occurs twice",
+    "wrong order": "the response precedes the analysis",
+    "text before": "text precedes `# Analysis`",
+    "empty part": "a part is empty, or only gives back what stands in its place in the prompt",
+}
+"""Kinds of invalid form with their descriptions, in the order of the checks."""
+
+PLACEHOLDERS = ("(what goes on in them)", "(your words to them)")
+"""What stands in the place of each part in the policy's prompt. A policy that was trained here gave back nothing else (ours)."""
+
+_HEADING = re.compile(r"^# (Analysis|Response)[ \t\r]*$", re.MULTILINE)
+
+
+class PermAnswer(NamedTuple):
+    """A parsed answer; both parts are empty if the form is invalid."""
+
+    analysis: str
+    response: str
+    broken: str = ""
+    """A key of `BROKEN`; empty if the form is valid."""
+
+
+def parse(text: str) -> PermAnswer:
+    """The two parts of an answer, stripped. The two headings must match exactly, each alone on its line; other headings are text.
+
+    >>> parse("# Analysis\\nShe is proud of it.\\n\\n# Response\\nThree winters, and it floats!")
+    PermAnswer(analysis='She is proud of it.', response='Three winters, and it floats!', broken='')
+    >>> parse("Three winters, and it floats!").broken
+    'no analysis'
+    """
+    headings = list(_HEADING.finditer(text))
+    names = [heading[1] for heading in headings]
+    broken = ""
+    if not text.strip():
+        broken = "empty"
+    elif "Analysis" not in names:
+        broken = "no analysis"
+    elif "Response" not in names:
+        broken = "no response"
+    elif len(names) > 2:
+        broken = "twice"
+    elif names[0] == "Response":
+        broken = "wrong order"
+    elif text[: headings[0].start()].strip():
+        broken = "text before"
+    if broken:
+        return PermAnswer("", "", broken)
+    first, second = headings
+    analysis, response = text[first.end() : second.start()].strip(), text[second.end() :].strip()
+    given = all(part and part not in PLACEHOLDERS for part in (analysis, response))
+    return PermAnswer(analysis, response) if given else PermAnswer("", "", "empty part")
+
+
+def _line(s: Any) -> str:
+    if isinstance(s, DrawnScenario):
+        return f"{s.id:26} {s.emotion:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+    return f"{s.id:22} {s.want if isinstance(s, PermScenario) else '-':15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+
+
+def _text(s: Any) -> str:
+    if isinstance(s, DrawnScenario):
+        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {s.source})", s.who, s.scenario, f"Query: {s.query}"])
+    if not isinstance(s, PermScenario):
+        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {' '.join(s.tags)})", f"{s.who}.", s.scenario, f"Query: {s.query}"])
+    named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
+    parts = [
+        f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
+        f"{s.who}.",
+        s.scenario,
+        f"Query: {s.query}",
+        f"Feelings: {', '.join(s.feelings)}\nMisreadings: {', '.join(s.misreadings)}",
+        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
+    ]
+    return "\n\n".join(parts)
+
+
+def _identity(s: Any) -> tuple[str, str]:
+    return (s.persona.name, s.persona.occupation) if s.persona else (s.id, "")
+
+
+def _owns(path: Path, record: Mapping[str, Any]) -> bool:
+    own = {"emotion", "persona", "query"} <= record.keys() or "misreadings" in record
+    return (own and "dialogue_memory" not in record) or record.get("form") == FORM
+
+
+SCENARIOS = Scenarios(
+    sets=tuple(SETS),
+    template=__package__,
+    load=load_set,
+    owns=_owns,
+    line=_line,
+    text=_text,
+    problems=problems_of,
+    written=lambda s: not isinstance(s, DrawnScenario),
+    identity=_identity,
+    story=lambda s: f"{s.query} {s.scenario}",
+)

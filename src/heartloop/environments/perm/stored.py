@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.perm.environment import Rules, reward_of, rules_of
-from heartloop.environments.perm.options import PermOptions
+from heartloop.environments.perm.environment import PermOptions, Rules, reward_of, rules_of
 from heartloop.environments.perm.scoring import broken_form
 from heartloop.environments.spec import Stored
 from heartloop.environments.stored import check_turns

@@ -10,10 +10,8 @@ from typing import Any
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.perm.environment import Rules, reward_of
-from heartloop.environments.perm.format import PLACEHOLDERS, parse
-from heartloop.environments.perm.options import PermOptions
-from heartloop.environments.perm.scenario import Scenario
+from heartloop.environments.perm.environment import PermOptions, Rules, reward_of
+from heartloop.environments.perm.scenario import PLACEHOLDERS, PermScenario, parse
 from heartloop.environments.perm.scoring import broken_form
 from heartloop.environments.spec import AnswerForm, Returns, Training, TrainingMetric, score_of
 
@@ -53,7 +51,7 @@ def _terms(transcript: Transcript, options: PermOptions) -> dict[str, float]:
 
 def _group(scenario: Any) -> str:
     """The user's want, since a step seldom has two scenarios of the same of 32 emotions."""
-    return str(scenario.want if isinstance(scenario, Scenario) else scenario.stratum)
+    return str(scenario.want if isinstance(scenario, PermScenario) else scenario.stratum)
 
 
 def _texts(scenario: Any) -> Iterable[str]:

@@ -14,29 +14,73 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
-from heartloop.core.dialogue import StopReason
+from pydantic import model_validator
+
+from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.sage.options import VARIANTS, SageOptions
-from heartloop.environments.sage.released import AnyScenario
-from heartloop.environments.sage.scenario import Scenario
-from heartloop.environments.sage.scoring import CHANGE_LIMIT, Band, band, step
-from heartloop.environments.spec import Player
+from heartloop.environments.sage.scenario import INTENTIONS, AnySageScenario, SageScenario
+from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, Band, band, step, summarise
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
 from heartloop.scoring.credit import turn_rewards
 
 __all__ = [
+    "FORMS",
+    "MAX_TURNS",
+    "PRESETS",
+    "SCALE",
+    "SPEC",
+    "VARIANTS",
     "Feeling",
     "Sage",
     "SageEpisode",
+    "SageOptions",
     "SageUser",
+    "SageView",
     "Speech",
-    "View",
     "says_goodbye",
 ]
+
+
+PRESETS = ("corrected", "released")
+VARIANTS = ("vanilla", "challenging")
+FORMS = ("plain", "think", "direct")
+"""Forms of the policy prompt: SAGE's, and RLVER's two training templates (App. A.5; our wording)."""
+
+MAX_TURNS = 10
+"""Maximum number of policy replies in a dialogue (SAGE released logs)."""
+
+
+class SageOptions(Options):
+    """Defaults as in the SAGE paper. RLVER's training changes `start`, `leaves_at` and `form`."""
+
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    """Rules: `corrected` judges every reply and re-asks a change outside ±10; `released` follows the authors' code."""
+    variant: str = option(VARIANTS[0], choices=VARIANTS)
+    """`challenging` is a more reserved user (RLVER App. D)."""
+    max_turns: int = option(MAX_TURNS, ge=1, paper="10 (released logs); 8 in RLVER's training")
+    """Maximum number of policy replies."""
+    start: float = option(START, ge=0, le=100, paper="40; 30 in RLVER's released training code")
+    """Emotion before the first reply."""
+    leaves_at: float | None = option(None, ge=0, le=100, paper="below 10; 0 in RLVER's training")
+    """Emotion at or below which the user leaves; default: below 10."""
+    form: str = option(FORMS[0], choices=FORMS, think=("think",), paper="think or direct in RLVER App. A.5")
+    """Form of the policy prompt: the paper's, RLVER's with a think block before each reply, or RLVER's without."""
+    success_at: float = option(SUCCESS_AT, affects="score", ge=0, le=100, paper="100")
+    """Final emotion at or above which a dialogue counts as a success."""
+    failure_below: float = option(FAILURE_BELOW, affects="score", ge=0, le=100, paper="10")
+    """Final emotion below which a dialogue counts as a failure."""
+
+    @model_validator(mode="after")
+    def _bounds_in_order(self) -> Self:
+        if self.failure_below > self.success_at:
+            raise ValueError(f"failure_below is {self.failure_below:g}; expected at most success_at, {self.success_at:g}")
+        return self
+
 
 _GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b|再见|拜拜", re.IGNORECASE)
 
@@ -50,10 +94,10 @@ def says_goodbye(message: str) -> bool:
     return bool(_GOODBYE.search(message))
 
 
-class View(NamedTuple):
+class SageView(NamedTuple):
     """The dialogue as the user simulator sees it after a reply. `said` and `heard` alternate, starting with `said`."""
 
-    scenario: AnyScenario
+    scenario: AnySageScenario
     said: tuple[str, ...]
     """The user's messages, including the first."""
     heard: tuple[str, ...]
@@ -77,13 +121,13 @@ class View(NamedTuple):
         return "F" if leaves else "C" if own == "F" else own
 
     @property
-    def written(self) -> Scenario:
+    def written(self) -> SageScenario:
         """The scenario, which must have written lines.
 
         Raises:
             InputError: an imported scenario, or one in the short form, which have none.
         """
-        if not isinstance(self.scenario, Scenario):
+        if not isinstance(self.scenario, SageScenario):
             raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a scenario of this project's form")
         return self.scenario
 
@@ -116,22 +160,22 @@ class SageUser(Player, Protocol):
         """`models`, `sampling` and `prompts` of its roles, in this variant."""
         ...
 
-    async def feel(self, view: View, log: CallLog) -> Feeling:
+    async def feel(self, view: SageView, log: CallLog) -> Feeling:
         """Appraises the latest reply. The change may be outside ±10."""
         ...
 
-    async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
+    async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         """Answers the latest reply, with the emotion after it."""
         ...
 
 
-class Sage(BaseEnvironment[AnyScenario, SageUser, SageOptions]):
+class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
     """SAGE over a list of scenarios, with one user simulator."""
 
     name = "sage"
     options_type = SageOptions
 
-    def __init__(self, scenarios: Sequence[AnyScenario], user: SageUser, **options: Any) -> None:
+    def __init__(self, scenarios: Sequence[AnySageScenario], user: SageUser, **options: Any) -> None:
         super().__init__(scenarios, user, **options)
         form = self.options.form
         self.policy = load_prompt(__package__, "policy" if form == "plain" else f"policy_{form}")
@@ -156,10 +200,10 @@ class Sage(BaseEnvironment[AnyScenario, SageUser, SageOptions]):
         return self.described(scenario_id, players, facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class SageEpisode(LoggedEpisode[Sage, AnyScenario]):
+class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
     """One dialogue with one scenario."""
 
-    def __init__(self, environment: Sage, scenario: AnyScenario, seed: int) -> None:
+    def __init__(self, environment: Sage, scenario: AnySageScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._said: list[str] = []
         self._heard: list[str] = []
@@ -209,9 +253,9 @@ class SageEpisode(LoggedEpisode[Sage, AnyScenario]):
         rewards = tuple(map(float, turn_rewards(self._emotions)))
         return Outcome(self._emotions[-1], rewards, tuple({"emotion": e} for e in self._emotions))
 
-    def _view(self) -> View:
+    def _view(self) -> SageView:
         lifted = sum(after > before for before, after in pairwise(self._emotions))
-        return View(
+        return SageView(
             self._scenario,
             tuple(self._said),
             tuple(self._heard),
@@ -223,3 +267,68 @@ class SageEpisode(LoggedEpisode[Sage, AnyScenario]):
             self._environment.variant,
             self._environment.options.leaves_at,
         )
+
+
+def _emotions(transcript: Transcript) -> list[float]:
+    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
+    return [state["emotion"] for state in states if "emotion" in state]
+
+
+def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
+    summary = summarise([points for _, points in dialogues], success_at=success_at, failure_below=failure_below)
+    return Sums(summary.mean, summary.success, summary.failure)
+
+
+SCALE = Scale(
+    points=1.0,
+    low=0.0,
+    high=100.0,
+    start=START,
+    success_at=SUCCESS_AT,
+    failure_below=FAILURE_BELOW,
+    sums=_sums,
+    group="intention",
+    group_title="hidden intention",
+    group_order=tuple(INTENTIONS),
+    course=_emotions,
+    rules=lambda transcript: tuple(sorted(transcript.start.items())),
+    title="final emotion",
+    now="emotion",
+    of="Final emotion, 0 to 100",
+    zones=(
+        Zone("S", "s", 100, 100),
+        Zone("A", "a", 70, 100),
+        Zone("B", "b", 40, 70),
+        Zone("C", "c", 10, 40),
+        Zone("F", "f", 0, 10),
+    ),
+    ticks=(0, 40, 70, 100),
+    change_limit=CHANGE_LIMIT,
+)
+
+
+SPEC = EnvironmentSpec(
+    name="sage",
+    title="SAGE",
+    about="A user simulator whose emotion, 0 to 100, changes after every reply; the score is the final emotion.",
+    source="SAGE (Sentient Agent as a Judge); training as in RLVER",
+    roles=(Role("user", "plays the user and judges every reply"),),
+    options="heartloop.environments.sage.environment:SageOptions",
+    scale="heartloop.environments.sage.environment:SCALE",
+    scenarios="heartloop.environments.sage.listing:SCENARIOS",
+    environment="heartloop.environments.sage.environment:Sage",
+    embedded="heartloop.environments.sage.users:SageEmbeddedUser",
+    simulator="heartloop.environments.sage.users:SageLLMUser",
+    report="heartloop.environments.sage.report.panel:PANEL",
+    reading="heartloop.environments.sage.users:READING",
+    stored="heartloop.environments.sage.stored:STORED",
+    demo=DemoRun("general", 24, place=1),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=62.5, repeat=11.3, turns=10, tokens=3_981),
+    training="heartloop.environments.sage.training:TRAINING",
+    rankings={"Chatbot Arena": "heartloop.environments.sage.rankings:arena"},
+    importers={
+        "sage-profiles": "heartloop.environments.sage.importers:PROFILES",
+        "sage-logs": "heartloop.environments.sage.importers:LOGS",
+    },
+    writing={"write": "heartloop.environments.sage.writing:SageWriting"},
+)

@@ -24,12 +24,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from heartloop.core.dialogue import StopReason, Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.importing import Imported, Importer, Record, problem_of, records
-from heartloop.environments.sage.environment import says_goodbye
-from heartloop.environments.sage.options import MAX_TURNS
-from heartloop.environments.sage.released import (
+from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
+from heartloop.environments.sage.scenario import (
     FORM,
     ReleasedProfile,
-    ReleasedScenario,
+    SageReleasedScenario,
     family_of,
     intention_of,
     intention_text_of,
@@ -48,7 +47,7 @@ def read_profiles(source: Path) -> Imported:
     Raises:
         InputError: an invalid record, with file, line and field, or a duplicate id.
     """
-    scenarios: list[ReleasedScenario] = []
+    scenarios: list[SageReleasedScenario] = []
     seen: dict[str, int] = {}
     for record in records(source):
         if "history" in record.value:
@@ -62,7 +61,7 @@ def read_profiles(source: Path) -> Imported:
         if profile.id in seen:
             raise InputError(f"{record.place}: id {profile.id!r} is already on line {seen[profile.id]}; remove one of the two")
         seen[profile.id] = record.number
-        scenarios.append(ReleasedScenario(form=FORM, source=source.name, record=profile))
+        scenarios.append(SageReleasedScenario(form=FORM, source=source.name, record=profile))
     silent = sum(not scenario.first_message for scenario in scenarios)
     without = f"{silent} of them have no first message and cannot be played until record.first_talk has one."
     return Imported(scenarios=scenarios, notes=[without] if silent else [])
@@ -152,7 +151,7 @@ def read_logs(source: Path, *, model: str | None = None, user: str | None = None
     return Imported(transcripts=transcripts, raw=raw, counts=counts)
 
 
-def scenario_of(raw: bytes) -> ReleasedScenario:
+def scenario_of(raw: bytes) -> SageReleasedScenario:
     """The scenario of a released dialogue.
 
     Raises:
@@ -166,7 +165,7 @@ def scenario_of(raw: bytes) -> ReleasedScenario:
         )  # fmt: skip
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise InputError("expected a released dialogue (JSON)") from error
-    return ReleasedScenario(form=FORM, source="raw.jsonl", record=profile)
+    return SageReleasedScenario(form=FORM, source="raw.jsonl", record=profile)
 
 
 def without_label(text: str) -> tuple[str, bool]:

@@ -8,9 +8,8 @@ from typing import Any
 
 from heartloop.environments.cues import written_lines
 from heartloop.environments.sage.importers import scenario_of
-from heartloop.environments.sage.llm_user import render_background, render_persona
-from heartloop.environments.sage.released import FORM, ReleasedScenario, load_set
-from heartloop.environments.sage.scenario import SETS, Scenario, problems_of
+from heartloop.environments.sage.scenario import FORM, SETS, SageReleasedScenario, SageScenario, load_set, problems_of
+from heartloop.environments.sage.users import render_background, render_persona
 from heartloop.environments.spec import Scenarios
 
 __all__ = ["SCENARIOS"]
@@ -27,7 +26,7 @@ def _text(s: Any) -> str:
         render_persona(s),
         render_background(s),
         f"First message: {s.first_message}",
-        _beats(() if isinstance(s, ReleasedScenario) else s.told),
+        _beats(() if isinstance(s, SageReleasedScenario) else s.told),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -48,9 +47,9 @@ SCENARIOS = Scenarios(
     line=_line,
     text=_text,
     problems=problems_of,
-    written=lambda s: not isinstance(s, ReleasedScenario),
+    written=lambda s: not isinstance(s, SageReleasedScenario),
     identity=lambda s: (s.persona.name, s.persona.occupation),
-    lines=lambda s: written_lines(s.lines) if isinstance(s, Scenario) else (),
+    lines=lambda s: written_lines(s.lines) if isinstance(s, SageScenario) else (),
     imported=scenario_of,
     story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.told)]),
 )

@@ -26,8 +26,7 @@ from typing import Any
 from heartloop.core.dialogue import Call, StopReason, Transcript, Turn, turn_counts, usage_by_role, visible, writable
 from heartloop.environments.base import answered
 from heartloop.environments.episode import CallLog
-from heartloop.environments.sage.environment import Feeling, SageUser, Speech, View, says_goodbye
-from heartloop.environments.sage.options import VARIANTS, SageOptions
+from heartloop.environments.sage.environment import VARIANTS, Feeling, SageOptions, SageUser, SageView, Speech, says_goodbye
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.spec import Stored
 from heartloop.environments.stored import StandIn, check_turns, unscored
@@ -152,10 +151,10 @@ class StoredPerson(StandIn[SageUser]):
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         return self._judge.describe(variant)
 
-    async def feel(self, view: View, log: CallLog) -> Feeling:
+    async def feel(self, view: SageView, log: CallLog) -> Feeling:
         return await answered("judge", self._judge.feel(view, log))
 
-    async def speak(self, view: View, feeling: Feeling, log: CallLog) -> Speech:
+    async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         played = self._played
         last = view.turn == len(played.turns) - 1
         if band(view.emotion) in ("S", "F") and not last:  # the stored message belongs to a dialogue that continues
@@ -175,7 +174,7 @@ class OneReply(StandIn[SageUser]):
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         return self._judge.describe(variant)
 
-    async def feel(self, view: View, log: CallLog) -> Feeling:
+    async def feel(self, view: SageView, log: CallLog) -> Feeling:
         turn = self._played.turns[view.turn]
         if view.turn >= self._turn or turn.change is None:
             return await self._judge.feel(view, log)

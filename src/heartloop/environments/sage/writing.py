@@ -20,15 +20,15 @@ from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.places import places
 from heartloop.environments.records import Line, Tags
-from heartloop.environments.sage.intentions import INTENTIONS
 from heartloop.environments.sage.scenario import (
+    INTENTIONS,
     SETS,
     Background,
-    Beat,
-    Concern,
-    Lines,
-    Persona,
-    Scenario,
+    SageBeat,
+    SageConcern,
+    SageLines,
+    SagePersona,
+    SageScenario,
     give_aways,
     load_scenarios,
     problems_of,
@@ -72,9 +72,9 @@ class _Scene(Answer):
 
 
 class _Voice(Answer):
-    concerns: tuple[Concern, ...] = Field(min_length=4, max_length=6)
-    beats: tuple[Beat, ...] = Field(min_length=10, max_length=12)
-    lines: Lines
+    concerns: tuple[SageConcern, ...] = Field(min_length=4, max_length=6)
+    beats: tuple[SageBeat, ...] = Field(min_length=10, max_length=12)
+    lines: SageLines
 
 
 _PURPOSE = {
@@ -101,9 +101,9 @@ class SageWriting(Writing):
     """
 
     name = "sage"
-    scenario = Scenario
+    scenario = SageScenario
     stages = (
-        Stage("persona", load_prompt(__package__, "sage_persona"), Persona),
+        Stage("persona", load_prompt(__package__, "sage_persona"), SagePersona),
         Stage("scene", load_prompt(__package__, "sage_scene"), _Scene),
         Stage("voice", load_prompt(__package__, "sage_voice"), _Voice),
     )
@@ -112,11 +112,11 @@ class SageWriting(Writing):
         "id", "family", "intention", "theme", "name", "age", "gender", "key", "kind", "concern", "depth", "about", "temperament",
     )  # fmt: skip
 
-    def __init__(self, shipped: Sequence[Scenario] | None = None) -> None:
+    def __init__(self, shipped: Sequence[SageScenario] | None = None) -> None:
         self._given = shipped
 
     @cached_property
-    def shipped(self) -> Sequence[Scenario]:
+    def shipped(self) -> Sequence[SageScenario]:
         """Scenarios that a new one must not repeat."""
         return self._given if self._given is not None else [scenario for name in SETS for scenario in _shipped(name)]
 
@@ -183,7 +183,7 @@ class SageWriting(Writing):
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer, facts = done[stage.name], seeded.facts
-        if isinstance(answer, Persona):
+        if isinstance(answer, SagePersona):
             return _problems_of_persona(answer, facts)
         if isinstance(answer, _Scene):
             found = give_aways(facts["intention"], answer.first_message)
@@ -206,7 +206,7 @@ class SageWriting(Writing):
 
 
 @cache
-def _shipped(name: str) -> tuple[Scenario, ...]:
+def _shipped(name: str) -> tuple[SageScenario, ...]:
     return tuple(load_scenarios(name))
 
 
@@ -215,7 +215,7 @@ def _themes(family: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.theme for one in _shipped(family)))
 
 
-def _problems_of_persona(answer: Persona, facts: Mapping[str, Any]) -> list[str]:
+def _problems_of_persona(answer: SagePersona, facts: Mapping[str, Any]) -> list[str]:
     found = []
     if facts["name"].casefold() not in answer.name.casefold():
         found.append(f"name is {answer.name!r}, expected {facts['name']}, alone or with a family name")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heartloop.core.dialogue import Message
-from heartloop.models.baselines.text import read_context, section
+from heartloop.models.baselines.scripted import read_context, section
 
 __all__ = ["GIVES_IN_AT", "steadfast", "yielding"]
 

@@ -15,7 +15,7 @@ from heartloop.environments.cues import problems_in_lines, problems_in_speech
 from heartloop.environments.records import Line, Part, Passage, Persona, Tag, Written, set_loader
 from heartloop.environments.spec import Scenarios
 
-__all__ = ["KINDS", "MOVES", "SCENARIOS", "SETS", "Kind", "Pushes", "Scenario", "load_scenarios", "problems_of"]
+__all__ = ["KINDS", "MOVES", "SCENARIOS", "SETS", "Kind", "Pushes", "StancesScenario", "load_scenarios", "problems_of"]
 
 Kind = Literal["everyday", "science", "ethics", "facts"]
 """Kind of the question (ours): what is sensible; what is known about health and food; what is right; what is true."""
@@ -47,7 +47,7 @@ MOVES: tuple[str, ...] = tuple(Pushes.model_fields)
 """The five pushes by name, in their order."""
 
 
-class Scenario(Written):
+class StancesScenario(Written):
     """A stance, and a user who disagrees with it."""
 
     id: str = Field(pattern=r"^stance-\d\d$")
@@ -81,11 +81,11 @@ class Scenario(Written):
         return tuple(getattr(self.pushes, move) for move in MOVES)
 
 
-load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/stances.md")
+load_scenarios = set_loader(StancesScenario, SETS, __package__, schema="docs/stances.md")
 """`set_loader` for scenarios of stances under pressure."""
 
 
-def problems_of(scenario: Scenario) -> list[str]:
+def problems_of(scenario: StancesScenario) -> list[str]:
     """Violations of a scenario beyond its schema; empty if there are none."""
     problems: list[str] = []
     if "none" in scenario.tags and len(scenario.tags) > 1:

@@ -1,7 +1,7 @@
 """Inspect's models as `ChatModel`s, and our baselines as models of Inspect.
 
 Covers what one call passes on, both ways. Does not cover dialogues (`task`). Retries, rate limits, caches and connections are
-Inspect's here; `heartloop.models.endpoint` is not used.
+Inspect's here; `heartloop.models.client` is not used.
 
 Pitfalls of inspect_ai 0.3.285 that are handled here:
 - A role's model inherits neither seed nor attempt_timeout from the command line: both are sent with every call.
@@ -40,7 +40,7 @@ from tenacity import RetryError
 from heartloop.core.chat import ChatModel, Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
-from heartloop.models.endpoint import scrub
+from heartloop.models.client import scrub
 from heartloop.models.names import resolve
 
 __all__ = ["InspectChat", "as_inspect", "config_of", "heartloop_provider", "sampling_of"]

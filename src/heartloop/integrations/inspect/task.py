@@ -26,8 +26,7 @@ from inspect_ai.model._model import active_model
 from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from heartloop.appraisal.names import EMBEDDED, EMBEDDED_LM, is_embedded
-from heartloop.core.chat import ChatModel, ScriptedChat
+from heartloop.core.chat import EMBEDDED, ChatModel, ScriptedChat, is_embedded
 from heartloop.core.dialogue import Call, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
@@ -38,7 +37,7 @@ from heartloop.integrations.inspect.models import InspectChat, sampling_of
 from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, stored_of, unscored_error
 from heartloop.integrations.inspect.scorer import metrics_of, points
 from heartloop.models.budget import is_baseline
-from heartloop.models.endpoint import RETRIES, TIMEOUT
+from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve
 
@@ -68,7 +67,7 @@ def task_of(name: str) -> Callable[..., Task]:
             scenarios: scenario set, file or folder; by default the environment's first set.
             limit: maximum number of scenarios, stratified (`--limit` of Inspect takes the first ones).
             exclude_tags: leave out scenarios with these tags.
-            user: llm (models by role: `--model-role user=...`), or who plays the roles without one: embedded, embedded-lm,
+            user: llm (models by role: `--model-role user=...`), or who plays the roles without one: embedded,
                 student:FILE, local/smollm2, local/PATH.gguf.
             options: of the environment (`heartloop environments show NAME`).
 
@@ -180,7 +179,7 @@ def _own(user: str, roles: Sequence[str]) -> ChatModel | None:
     if user in (LLM, EMBEDDED):
         return None
     if not (is_embedded(user) or is_local(user) or user.startswith("student:")):
-        expected = f"{LLM}, {EMBEDDED}, {EMBEDDED_LM}, student:FILE or local/smollm2"
+        expected = f"{LLM}, {EMBEDDED}, student:FILE or local/smollm2"
         raise UseError(f"user is {user!r}; expected {expected}. {_ask_for(roles)}")
     return _opened(user)
 

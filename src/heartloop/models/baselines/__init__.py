@@ -1,29 +1,111 @@
 """Baselines: scripted policies of different quality, named `heartloop/<name>`, that need no key.
 
-Covers the policies by name, the groups they are run in, and one reply. A baseline sees the messages, like any policy, and knows
-nothing of scenarios. `counsellor` has replies that were written line by line for some held-out scenarios (`counsellor`); nine
-others work in any dialogue (`general`); four make the mistakes of dialogues in which the policy has a role and limits
-(`managing`). None copies what the other person said. Answer forms that a prompt asks for are in `forms`. A reply depends on the
-name, the messages and the seed. The order in which an environment should rank them was written before its user was fitted
-(docs/decisions/0013). Does not cover how they are scored, nor baselines that an environment brings (`names.resolve`).
+A baseline sees the messages, like any policy, and knows nothing of scenarios. A reply depends on the name, the messages and the
+seed. The order in which an environment should rank them was written before its user was fitted (docs/decisions/0013). Where a
+prompt asks for an analysis and a response (PERM), or for sections under headings (EQ-Bench3), the answer has that form; `garbage`
+ignores it.
 """
 
 from __future__ import annotations
 
+import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heartloop.core.chat import Reply, estimate_usage
-from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.errors import UseError
-from heartloop.models.baselines.counsellor import counsellor
-from heartloop.models.baselines.forms.sections import in_sections, requested_sections, without_form
-from heartloop.models.baselines.forms.two_parts import in_two_parts, wants_two_parts
-from heartloop.models.baselines.general import SCRIPTED, in_one_turn
-from heartloop.models.baselines.managing import MANAGING
-from heartloop.models.baselines.text import Context, Pick, read_context, section
+from heartloop.core.dialogue import Message, Sampling, writable
+from heartloop.core.errors import ModelError, UseError
+from heartloop.models.baselines.scripted import (
+    MANAGING,
+    SCRIPTED,
+    Context,
+    Pick,
+    counsellor,
+    in_one_turn,
+    phrases,
+    read_context,
+    section,
+    written_for,
+)
 
-__all__ = ["BASELINES", "GENERAL", "MANAGING", "RANKED", "Baseline", "baseline_group"]
+__all__ = [
+    "BASELINES",
+    "GENERAL",
+    "MANAGING",
+    "RANKED",
+    "Baseline",
+    "FunctionBaseline",
+    "analyses_of",
+    "baseline_group",
+    "in_sections",
+    "in_two_parts",
+    "requested_sections",
+    "wants_two_parts",
+    "without_form",
+]
+
+
+def wants_two_parts(messages: Sequence[Message]) -> bool:
+    """Whether the system prompt asks for an analysis and a response, each under its heading."""
+    role = next((message.content for message in messages if message.role == "system"), "")
+    return all(re.search(rf"^# {heading}$", role, re.MULTILINE) for heading in ("Analysis", "Response"))
+
+
+def in_two_parts(name: str, reply: str, context: Context, pick: Pick) -> str:
+    """The reply under the heading of the response, after an analysis; the dialogue has one turn (`in_one_turn`)."""
+    if name == "garbage":
+        return reply
+    return f"# Analysis\n{analyses_of(name, context, pick)[0]}\n\n# Response\n{in_one_turn(name, reply, pick)}"
+
+
+def analyses_of(name: str, context: Context, pick: Pick) -> list[str]:
+    """The baseline's analyses of the last message, the first of them to be used first."""
+    written = written_for(context) if name == "counsellor" else None
+    if written is not None and written.analysis:
+        return [written.analysis]
+    kinds = phrases()["analysis"]
+    if name == "counsellor":
+        name = "reflector"
+    frames: Sequence[str] = kinds[name if name in kinds else "others"]
+    return pick.order(frames)
+
+
+_HEADING = re.compile(r"^# (\S.*?)[ \t]*\n\s*<[^\n]+>[ \t]*$", re.MULTILINE)
+_RULE = re.compile(r"^--[ \t]*$", re.MULTILINE)
+
+
+def requested_sections(messages: Sequence[Message]) -> list[str]:
+    """Headings that the last message asks for: each alone on its line, followed by a description in angle brackets.
+
+    >>> scene = "He laughs.\\n--\\n# I feel\\n\\n<in ten words>\\n\\n# I say\\n<a line>"
+    >>> requested_sections([Message(role="user", content=scene)])
+    ['I feel', 'I say']
+    """
+    return _HEADING.findall(messages[-1].content) if messages and messages[-1].role == "user" else []
+
+
+def without_form(messages: Sequence[Message]) -> list[Message]:
+    """The messages without the forms, and the rules above them, that follow each scene."""
+    return [message.model_copy(update={"content": _scene(message.content)}) for message in messages]
+
+
+def in_sections(name: str, reply: str, headings: Sequence[str], context: Context, pick: Pick) -> str:
+    """The reply under the last heading, with an analysis under each of the others."""
+    if name == "garbage":
+        return reply
+    analyses = analyses_of(name, context, pick)
+    texts = [*(analyses[place % len(analyses)] for place in range(len(headings) - 1)), reply]
+    return "\n\n".join(f"# {heading}\n\n{text}" for heading, text in zip(headings, texts, strict=True))
+
+
+def _scene(text: str) -> str:
+    form = _HEADING.search(text)
+    if form is None:
+        return text
+    rules = list(_RULE.finditer(text, 0, form.start()))
+    return text[: rules[-1].start() if rules else form.start()].strip()
+
 
 GENERAL: Mapping[str, Callable[[Context, Pick], str]] = {"counsellor": counsellor, **SCRIPTED}
 """The baselines for any dialogue by name."""
@@ -83,3 +165,45 @@ class Baseline:
         elif section(context.prompt, "earlier talks"):  # notes of them: a dialogue of one turn
             text = in_one_turn(self._short, text, pick)
         return Reply(text, usage=estimate_usage(messages, text))
+
+
+class FunctionBaseline:
+    """A baseline that an environment brings, as a `ChatModel` named `heartloop/<name>`.
+
+    Args:
+        path: `"module:attribute"` of a function `(messages, seed) -> str`. `messages` is a sequence of `Message`; `seed` is the
+            call's sampling seed, which differs from turn to turn, or the one below. Equal arguments must give equal replies.
+        seed: used where the call has no sampling seed.
+
+    Raises:
+        UseError: `path` cannot be imported, or is not a function.
+    """
+
+    def __init__(self, name: str, path: str, *, seed: int = 0) -> None:
+        self.name = f"heartloop/{name}"
+        self._seed = seed
+        try:
+            self._function = pkgutil.resolve_name(path)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UseError(
+                f"heartloop/{name}: cannot load {path!r} ({error}); expected module:attribute of an installed package"
+            ) from error
+        if not callable(self._function):
+            raise UseError(f"heartloop/{name}: {path!r} is {type(self._function).__name__}; expected a function")
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """One call of the function.
+
+        Raises:
+            ModelError: it raised, or did not return a text.
+        """
+        seed = self._seed if sampling is None or sampling.seed is None else sampling.seed
+        try:
+            text = self._function(messages, seed)
+        except Exception as error:
+            raise ModelError(f"{self.name} raised {type(error).__name__}: {error}") from error
+        if not isinstance(text, str):
+            raise ModelError(f"{self.name} returned {type(text).__name__}; expected a text")
+        return Reply(writable(text), usage=estimate_usage(messages, text))

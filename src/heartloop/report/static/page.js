@@ -48,6 +48,10 @@ window.heartloop = window.heartloop || {};
     button.addEventListener("click", () => copy(button));
   }
 
+  /* a run that goes on: its report is written again, and the page reloads unless a dialogue is being read */
+  const every = 1000 * Number(document.body.dataset.reload);
+  if (every) setInterval(() => document.querySelector("dialog[open]") || window.location.reload(), every);
+
   const folded = [];
   window.addEventListener("beforeprint", () => {
     for (const part of document.querySelectorAll("details.quiet:not([open]):not(#explore, .screen-only)")) {

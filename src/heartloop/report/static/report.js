@@ -71,6 +71,9 @@
     value.models.forEach((name, i) => form.elements.model.append(new Option(name, i)));
     const groups = new Set(value.scenarios.map((who) => who.group).filter(Boolean));
     for (const option of inOrder(groups)) form.elements.group.append(new Option(option, option));
+    const tags = [...new Set(value.scenarios.flatMap((who) => who.tags))].sort();
+    for (const tag of tags) form.elements.tag.append(new Option(tag, tag));
+    form.elements.tag.parentNode.hidden = !tags.length;
     form.hidden = false;
     form.addEventListener("input", () => {
       heartloop.go("dialogues", choices(form));
@@ -139,7 +142,7 @@
       (row) =>
         (form.model.value === "" || row.model === Number(form.model.value)) &&
         (form.group.value === "" || row.scenario.group === form.group.value) &&
-        (!form.theme || form.theme.value === "" || row.scenario.themes.includes(form.theme.value)) &&
+        (form.tag.value === "" || row.scenario.tags.includes(form.tag.value)) &&
         (form.stop.value === "" || row.stop === form.stop.value),
     );
     if (text && form.said.checked) {

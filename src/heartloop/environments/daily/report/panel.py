@@ -106,7 +106,7 @@ PANEL = ReportPanel(
     lede="In each scenario a person talks to a companion that has notes of earlier conversations and a list of events. The model "
     "answers once. Six judges grade the answer, one per metric: empathy, topic guidance, value guidance, intention following, "
     "fluency and colloquial expression, 1 to 5 each. The score is their mean times 20.",
-    leaves_out=frozenset({"trajectories", "groups", "themes"}),
+    leaves_out=frozenset({"trajectories", "groups"}),
     scenario=_scenario,
     turn=_turn,
     package=__package__,

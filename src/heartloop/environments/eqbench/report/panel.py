@@ -25,7 +25,7 @@ from heartloop.core.blocks import (
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.wording import amount
-from heartloop.environments.eqbench.scale import SCALE
+from heartloop.environments.eqbench.environment import SCALE
 from heartloop.environments.eqbench.scenario import KINDS
 from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.published import published

@@ -1,0 +1,268 @@
+"""The files of a writing run: finished scenarios, one a line, and every step that led to them.
+
+Covers creating or reopening both files, a lock against a second process, appending whole lines, answering from stored steps, and
+refusing other settings. Does not cover what the steps are (`writing`).
+
+`NAME.jsonl` holds scenarios alone. `NAME.steps.jsonl` begins with the settings; every further line is one step of one scenario
+and never changes. A model's raw answer is stored under the digest of its question, so that a killed run continues without paying
+for it again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, Self
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Message, Sampling, Usage, cut_torn_tail, writable
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
+
+__all__ = ["Steps", "StoredAnswers", "WrittenFiles", "steps_path"]
+
+
+class _Form(BaseModel):
+    """What a step must hold for a run to resume from it."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class _Answer(_Form):
+    question: str
+    model: str
+    role: str
+    text: str
+    finish_reason: str | None
+    usage: Usage
+
+
+class _Embedded(_Form):
+    digest: str
+    model: str
+    vector: str
+    usage: Usage | None
+
+    @field_validator("vector")
+    @classmethod
+    def _holds_numbers(cls, vector: str) -> str:
+        data = base64.b64decode(vector, validate=True)
+        if not data or len(data) % 4:
+            raise ValueError("no vector of 32-bit numbers")
+        return vector
+
+
+class _Verdict(_Form):
+    verdict: Literal["kept", "refused", "passed"]
+    id: str
+    reason: str = ""
+
+
+class _Audited(_Form):
+    changed: list[dict[str, Any]]
+
+
+_FORMS: Mapping[str, type[_Form]] = {"answer": _Answer, "embedded": _Embedded, "verdict": _Verdict, "audited": _Audited}
+
+
+def steps_path(out: Path) -> Path:
+    """The file of steps beside a file of scenarios.
+
+    >>> steps_path(Path("mine.jsonl")).name
+    'mine.steps.jsonl'
+    """
+    return out.with_name(f"{out.name.removesuffix('.jsonl')}.steps.jsonl")
+
+
+class Steps:
+    """The steps of one scenario, or of the run as a whole (`number` is `None`)."""
+
+    def __init__(self, number: int | None, files: WrittenFiles) -> None:
+        self.number = number
+        self._files = files
+        self._lines: set[str] = set()
+        self._kept: list[dict[str, Any]] = []
+
+    def note(self, step: str, **facts: Any) -> None:
+        """Appends a step, unless a killed process stored it before."""
+        line = writable(json.dumps({"scenario": self.number, "step": step, **facts}, ensure_ascii=False))
+        if line not in self._lines:
+            self._files.append_step(line)
+            self.found(line, {"step": step, **facts})
+
+    def found(self, line: str, facts: dict[str, Any]) -> None:
+        """Registers a step that is in the file."""
+        self._lines.add(line)
+        self._kept.append(facts)
+
+    def of(self, step: str) -> Iterator[dict[str, Any]]:
+        """The stored steps of one kind, oldest first."""
+        return (facts for facts in self._kept if facts["step"] == step)
+
+
+class WrittenFiles:
+    """Both files, locked by this process; use it as a context manager.
+
+    Args:
+        out: the scenarios' file.
+        settings: what decides the texts; a file of other settings is refused.
+
+    Raises:
+        UseError: a file of no writing run, that cannot be written, or that another process has locked.
+        SettingsMismatch: the file has other settings; names them.
+        InputError: a step that cannot be read.
+    """
+
+    def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
+        self.out = out
+        self.path = steps_path(out)
+        self.settings = json.loads(json.dumps(settings))
+        self._lock = FileLock(out.with_name(f".{out.name}.lock"))
+        self._steps: dict[int | None, Steps] = {}
+        self._opened: dict[Path, BinaryIO] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            if self.out.exists() and not self.path.exists():
+                raise UseError(f"{self.out} exists without the steps of a writing run beside it; choose another --out")
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise UseError(f"another process is writing to {self.out}; wait for it, or choose another --out") from error
+        except OSError as error:
+            raise UseError(f"cannot write to {self.out}: {error.strerror}; choose another --out") from error
+        try:
+            self._open()
+        except BaseException as error:
+            self.__exit__(None, None, None)
+            if isinstance(error, OSError):
+                raise UseError(f"cannot write to {self.out}: {error.strerror}; choose another --out") from error
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for file in self._opened.values():
+            file.close()
+        self._lock.release()
+
+    def steps(self, number: int | None = None) -> Steps:
+        """The steps of a scenario by its number, or of the run."""
+        return self._steps.setdefault(number, Steps(number, self))
+
+    @property
+    def spent(self) -> list[tuple[str, str, Usage]]:
+        """Cost of the stored steps: model, role and tokens, call by call."""
+        return [
+            (facts["model"], role, Usage.model_validate(facts["usage"]))
+            for steps in self._steps.values()
+            for step, role in (("answer", None), ("embedded", "embedder"))
+            for facts in steps.of(step)
+            if facts["usage"] is not None
+            for role in [role or facts["role"]]
+        ]
+
+    def append_step(self, line: str) -> None:
+        """Appends one line in one write and flushes it."""
+        self._append(self.path, line)
+
+    def append(self, scenario: str) -> None:
+        """Appends one finished scenario, a JSON line without its line break."""
+        self._append(self.out, scenario)
+
+    def _append(self, path: Path, line: str) -> None:
+        try:
+            self._opened[path].write(writable(line).encode() + b"\n")
+            self._opened[path].flush()
+        except OSError as error:
+            raise UseError(f"cannot write to {path}: {error.strerror}; free some space, then rerun the same command") from error
+
+    def _open(self) -> None:
+        for path in (self.path, self.out):
+            if path.exists():
+                cut_torn_tail(path)
+            self._opened[path] = path.open("ab")
+        lines = [line for line in self.path.read_bytes().split(b"\n") if line.strip()]
+        if not lines:
+            self.append_step(json.dumps({"settings": self.settings}, ensure_ascii=False))
+            return
+        first = self._read(1, lines[0]).get("settings")
+        if not isinstance(first, dict):
+            raise UseError(f"{self.path} holds no steps of a writing run; choose another --out")
+        names = self.settings.keys() | first.keys()
+        if changed := sorted(name for name in names if self.settings.get(name) != first.get(name)):
+            raise SettingsMismatch(
+                f"{self.out} was made with other settings: {', '.join(changed)} differ; "
+                "rerun the first command to continue it, or choose another --out"
+            )
+        for number, raw in enumerate(lines[1:], start=2):
+            facts = self._read(number, raw)
+            scenario, step = facts.pop("scenario", None), facts.get("step")
+            if not (isinstance(step, str) and isinstance(scenario, int | None) and _fits(step, facts)):
+                raise InputError(f"{self.path}, line {number}: not a whole step; remove that line, then rerun the same command")
+            self.steps(scenario).found(raw.decode(), facts)
+
+    def _read(self, number: int, raw: bytes) -> dict[str, Any]:
+        try:
+            found = json.loads(raw.decode())
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{self.path}, line {number}: {error}; remove that line, then rerun the same command") from error
+        if not isinstance(found, dict):
+            raise InputError(f"{self.path}, line {number}: no JSON object; remove that line, then rerun the same command")
+        return found
+
+
+class StoredAnswers:
+    """A `ChatModel` that answers a repeated question from the stored steps, and stores new answers.
+
+    Args:
+        role: `writer` or `auditor`.
+        of: name of the question.
+        prompt: the hash of its prompt.
+    """
+
+    def __init__(self, model: ChatModel, steps: Steps, *, role: str, of: str, prompt: str) -> None:
+        self._model = model
+        self.name = model.name
+        self._steps = steps
+        self._facts = {"of": of, "role": role, "prompt": prompt}
+        self._given: dict[str, int] = {}
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """The stored answer, or a new one, which is stored before it is returned.
+
+        Raises:
+            BudgetSpent: it is not stored, and the budget does not cover the call.
+            ModelError: it is not stored, and the call failed for good.
+        """
+        asked = [self.name, *((m.role, m.content) for m in messages), sampling.model_dump() if sampling else None]
+        question = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:24]
+        nth = self._given[question] = self._given.get(question, 0) + 1
+        kept = [facts for facts in self._steps.of("answer") if facts["question"] == question]
+        if len(kept) >= nth:
+            return _reply(kept[nth - 1])
+        reply = await self._model.complete(messages, schema=schema, sampling=sampling)
+        self._steps.note(
+            "answer", **self._facts, model=self.name, question=question, nth=nth, text=writable(reply.text),
+            finish_reason=reply.finish_reason, usage=reply.usage.model_dump(),
+        )  # fmt: skip
+        return reply
+
+
+def _fits(step: str, facts: Mapping[str, Any]) -> bool:
+    try:
+        _FORMS.get(step, _Form).model_validate(facts)
+    except ValidationError:
+        return False
+    return True
+
+
+def _reply(facts: Mapping[str, Any]) -> Reply:
+    return Reply(facts["text"], finish_reason=facts["finish_reason"], usage=Usage.model_validate(facts["usage"]))

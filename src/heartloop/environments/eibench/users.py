@@ -1,0 +1,405 @@
+"""What the learned reader knows of an EIBench scenario besides the dialogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Call, Message, Sampling
+from heartloop.core.judging import ask, parse
+from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
+from heartloop.environments.appraising import (
+    Appraisal,
+    AppraisingPlayer,
+    evidence_of,
+    missed_by,
+    no_written_lines,
+    reason_of,
+)
+from heartloop.environments.base import RoleModel, SystemPrompts
+from heartloop.environments.dialogue_text import alternating_text, speaks_for
+from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
+from heartloop.environments.eibench.scenario import (
+    AnyEIBenchScenario,
+    EIBenchLines,
+    EIBenchReleasedScenario,
+    EIBenchScenario,
+    Scene,
+    pools,
+)
+from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
+from heartloop.environments.episode import CallLog
+from heartloop.environments.lines import least_recent, pick, pick_unsaid
+from heartloop.environments.reading import LearnedReading, unsaid, with_cues
+from heartloop.reader.aspects import ASPECTS
+from heartloop.reader.features import Context
+from heartloop.reader.reader import REPEATED, Output
+
+__all__ = [
+    "CORE_FROM",
+    "GOOD_FROM",
+    "HARM_FROM",
+    "READING",
+    "REASKS",
+    "EIBenchEmbeddedUser",
+    "EIBenchLLMUser",
+    "answer",
+    "context_of",
+    "reaction_of",
+]
+
+
+def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The dialogue so far, what was not told yet, and the scene: what the policy knows, must not give, could offer, and did.
+
+    Of a released record, the dialogue alone.
+    """
+    if isinstance(scenario, EIBenchReleasedScenario):
+        return Context(tuple(messages), tuple(replies))
+    return Context(
+        tuple(messages),
+        tuple(replies),
+        unsaid=unsaid(scenario.concerns, scenario.told, messages),
+        sore=with_cues(scenario.sores),
+        known=tuple(scenario.model.knows),
+        demand=(scenario.demand.text,) if scenario.demand is not None else (),
+        ways=tuple(way.text for way in scenario.ways),
+        wrongs=tuple(wrong.text for wrong in scenario.wrongs),
+    )
+
+
+READING = LearnedReading(
+    "heartloop.environments.eibench",
+    context_of,
+    (Output("a", -10.0, 10.0, better=-1), Output("t", -10.0, 10.0)),
+    group=lambda scenario: str(scenario.scene),
+)
+"""The changes of negative emotion and of relation; what does good depends on the scene."""
+
+
+REASKS = 1
+"""Number of re-asks after an invalid answer; then the dialogue is unscored."""
+
+_MEANS: Mapping[Scene, tuple[str, str]] = {
+    "charm": (
+        "how averse, guarded or bored you are towards this stranger",
+        "how interested, open and warm you are towards them",
+    ),
+    "defense": (
+        "how angry, pressing and frustrated you are with them",
+        "how willing you are to go on talking with them without escalating",
+    ),
+    "repair": (
+        "how much you resent what they did, and how far you are from forgiving it",
+        "how much of your trust in them is restored",
+    ),
+    "support": (
+        "how sad, desperate or hopeless you are over what happened",
+        "how heard, comforted and safe you feel with them",
+    ),
+}
+"""Meaning of a and of t in each scene (after EIBench Figure 9, in our words)."""
+
+
+_LIMIT = int(CHANGE_LIMIT)
+_Change = Annotated[StrictInt, Field(ge=-1000, le=1000)]  # larger values are not changes
+_NarrowChange = Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
+
+
+class _Reflection(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    need: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    quality: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    inertia: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    changes: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
+    tone: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+    reflection: _Reflection
+    emotion_change: _NarrowChange
+    relation_change: _NarrowChange
+    reply: Annotated[str, Sent(maxLength=900)] = Field(min_length=1)
+    goes_on: Literal["yes", "no"] = Field(alias="continue")
+
+
+class _ReleasedAnswer(_Answer):
+    emotion_change: _Change  # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
+    relation_change: _Change
+
+
+class EIBenchLLMUser(RoleModel):
+    """The user simulator of EIBench, played by a model.
+
+    Args:
+        sampling: settings of the calls. The turn is added to the seed (default: the dialogue's seed).
+        role: role of the calls in the transcript; `judge` if it appraises the replies of stored dialogues.
+    """
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
+        self._system = load_prompt(__package__, "react")
+        self._turn = load_prompt(__package__, "react_turn")
+        self._profile = load_prompt(__package__, "react_profile")
+        self._released = load_prompt(__package__, "react_profile_released")
+        prompts = {prompt.name: prompt for prompt in (self._system, self._turn, self._profile, self._released)}
+        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+        self._system_prompts = SystemPrompts()
+
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
+        def check(answer: _Answer) -> str | None:
+            problem = _problem_of_reply(answer, view.scenario.other)
+            largest = max((answer.emotion_change, answer.relation_change), key=abs)
+            if problem is None and view.preset == "paper" and abs(largest) > CHANGE_LIMIT:
+                return f"a change is {largest}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
+            return problem
+
+        answer = await ask(
+            self._model,
+            [
+                self._system_prompts.of(view.scenario, "react", lambda: self._system_text(view.scenario)),
+                Message(role="user", content=self._turn_text(view)),
+            ],
+            _Answer if view.preset == "paper" else _ReleasedAnswer,
+            reasks=REASKS,
+            sampling=self._sampling.seeded(view.seed, view.turn),
+            check=check,
+            on_reply=log.recorder("react", view.turn, self._role),
+        )
+        return _reaction(answer)
+
+    def _turn_text(self, view: EIBenchView) -> str:
+        return self._turn.fill(
+            dialogue=_dialogue(view), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
+        )
+
+    def _system_text(self, scenario: AnyEIBenchScenario) -> str:
+        emotion, relation = _MEANS[scenario.scene]
+        a, t = scenario.axes
+        return self._system.fill(
+            profile=self._profile_of(scenario),
+            other=scenario.other,
+            emotion_means=emotion,
+            relation_means=relation,
+            start_a=f"{a.start:g}",
+            start_t=f"{t.start:g}",
+            success_a=f"{a.success:g}",
+            success_t=f"{t.success:g}",
+            fail_a=f"{a.fail:g}",
+            fail_t=f"{t.fail:g}",
+        )
+
+    def _profile_of(self, scenario: AnyEIBenchScenario) -> str:
+        if isinstance(scenario, EIBenchReleasedScenario):
+            return self._released.fill(profile=scenario.record.aggressor_profile.system_prompt.strip())
+        user = scenario.user
+        return self._profile.fill(
+            name=user.name,
+            age=str(user.age),
+            gender=user.gender,
+            role=user.role,
+            place=scenario.place,
+            background=user.background,
+            style=user.speaking_style,
+            personality=pools().personalities[scenario.seed.personality],
+            goal=user.goal,
+            rules="\n".join(f"- {rule}" for rule in user.rules),
+        )
+
+
+def reaction_of(call: Call) -> Reaction | None:
+    """The reaction in a stored call, whatever its changes, as preset `released` reads it; `None` if the answer is invalid.
+
+    Unlike in a dialogue, an answer that speaks for the model by name is valid: a stored call does not contain the name.
+    """
+    answer, _ = parse(Reply(call.text, call.reasoning, call.finish_reason), _Answer)
+    return None if answer is None or _problem_of_reply(answer) is not None else _reaction(answer)
+
+
+def _problem_of_reply(answer: _Answer, other: str = "") -> str | None:
+    if not answer.reply.strip():
+        return "the reply is blank"
+    if speaks_for(answer.reply, other):
+        return f"the reply speaks for {other}; write only what you say yourself"
+    return None
+
+
+def _reaction(answer: _Answer) -> Reaction:
+    return Reaction(
+        float(answer.emotion_change),
+        float(answer.relation_change),
+        answer.reply.strip(),
+        answer.goes_on == "yes",
+        answer.reflection.model_dump(),
+    )
+
+
+def _dialogue(view: EIBenchView) -> str:
+    user, model = ("You", view.said), (view.scenario.other, view.heard)
+    return alternating_text(model, user) if view.scenario.opening is None else alternating_text(user, model)
+
+
+GOOD_FROM, HARM_FROM = 1.0, -1.0
+"""Worth of a reply from which it did good, and to which it did harm; what lies between is neutral. The worth is the smaller gain
+of the two axes: a reply that calms the person at the cost of the relation does no good."""
+CORE_FROM = 1 / 6
+"""Outcome so far from which the person tells what matters most. In SAGE that is a mood of 50, a sixth of the way from its start,
+40, to its best, 100; the outcome is 0 at the start and 1 at success."""
+_COLD_FROM = -0.5
+"""Outcome so far to which every second line is a cold one."""
+_LEAST_TURNS = 3
+"""Replies before the person ends the dialogue, well or badly."""
+_ACKNOWLEDGED_FROM = 3.0
+"""Worth from which a reply may be acknowledged before the next beat."""
+
+
+class _Felt(NamedTuple):
+    """The changes of a reply, and the state after it."""
+
+    a: float
+    t: float
+    state: tuple[float, float]
+    outcome: float
+    """Of the state."""
+
+    @property
+    def worth(self) -> float:
+        return min(self.t, -self.a)
+
+
+class EIBenchEmbeddedUser(AppraisingPlayer):
+    """The user whose changes an appraiser gives."""
+
+    reading = READING
+
+    def admit(self, scenario: AnyEIBenchScenario) -> None:
+        """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
+
+        Raises:
+            InputError: says so.
+        """
+        if isinstance(scenario, EIBenchReleasedScenario):
+            texts = [scenario.record.aggressor_profile.system_prompt]
+        else:
+            texts = [beat.text for beat in scenario.told]
+        self.appraiser.admit(scenario.id, (scenario.opening or "", *texts))
+        if self.role != "judge" and not isinstance(scenario, EIBenchScenario):
+            raise no_written_lines(scenario.id, self.name)
+
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
+        appraisal = self.appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
+        a, t = (round(max(-CHANGE_LIMIT, min(CHANGE_LIMIT, appraisal.change[axis])), 1) for axis in "at")
+        state = (move(view.a, a), move(view.t, t))
+        felt = _Felt(a, t, state, outcome(*state, *view.scenario.axes, RELATION_WEIGHT))
+        goes_on, line = (True, "") if self.role == "judge" else answer(view, appraisal, felt)
+        return Reaction(a, t, line, goes_on, _thoughts(view.scenario.scene, appraisal, felt), evidence_of(appraisal))
+
+
+def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, str]:
+    """Whether the person goes on, and their next line.
+
+    They end content at both anchors of success, and break off at both anchors of failure, each after three replies. After a
+    reply that did good, they say the next beat of their story, the core only from an outcome of `CORE_FROM`; after a neutral one
+    at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line is said twice while one is left.
+    """
+    scenario, lines = view.written, view.written.lines
+    (a, t), (a_anchors, t_anchors) = felt.state, scenario.axes
+    good, harmful = felt.worth >= GOOD_FROM, felt.worth <= HARM_FROM
+    if view.turn + 1 >= _LEAST_TURNS:
+        if a <= a_anchors.success and t >= t_anchors.success and not harmful:
+            return False, pick(lines.settled, "end", scenario.id, view.seed)
+        if a >= a_anchors.fail and t <= t_anchors.fail and not good:
+            return False, pick(lines.broken_off, "end", scenario.id, view.seed)
+
+    def fresh(*groups: Sequence[str]) -> str | None:
+        return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn)
+
+    spoken = " ".join(view.said)
+    kinds = {"fact"} if not good else {"fact", "feeling", "core"} if felt.outcome >= CORE_FROM else {"fact", "feeling"}
+    beat = next((beat for beat in scenario.beats if beat.kind in kinds and beat.text not in spoken), None)
+    if beat is not None and not harmful:
+        ack = fresh(lines.acks) if felt.worth >= _ACKNOWLEDGED_FROM and view.turn % 2 == 0 else None
+        return True, f"{ack} {beat.text}" if ack else beat.text
+    missed = _lines_for(scenario.scene, lines, appraisal)
+    if good:
+        groups: tuple[Sequence[str], ...] = (lines.acks, lines.missed)
+    elif felt.outcome <= _COLD_FROM and view.turn % 2 == 1:
+        groups = (lines.cold, missed, lines.missed)
+    else:
+        groups = (missed, lines.missed, lines.cold)
+    return True, fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.missed], view.said)
+
+
+class _Marks(NamedTuple):
+    """A group of lines and the marks of the replies that it answers: at least, and below."""
+
+    group: str
+    least: Mapping[str, float]
+    below: Mapping[str, float] = {}
+
+
+_BY_SCENE: Mapping[Scene, tuple[_Marks, ...]] = {
+    "charm": (_Marks("pressed", {"pressure": 1.5}), _Marks("flattered", {"performance": 1.5}, {"honesty": 1.0})),
+    "defense": (
+        _Marks("yielded", {}, {"honesty": 1.0, "performance": 1.5}),
+        _Marks("ruled", {"honesty": 1.5}, {"helpful": 1.0, "warmth": 1.0, "pressure": 1.5}),
+    ),
+    "repair": (
+        _Marks("hollow", {"performance": 1.5}, {"owning": 1.5}),
+        _Marks("excused", {}, {"owning": 1.5, "honesty": 1.5, "pressure": 1.5}),
+    ),
+    "support": (_Marks("advised", {"pressure": 1.5}), _Marks("comforted", {"performance": 1.5})),
+}
+"""Lines that one scene has, the first that fits; else `missed`. In the judges' rubric, honesty is 0 for yielding or untrue and 2
+where nothing is at stake, owning is 0 for excuses and 2 where nothing is to be owned."""
+
+
+def _lines_for(scene: Scene, lines: EIBenchLines, appraisal: Appraisal) -> Sequence[str]:
+    """The written lines that answer what was wrong with a reply."""
+    missed, reading = missed_by(appraisal), appraisal.reading
+    if missed in ("silence", "repeat", "cruel"):
+        return {"silence": lines.silence, "repeat": lines.repeat, "cruel": lines.cold}[missed]
+    marks = {} if reading is None else dict(zip(ASPECTS, reading.aspects, strict=True))
+    for rule in _BY_SCENE[scene] if marks else ():
+        if all(marks[name] >= x for name, x in rule.least.items()) and all(marks[name] < x for name, x in rule.below.items()):
+            group: Sequence[str] = getattr(lines, rule.group)
+            return group
+    return lines.missed
+
+
+_NEEDS: Mapping[Scene, str] = {
+    "support": "Somebody who stays with what happened, with me in it.",
+    "defense": "To get what I came for, or at least to be dealt with as somebody.",
+    "repair": "To hear it said what was done to me, by the one who did it.",
+    "charm": "To be left in peace, or else to meet somebody worth it.",
+}
+_HOT, _COLD, _WARM = 60.0, 20.0, 60.0
+"""Negative emotion above which, and relation below and above which, the tone changes."""
+
+
+def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]:
+    """The five steps of the reflection, as the person would think them; a student's say what it predicted and no more."""
+    changes = f"emotion {felt.a:+.1f}, relation {felt.t:+.1f}"
+    if appraisal.reading is None:
+        return {"changes": f"predicted: {changes}"}
+    good, bad = reason_of(appraisal, good=True), reason_of(appraisal, good=False)
+    reason = good if felt.worth >= GOOD_FROM else bad if felt.worth <= HARM_FROM else f"{good}, but {bad}" if good and bad else ""
+    quality = "nothing was said" if appraisal.silent else reason or "it neither helps nor hurts"
+    (a, t) = felt.state
+    if a > _HOT:
+        tone = "Short, and sharp."
+    elif t < _COLD:
+        tone = "Short and cold; I owe nothing."
+    else:
+        tone = "Softer. I may tell more." if t > _WARM else "As I am, no more and no less."
+    return {
+        "need": _NEEDS[scene],
+        "quality": f"{quality[:1].upper()}{quality[1:]}.",
+        "inertia": "I have heard that before." if appraisal.again >= REPEATED else "That was not said before.",
+        "changes": changes,
+        "tone": tone,
+    }

@@ -1,0 +1,149 @@
+"""The LLM judge of EQ-Bench3: a model with the released rubric prompt of the user's checkout.
+
+Covers the judge's prompt and the validity of its marks. Does not cover the score (`environment`).
+
+The prompt is filled as released: the dialogue, the debrief, the form of the answer; then every asterisk and number sign is
+removed. The model's words in it are not marked, so there is no protection against instructions to the judge. It does not contain
+the notes on a scenario, which the release shows to its pairwise judges only.
+
+Departures: an answer must have every criterion once, each a number from 0 to 20, and nothing else but the reasons. An invalid one
+is re-asked once with the error; then the dialogue is unscored. The released code repairs broken JSON, extracts a number from any
+text, drops criteria without one, averages the rest, and checks no range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from statistics import fmean
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import InputError
+from heartloop.core.judging import ask
+from heartloop.core.schemas import Sent
+from heartloop.environments.appraising import WEIGHTS
+from heartloop.environments.base import EmbeddedPlayer
+from heartloop.environments.episode import CallLog
+from heartloop.environments.eqbench.environment import EQBenchAnswer, EQBenchView, Marked
+from heartloop.environments.eqbench.scenario import EQBenchScenario
+from heartloop.environments.eqbench.scoring import HIGHEST_MARK
+from heartloop.environments.grading import REASKS, JudgeModel
+from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
+from heartloop.reader.features import Context, lacks_english
+from heartloop.reader.reader import Reader, Reading, embedded_reader
+
+__all__ = ["HOSTILE_LIMIT", "JUDGE_SAMPLING", "READ", "REASKS", "EQBenchEmbeddedUser", "EQBenchLLMUser", "rubric_prompt"]
+
+
+JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
+"""Sampling of the judge, as released."""
+
+_LONGEST_REASONING = 8_000
+"""Characters: 2,000 of the judge's 8,000 tokens; the released prompt asks for reasoning without a length."""
+_Mark = Annotated[float, Field(ge=0.0, le=HIGHEST_MARK, strict=True)]
+
+
+class EQBenchLLMUser(JudgeModel):
+    """A model as judge; `sampling` overrides the released settings (`JUDGE_SAMPLING`)."""
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
+        super().__init__(model, sampling=(sampling or Sampling()).over(JUDGE_SAMPLING), role=role)
+
+    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
+        rubric = view.scenario.form.rubric
+        answer = await ask(
+            self._model,
+            [Message(role="user", content=rubric_prompt(view))],
+            _form_of(rubric.criteria),
+            reasks=REASKS,
+            sampling=self._sampling.seeded(view.seed, 0),
+            on_reply=log.recorder("rubric", len(view.answers) - (view.debrief is None), "judge"),
+        )
+        fields = answer.model_dump()
+        reasoning = str(fields.pop("chain_of_thought_reasoning")).strip()
+        return Marked({name: fields[name] for name in rubric.criteria}, reasoning)
+
+
+def rubric_prompt(view: EQBenchView) -> str:
+    """The judge's prompt for a dialogue, filled as by the released code."""
+    rubric = view.scenario.form.rubric
+    values = {"transcript": view.transcript, "output_format": rubric.output_format}
+    if view.debrief is not None:
+        values["debrief"] = view.debrief
+    return rubric.template.fill(**values).replace("*", "").replace("#", "")
+
+
+@lru_cache(maxsize=16)
+def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
+    """The class of an answer: the reasons and a mark for every criterion."""
+    reasoning = Annotated[str, Sent(maxLength=_LONGEST_REASONING)]
+    fields: dict[str, Any] = {"chain_of_thought_reasoning": (reasoning, ...), **dict.fromkeys(criteria, (_Mark, ...))}
+    return create_model("Marks", __config__=ConfigDict(extra="forbid"), **fields)
+
+
+READ: Mapping[str, tuple[str, ...]] = {
+    "demonstrated_empathy": ("understanding", "feeling", "warmth"),
+    "message_tailoring": ("particular",),
+    "depth_of_insight": ("understanding", "particular"),
+    "emotional_reasoning": ("understanding", "feeling"),
+    "social_dexterity": ("pressure", "hostility", "performance", "coherence"),
+}
+"""Criteria that are marked, with the aspects whose mean is the mark."""
+HOSTILE_LIMIT = 5.0
+_HIGHEST_ASPECT = 4.0
+
+
+class EQBenchEmbeddedUser(EmbeddedPlayer):
+    """The judge. One object serves any number of dialogues at once."""
+
+    def __init__(self, reader: Reader | None = None) -> None:
+        self._reader = reader or embedded_reader()
+        self.name = self._reader.name
+        super().__init__(("judge",), {f"{WEIGHTS}reader": self._reader.hash})
+
+    def admit(self, scenario: EQBenchScenario) -> None:
+        """Refuses a scenario that is not in English, or of whose criteria none that counts is read.
+
+        Raises:
+            InputError: says so.
+        """
+        if lacks_english(" ".join(scenario.repaired)):
+            raise InputError(
+                f"scenario {scenario.id!r} is not in English; the embedded judge understands English only, use --judge MODEL"
+            )
+        if not scenario.form.rubric.counted & frozenset(READ):
+            raise InputError(
+                f"scenario {scenario.id!r} is marked by no criterion that the embedded judge reads; use --judge MODEL"
+            )
+
+    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
+        prompts, said = view.scenario.prompts("repaired"), [_response(answer) for answer in view.answers]
+        readings = [
+            self._reader.read(reply, Context(tuple(prompts[: number + 1]), tuple(said[:number])))
+            for number, reply in enumerate(said)
+        ]
+        criteria = [name for name in READ if name in view.scenario.form.rubric.criteria]
+        marks = {name: round(fmean(_mark(name, reading) for reading in readings), 1) for name in criteria}
+        shown = ", ".join(f"{name.replace('_', ' ')} {mark:g}" for name, mark in marks.items())
+        return Marked(marks, f"By the learned reader, over {len(said)} answers: {shown}.")
+
+
+def _response(answer: EQBenchAnswer) -> str:
+    return list(answer.sections.values())[-1] if answer.sections else answer.said
+
+
+def _mark(criterion: str, reading: Reading) -> float:
+    """The mark of one answer."""
+    if reading.silent or reading.floor == "danger":
+        return 0.0
+    values = [
+        _HIGHEST_ASPECT - mark if aspect in HARMFUL_ASPECTS else mark
+        for aspect, mark in zip(ASPECTS, map(float, reading.aspects), strict=True)
+        if aspect in READ[criterion]
+    ]
+    mark = HIGHEST_MARK / _HIGHEST_ASPECT * fmean(values)
+    return min(mark, HOSTILE_LIMIT) if reading.floor == "hostility" else mark

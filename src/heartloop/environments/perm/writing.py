@@ -1,0 +1,164 @@
+"""Enriching drawn scenarios with a model: a persona and a longer scenario (PERM section 3.1, App. A.1).
+
+Covers the question to the writer model, the rules for its answer, and the resulting scenario. Does not cover drawing
+(`importers`) nor the calls (`heartloop.authoring`).
+
+Ours: the wording, and the rules: a given name drawn at random, since models use few; two to four sentences in the third person
+that name the user but not the emotion, which the model under test has to recognise; tags. Departure: the paper's writer reads the
+whole dialogue, ours the query and the situation. Scenarios are neither audited nor compared: real people often report the same
+thing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from heartloop.core.errors import UseError
+from heartloop.core.prompts import load_prompt
+from heartloop.environments.dialogue_text import quoted
+from heartloop.environments.perm.scenario import DrawnScenario, load_drawn
+from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
+from heartloop.environments.places import places
+from heartloop.environments.records import Persona, Tags, crisis_tags
+from heartloop.environments.registry import stratified
+from heartloop.environments.writing import Answer, Seeded, Stage, Writing, problems_of_tags
+
+__all__ = ["SENTENCES", "PermEnriching", "enriching"]
+
+SENTENCES = (2, 4)
+"""Minimum and maximum number of sentences of a scenario (ours; the paper's example has one long sentence)."""
+
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]”’]*\s+(?=\S)|\n+")
+_ABBREVIATION = re.compile(r"\b(?:mr|mrs|ms|dr|st|prof|e\.g|i\.e|p\.m|a\.m)\. ", re.IGNORECASE)
+_FIRST_PERSON = re.compile(r"\bI\b|\b(?:me|my|mine|myself)\b", re.IGNORECASE)
+
+
+class _Enriched(Answer):
+    """What the writer answers."""
+
+    persona: Persona
+    scenario: str = Field(min_length=80, max_length=800)
+    tags: Tags
+
+
+def enriching(source: Path) -> PermEnriching:
+    """The enrichment of a file of drawn scenarios.
+
+    Raises:
+        InputError: a line violates the schema.
+    """
+    return PermEnriching(load_drawn(source))
+
+
+class PermEnriching(Writing):
+    """Adds persona and scenario to drawn scenarios; the query is not changed.
+
+    Args:
+        scenarios: from `load_drawn`. Personal data is removed by rules again, since lines may have been edited.
+    """
+
+    name = "perm"
+    scenario = DrawnScenario
+    stages = (Stage("enriched", load_prompt(__package__, "enrich"), _Enriched, load_prompt(__package__, "enricher")),)
+
+    def __init__(self, scenarios: Sequence[DrawnScenario]) -> None:
+        self._cleaned: dict[str, DrawnScenario] = {}
+        self._removed: dict[str, Mapping[str, int]] = {}
+        for one in scenarios:
+            cleaned = without_personal_data([one.scenario, one.query])
+            situation, query = cleaned.texts
+            self._cleaned[one.id] = one.model_copy(update={"scenario": situation, "query": query})
+            self._removed[one.id] = cleaned.counts
+        self._numbers = {name: number for number, name in enumerate(self._cleaned, start=1)}
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """Digest of the drawn scenarios."""
+        fingerprints = json.dumps([one.fingerprint for one in self._cleaned.values()])
+        return {"source": hashlib.sha256(fingerprints.encode()).hexdigest()[:16]}
+
+    def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
+        counts: Counter[str] = Counter()
+        for one in seeds:
+            counts.update(self._removed[one.id])
+        return dict(counts)
+
+    def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
+        """At most `n` scenarios, stratified by emotion; a larger `n` includes those of a smaller one.
+
+        Raises:
+            UseError: `n` below 1, or `only` is not empty.
+        """
+        if only:
+            raise UseError(f"--only is {only[0]!r}; expected none: `heartloop import perm-samples` selects scenarios")
+        return [Seeded(self._numbers[one.id], one.id, _facts(one)) for one in stratified([*self._cleaned.values()], n)]
+
+    def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        return "it has a persona already" if self._cleaned[seeded.id].persona is not None else ""
+
+    def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
+        (gender, name), (other_gender, other_name) = seeded.facts["names"]
+        return {
+            **{blank: quoted(seeded.facts[blank]) for blank in ("query", "situation", "emotion")},
+            "name": name, "gender": gender, "other_name": other_name, "other_gender": other_gender,
+            "least": str(SENTENCES[0]), "most": str(SENTENCES[1]), "tags": ", ".join(seeded.facts["tags"]) or "none",
+        }  # fmt: skip
+
+    def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
+        answer = done[stage.name]
+        assert isinstance(answer, _Enriched)
+        persona, text, facts = answer.persona, answer.scenario, seeded.facts
+        names = [name for _, name in facts["names"]]
+        problems = []
+        if not any(re.match(rf"{re.escape(name)}(?!\w)", persona.name, re.IGNORECASE) for name in names):
+            problems.append(f"persona.name is {persona.name!r}, expected {' or '.join(names)}, alone or with a family name")
+        else:
+            given = next(name for name in names if re.match(rf"{re.escape(name)}(?!\w)", persona.name, re.IGNORECASE))
+            if not re.search(rf"(?<!\w){re.escape(given)}(?!\w)", text, re.IGNORECASE):
+                problems.append(f"the scenario does not name {given}")
+        least, most = SENTENCES
+        if not least <= (sentences := _sentences_in(text)) <= most:
+            problems.append(f"the scenario has {sentences} sentences, expected {least} to {most}")
+        if word := _FIRST_PERSON.search(_QUOTED.sub("", text)):
+            problems.append(f"the scenario says {word[0]!r} outside quotation marks, expected the third person")
+        if re.search(rf"\b{facts['emotion']}\b", text, re.IGNORECASE):
+            problems.append(f"the scenario says {facts['emotion']!r} itself; let it be seen instead")
+        if blank := PLACEHOLDER.search(f"{persona.name} {persona.occupation} {text}"):
+            problems.append(f"it holds {blank[0]}, which stays a blank")
+        if missing := [tag for tag in facts["tags"] if tag != "none" and tag not in answer.tags]:
+            problems.append(f"tags: {', '.join(missing)} missing, which their words have")
+        problems += problems_of_tags(answer.tags)
+        if untagged := [tag for tag in crisis_tags(text) if tag not in answer.tags]:
+            problems.append(f"tags: the scenario speaks of {', '.join(untagged)}, which is not among them")
+        return problems
+
+    def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
+        return {**self._cleaned[seeded.id].model_dump(mode="json"), **done["enriched"].model_dump(mode="json")}
+
+
+def _sentences_in(text: str) -> int:
+    """The number of sentences; a line break ends one, an abbreviation does not."""
+    whole = _ABBREVIATION.sub("abbreviation ", text.strip())
+    return sum(any(c.isalnum() for c in part) for part in _SENTENCE_END.split(whole))
+
+
+def _facts(scenario: DrawnScenario) -> Mapping[str, Any]:
+    """The blanks of the question for a drawn scenario, with a given name of each gender, set by the id."""
+    rng = random.Random(f"enrich|{scenario.id}")
+    names = [("woman", rng.choice(rng.choice(places()).women)), ("man", rng.choice(rng.choice(places()).men))]
+    rng.shuffle(names)
+    return {
+        "source": scenario.source, "emotion": scenario.emotion, "situation": scenario.scenario, "query": scenario.query,
+        "tags": list(scenario.tags), "names": [list(one) for one in names],
+    }  # fmt: skip

@@ -1,0 +1,154 @@
+"""One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Container, Iterable
+from typing import NamedTuple
+
+from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import RefusedByServer, UseError
+from heartloop.core.text import nearest
+from heartloop.models.budget import Meter
+from heartloop.models.client import EndpointChat
+from heartloop.models.formats import Trouble
+
+__all__ = ["QUESTION", "AskedRole", "EndpointCheck"]
+
+QUESTION = "Reply with the word OK."
+"""The whole request."""
+
+ROLE = "check"
+"""Under which the meter counts the tokens."""
+
+_CONNECT = 5.0  # seconds until a connection stands; a wrong address may never answer
+_TRIES, _PAUSE = 3, 0.5  # attempts where no answer comes back, and seconds between them
+_PATIENCE = 10.0  # seconds after which no further attempt begins
+_LISTING = 5.0  # seconds for the server's list of models
+_UNCLEAR = {400, 422}
+
+
+class AskedRole(NamedTuple):
+    """A model as a run calls it."""
+
+    model: ChatModel
+    sampling: Sampling | None = None
+    under_test: bool = False
+    """Whether it is needed only where its own dialogues are played, other than the model of a role."""
+
+
+class EndpointCheck:
+    """One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue.
+
+    The request asks for one word and one token, with the role's other settings, since a server may refuse those too. Some servers
+    refuse so low a limit: after a 400 or 422 the request is sent once more with the role's own limit. A refused request, no
+    connection, no response and a body that is no chat completion are errors. 429 and 5xx are not, since a run repeats its calls.
+
+    Args:
+        roles: the models; those without an endpoint are left out.
+        meter: counts the tokens that servers report.
+    """
+
+    def __init__(self, roles: Iterable[AskedRole], meter: Meter) -> None:
+        self._meter = meter
+        distinct: dict[tuple[str, str], AskedRole] = {}
+        for role in roles:
+            if isinstance(role.model, EndpointChat):
+                key = (role.model.name, (role.sampling or Sampling()).model_dump_json())
+                if key not in distinct or not role.under_test:  # a role needs the model in every dialogue
+                    distinct[key] = role
+        self._open = list(distinct.values())
+
+    def due(self, under_test: Container[str]) -> bool:
+        """Whether an endpoint is still to be asked before dialogues of these models are played."""
+        return any(self._needed(role, under_test) for role in self._open)
+
+    async def ask(self, under_test: Container[str], *, tell: Callable[[str], None] = lambda text: None) -> None:
+        """Asks the endpoints that are due, all at once, and no endpoint twice.
+
+        Args:
+            under_test: models whose dialogues are to be played.
+            tell: called with a sentence about each endpoint that is overloaded.
+
+        Raises:
+            UseError: an endpoint cannot be used; a line for each cause.
+        """
+        due = [role for role in self._open if self._needed(role, under_test)]
+        try:
+            problems = [found for found in await asyncio.gather(*map(self._ask, due)) if found is not None]
+        finally:
+            for role in due:
+                if isinstance(role.model, EndpointChat):
+                    await role.model.close()
+        if errors := _lines(problem for problem in problems if not problem.passing):
+            raise UseError("\n".join(errors))
+        self._open = [role for role in self._open if role not in due]
+        for text in _lines(problems):
+            tell(text)
+
+    @staticmethod
+    def _needed(role: AskedRole, under_test: Container[str]) -> bool:
+        return not role.under_test or role.model.name in under_test
+
+    async def _ask(self, role: AskedRole) -> _Problem | None:
+        model, sampling = role.model, role.sampling or Sampling()
+        assert isinstance(model, EndpointChat)
+        try:
+            outcome, tries = await _attempts(model, sampling.model_copy(update={"max_tokens": 1}))
+            if isinstance(outcome, Trouble) and outcome.status in _UNCLEAR:
+                outcome, tries = await _attempts(model, sampling)
+        except UseError as error:  # without a key
+            return _problem(model, f"{error}; nothing was played", passing=False)
+        if isinstance(outcome, Reply):
+            if not outcome.usage.estimated:
+                self._meter.record(model.name, ROLE, outcome.usage)
+            return None
+        if outcome.passing and outcome.status != 200:
+            return _problem(model, f"{model.name} at {model.address} answered {outcome.text} before the run.", passing=True)
+        text = f"{model.error_of(outcome, tries)}{await _nearest(model, outcome)}; nothing was played"
+        return _problem(model, text, passing=False)
+
+
+class _Problem(NamedTuple):
+    model: str
+    text: str
+    """What follows the model's name."""
+    passing: bool
+    """Whether the run may begin nevertheless."""
+
+
+def _problem(model: EndpointChat, text: str, *, passing: bool) -> _Problem:
+    return _Problem(model.name, text.removeprefix(model.name), passing)
+
+
+def _lines(problems: Iterable[_Problem]) -> list[str]:
+    """A line for each text, with the names of its models: a wrong key is one problem."""
+    models: dict[str, dict[str, None]] = {}
+    for problem in problems:
+        models.setdefault(problem.text, {})[problem.model] = None
+    return [" and ".join(names) + text for text, names in models.items()]
+
+
+async def _attempts(model: EndpointChat, sampling: Sampling) -> tuple[Reply | Trouble, int]:
+    """The outcome, after some attempts where no chat completion and no status came back; and the number of attempts."""
+    started = time.monotonic()
+    tries = 1
+    while True:
+        outcome = await model.ask_once([Message(role="user", content=QUESTION)], sampling, connect=_CONNECT)
+        answered = isinstance(outcome, Reply) or outcome.status != 200
+        if answered or tries == _TRIES or time.monotonic() - started > _PATIENCE:
+            return outcome, tries
+        await asyncio.sleep(_PAUSE * tries)
+        tries += 1
+
+
+async def _nearest(model: EndpointChat, trouble: Trouble) -> str:
+    """Where the server lists its models and not this one, the one with the nearest name; otherwise empty."""
+    if trouble.kind is not RefusedByServer or trouble.status not in {*_UNCLEAR, 404}:
+        return ""
+    names = await model.listed_models(within=_LISTING)
+    if not names or model.model in names:
+        return ""
+    return f"; the server has no model {model.model!r}{nearest(model.model, names)}"

@@ -1,0 +1,327 @@
+"""From a reply and its dialogue to features: hashed n-grams of the reply, and counts. The fit selects the n-grams."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "COUNTS",
+    "DEFAULT_LAYOUT",
+    "READ_CHARACTERS",
+    "Context",
+    "Features",
+    "Layout",
+    "features_of",
+    "folded",
+    "han_share",
+    "lacks_english",
+    "tokens_of",
+]
+
+
+READ_CHARACTERS = 8_000
+"""Only this much of a reply is read; the count of words covers all of it."""
+
+_HAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_TOKEN = re.compile(rf"[{_HAN}]|(?:(?![{_HAN}])[^\W\d_])+(?:'[^\W\d_]+)*|\d+")
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'", "´": "'", "“": '"', "”": '"', "„": '"', "…": "..."})
+_SENTENCE_END = re.compile(r"[.!?…]+(?:\s|$)|[。！？]+|\n+")
+_LIST_MARK = re.compile(r"(?m)^\s*(?:[-*•]|\d{1,2}[.)])\s")
+_QUOTED = re.compile(r'"[^"\n]{3,}"')
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_PRIME = np.uint64(0x100000001B3)
+_SHIFT = np.uint64(29)
+
+
+class Layout(NamedTuple):
+    """Which n-grams are features, and in how many hash buckets. Weights belong to one layout."""
+
+    bits: int = 16
+    """Base-2 logarithm of the number of buckets; all n-grams share them."""
+    words: tuple[int, ...] = (1, 2, 3)
+    """Orders of the word n-grams of the reply."""
+    characters: tuple[int, ...] = (2, 3, 4, 5)
+    """Orders of the character n-grams of the reply."""
+    message: tuple[int, ...] = ()
+    """Orders of the character n-grams of the message that the reply answers."""
+    message_weight: float = 0.5
+    """Euclidean length of the message's n-grams; those of the reply have 1 by order kind."""
+
+    @property
+    def buckets(self) -> int:
+        return int(1 << self.bits)
+
+
+DEFAULT_LAYOUT = Layout()
+
+
+class Context(NamedTuple):
+    """What a reply answers, and what is known of the person beyond their messages."""
+
+    messages: tuple[str, ...]
+    """The person's messages so far, oldest first; empty where the policy speaks first."""
+    replies: tuple[str, ...] = ()
+    """The policy's earlier replies, oldest first."""
+    unsaid: tuple[str, ...] = ()
+    """What weighs on the person and was not said yet."""
+    sore: tuple[str, ...] = ()
+    """What hurts the person."""
+    known: tuple[str, ...] = ()
+    """What the policy was told besides the dialogue, such as notes of earlier talks."""
+    demand: tuple[str, ...] = ()
+    """What the person demands and the policy must not give."""
+    ways: tuple[str, ...] = ()
+    """What the policy could do or offer."""
+    wrongs: tuple[str, ...] = ()
+    """What the policy did to the person, and what it cost."""
+
+
+def han_share(text: str) -> float:
+    """Share of a text's letters that are Han, kana or hangul: what tells apart texts that share no n-grams.
+
+    >>> han_share("你好"), han_share("hello, 你好")
+    (1.0, 0.2857142857142857)
+    """
+    letters = [c for c in text if c.isalpha()]
+    return sum(re.match(rf"[{_HAN}]", c) is not None for c in letters) / max(1, len(letters))
+
+
+class Features(NamedTuple):
+    """The features of one reply."""
+
+    buckets: NDArray[np.int64]
+    """Numbers of the hash buckets that occur, each once."""
+    values: NDArray[np.float32]
+    """Their weights: the square root of how often an n-gram occurs, scaled to Euclidean length 1 for each kind of n-gram."""
+    counts: NDArray[np.float32]
+    """One value per name in `COUNTS`."""
+    tokens: int
+    """Words of the reply."""
+
+
+COUNTS: tuple[str, ...] = (
+    "log_words", "word_length", "sentences", "questions", "exclamations", "commas", "newlines", "list_marks", "bold",
+    "quotations", "digits", "capitals", "lower_start", "copied_run", "copied_share", "last_overlap", "story_overlap",
+    "novelty", "own_run", "own_copied", "own_overlap", "repetition", "unsaid_overlap", "sore_overlap", "known_overlap",
+    "demand_overlap", "ways_overlap", "wrongs_overlap", "turn", "opens", "last_words", "one_word_sentences",
+)  # fmt: skip
+"""Names of the counts, in their order."""
+
+
+def tokens_of(text: str) -> tuple[str, ...]:
+    """The words and numbers of a text, folded: lower case, plain quotes, no accents.
+
+    >>> tokens_of("Rubén’s 3 boots.")
+    ("ruben's", '3', 'boots')
+    """
+    return _tokens(text[:READ_CHARACTERS])
+
+
+@lru_cache(maxsize=20_000)
+def _tokens(text: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(folded(text)))
+
+
+@lru_cache(maxsize=1_000)
+def folded(text: str) -> str:
+    """A text in lower case, with plain quotes and no accents."""
+    if text.isascii():
+        return text.replace("`", "'").lower()
+    text = text.translate(_QUOTES)
+    if not text.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return text.lower()
+
+
+@lru_cache(maxsize=100_000)
+def _hash_of(word: str) -> int:
+    """A 64-bit FNV-1a hash, the same on every machine."""
+    value = 0xCBF29CE484222325
+    for byte in word.encode():
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def _grams(codes: NDArray[np.uint64], order: int, salt: int) -> NDArray[np.uint64]:
+    """A hash of every n-gram of this order."""
+    count = max(0, len(codes) - order + 1)
+    value: NDArray[np.uint64] = (codes[:count] ^ np.uint64(salt)) * _PRIME
+    value ^= value >> _SHIFT
+    for n in range(1, order):
+        value ^= codes[n : n + count]
+        value *= _PRIME
+        value ^= value >> _SHIFT
+    return value
+
+
+def _weighted(codes: NDArray[np.uint64], orders: tuple[int, ...], salt: int, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct buckets of the n-grams of these orders, with their weights at Euclidean length 1 together."""
+    hashes = [_grams(codes, order, salt + order) for order in orders]
+    whole = (np.concatenate(hashes) * _MIX) >> np.uint64(64 - layout.bits) if hashes else np.empty(0, np.uint64)
+    if not len(whole):
+        return np.empty(0, np.int64), np.empty(0, np.float32)
+    whole.sort()
+    starts = np.concatenate([[0], np.flatnonzero(whole[1:] != whole[:-1]) + 1, [len(whole)]])
+    values = np.sqrt((starts[1:] - starts[:-1]).astype(np.float32))  # the squares add up to the number of n-grams
+    return whole[starts[:-1]].astype(np.int64), values / np.float32(np.sqrt(len(whole)))
+
+
+def _line(text: str) -> NDArray[np.uint64]:
+    """The characters of a text, folded, with single blanks."""
+    line = f" {' '.join(folded(text[:READ_CHARACTERS]).split())} "
+    return np.frombuffer(line.encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
+
+
+@lru_cache(maxsize=2_000)
+def _message(text: str, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+    buckets, values = _weighted(_line(text), layout.message, 777, layout)
+    return buckets, values * np.float32(layout.message_weight)
+
+
+def features_of(reply: str, context: Context, layout: Layout = DEFAULT_LAYOUT) -> Features:
+    """The features of a reply in its context."""
+    tokens = tokens_of(reply)
+    codes = np.array([_hash_of(token) for token in ("<", *tokens, ">")], np.uint64)
+    parts = [_weighted(codes, layout.words, 7, layout), _weighted(_line(reply), layout.characters, 77, layout)]
+    if layout.message and context.messages:
+        parts.append(_message(context.messages[-1], layout))
+    buckets, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+    return Features(buckets, values, _counts(reply, reply[:READ_CHARACTERS], tokens, context), len(tokens))
+
+
+@lru_cache(maxsize=5_000)
+def _content(text: str) -> frozenset[str]:
+    """What a text is about: the first five letters of its longer words, so that inflections meet; pairs of Han characters."""
+    return _stubs(_tokens(text[:READ_CHARACTERS]))
+
+
+def _stubs(tokens: tuple[str, ...]) -> frozenset[str]:
+    pairs = (a + b for a, b in pairwise(tokens) if len(a) == len(b) == 1 and a > "\u3000" and b > "\u3000")
+    return frozenset([*(token[:5] for token in tokens if len(token) > 3), *pairs])
+
+
+def _content_of(texts: tuple[str, ...]) -> frozenset[str]:
+    return frozenset().union(*map(_content, texts))
+
+
+_RUN = 3
+"""Words in a row from which a run is copied."""
+
+
+@lru_cache(maxsize=5_000)
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
+    tokens = _tokens(text[:READ_CHARACTERS])
+    return frozenset(zip(*(tokens[n:] for n in range(_RUN)), strict=False))
+
+
+def _copied(tokens: tuple[str, ...], texts: tuple[str, ...]) -> tuple[int, float]:
+    """Words in the longest run that stands in one of the texts, and the share of words in runs of three or more."""
+    grams = list(zip(*(tokens[n:] for n in range(_RUN)), strict=False))
+    theirs = frozenset(grams).intersection(frozenset().union(*map(_runs, texts)))
+    if not theirs:
+        return 0, 0.0
+    marked: set[int] = set()
+    longest = run = 0
+    for n, gram in enumerate(grams):
+        if gram in theirs:
+            marked.update(range(n, n + _RUN))
+            run = run + 1 if run else _RUN
+            longest = max(longest, run)
+        else:
+            run = 0
+    return longest, len(marked) / len(tokens)
+
+
+def _overlap(mine: frozenset[str], theirs: frozenset[str]) -> float:
+    """Share of my stubs that are theirs."""
+    return len(mine & theirs) / len(mine) if mine and theirs else 0.0
+
+
+def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) -> NDArray[np.float32]:
+    mine = _stubs(tokens)
+    said = _content_of(context.messages)
+    own = _content_of(context.replies)
+    new = mine - said
+    last = context.messages[-1] if context.messages else ""
+    ends = len(_SENTENCE_END.findall(text.strip() + " ")) or 1
+    copied_run, copied_share = _copied(tokens, context.messages)
+    own_run, own_copied = _copied(tokens, context.replies)
+    letters = max(1, sum(map(str.isalpha, text)))
+    count = max(1, len(tokens))
+    values = (
+        math.log1p(len(tokens)) / 4.0,
+        sum(map(len, tokens)) / count / 5.0,
+        math.log1p(ends),
+        min(4, sum(map(text.count, "?？"))) / 2.0,
+        min(6, sum(map(text.count, "!！"))) / 3.0,
+        sum(map(text.count, ",，")) / count * 5.0,
+        math.log1p(text.count("\n")),
+        math.log1p(len(_LIST_MARK.findall(text))),
+        min(4, text.count("**") // 2) / 2.0,
+        min(3, len(_QUOTED.findall(folded(text)))),
+        sum(map(str.isdigit, text)) / count,
+        sum(map(str.isupper, text)) / letters * 10.0,
+        float(text[:1].islower()),
+        min(12, copied_run) / 6.0,
+        copied_share,
+        _overlap(mine, _content(last)),
+        _overlap(mine, said),
+        len(mine - said - own) / count,
+        min(12, own_run) / 6.0,
+        own_copied,
+        max((_overlap(mine, _content(reply)) for reply in context.replies), default=0.0),
+        (len(tokens) - len(set(tokens))) / count,
+        min(4, len(new & _content_of(context.unsaid))) / 2.0,
+        min(4, len(new & _content_of(context.sore))) / 2.0,
+        min(6, len(new & _content_of(context.known))) / 3.0,
+        min(4, len(mine & _content_of(context.demand))) / 2.0,
+        min(6, len(mine & _content_of(context.ways))) / 3.0,
+        min(6, len(mine & _content_of(context.wrongs))) / 3.0,
+        min(10, len(context.replies)) / 5.0,
+        float(not context.messages),
+        math.log1p(len(tokens_of(last))) / 4.0,
+        sum(len(part.split()) == 1 for part in _SENTENCE_END.split(text)) / ends,
+    )
+    return np.array(values, np.float32)
+
+
+_LATIN = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_ANY_LETTER = re.compile(r"[^\W\d_]")
+_COMMON = frozenset({
+    "the", "of", "and", "a", "to", "is", "you", "that", "it", "he", "was", "for", "on", "are", "as", "with", "his", "they",
+    "at", "be", "this", "have", "from", "or", "had", "by", "not", "but", "what", "all", "were", "we", "when", "your", "can",
+    "said", "there", "an", "which", "she", "do", "how", "their", "if", "will", "up", "other", "about", "out", "many",
+    "then", "them", "these", "so", "some", "her", "would", "make", "like", "him", "into", "has", "two", "more", "go", "no",
+    "way", "could", "my", "than", "been", "who", "its", "now", "did", "get", "come", "may", "me", "i",
+})  # fmt: skip
+"""The hundred most frequent English words: how often they occur tells the language of a text, and nothing about its quality."""
+_SHARED = frozenset({"a", "as", "i", "is", "he", "do", "me", "no", "on", "at", "an", "or", "was", "so", "who", "all", "may"})
+"""Those of them that other languages have too."""
+
+
+def lacks_english(text: str) -> bool:
+    """Whether a text is mostly not English: another script, or hardly any frequent English word in eight or more words.
+
+    >>> lacks_english("我在这里，慢慢说。"), lacks_english("Das tut mir wirklich leid, erzähl mir bitte mehr davon.")
+    (True, True)
+    >>> lacks_english("Ay, mamá. You stood there the whole night?"), lacks_english("ok")
+    (False, False)
+    """
+    text = text[:4_000]
+    if not text.isascii():
+        letters = _ANY_LETTER.findall(text)
+        if sum(map(str.isascii, letters)) < 0.6 * len(letters):
+            return True
+    words = _LATIN.findall(text.lower().replace("’", "'"))
+    if len(words) < 8:
+        return False
+    english = sum((word in _COMMON and word not in _SHARED) or "'" in word for word in words)
+    return english == 0 if len(words) < 20 else english / len(words) < 0.1
