@@ -46,7 +46,7 @@ class Listed:
         return _Person(seed)
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
-        return {"fingerprint": scenario_id, "preset": "p", "simulator": "embedded"}
+        return {"fingerprint": scenario_id, "preset": "p", "user": "embedded"}
 
 
 class _Person:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heartloop.cli import options as given
-from heartloop.integrations.formats import FORMATS, chosen_options, format_of, writer_of
+from heartloop.integrations import FORMATS, export_run
 
 if TYPE_CHECKING:
     from heartloop.environments.importing import Imported, Importer
@@ -127,11 +127,9 @@ def export(
     ] = None,
 ) -> None:
     """Write a run in the format of another tool, with its licence and provenance."""
-    format = format_of(to)
-    options = chosen_options(
-        to, {"table": table or None, "model": model or None, "min_points": min_points, "best_of": best_of, "margin": margin}
+    written = export_run(
+        run, to, out, table=table or None, model=model or None, min_points=min_points, best_of=best_of, margin=margin
     )
-    written = writer_of(format)(run, out, **options)
     for path in written:
         typer.echo(f"Written: {path}")
-    typer.echo(format.then.format(folder=written[0].parent))
+    typer.echo(FORMATS[to].then.format(folder=written[0].parent))
