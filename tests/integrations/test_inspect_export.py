@@ -20,7 +20,6 @@ import pytest
 
 pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
 
-from heartloop.evaluation.store import write_imported
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.scorer import SampleScore, Score
 
@@ -35,7 +34,7 @@ from heartloop.environments.sage.importers import read_logs
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageLLMUser
 from heartloop.evaluation.settings import settings_of
-from heartloop.evaluation.store import read_run, write_scores
+from heartloop.evaluation.store import read_run, write_imported, write_scores
 from heartloop.integrations.inspect.export import export_logs
 from heartloop.integrations.inspect.samples import KEY, failure, metrics_of, success
 from heartloop.models.baselines import Baseline
