@@ -188,7 +188,7 @@ def _message(text: str, layout: FeatureLayout) -> tuple[NDArray[Any], NDArray[An
     return buckets, values * np.float32(layout.message_weight)
 
 
-def features_of(reply: str, context: Context, layout: Layout = DEFAULT_LAYOUT) -> ReplyFeatures:
+def features_of(reply: str, context: Context, layout: FeatureLayout = DEFAULT_LAYOUT) -> ReplyFeatures:
     """The features of a reply in its context."""
     tokens = tokens_of(reply)
     codes = np.array([_hash_of(token) for token in ("<", *tokens, ">")], np.uint64)
