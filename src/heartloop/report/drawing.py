@@ -111,7 +111,8 @@ def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn
     values = [value for p in points for value in (p.y, p.low, p.high) if value is not None]
     low, high = _ends(values, chart.low, chart.high, zero=True)
     first, last = _ends(across, chart.x_low, chart.x_high, zero=False)
-    last += 0.04 * (last - first) if chart.form == "points" and chart.x_high is None else 0.0
+    if chart.form == "points" and chart.x_high is None and not logarithmic:
+        last += 0.04 * (last - first)
     ticks_y = _ticks(low, high, 5)
     labels = [_label(value, ticks_y) for value in ticks_y]
     left, top = 12.0 + 6.6 * max(map(len, labels), default=1), 14.0
@@ -162,7 +163,7 @@ def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn
         zero=y(max(low, min(high, 0.0))),
         line=None if chart.line is None else y(chart.line),
         series=_apart(series, bottom) if chart.numbered and chart.form == "lines" else series,
-        ticks_x=[(x(word), word) for word in words] or [(x(value), _label(value, ticks_x)) for value in ticks_x],
+        ticks_x=[(x(word), word) for word in words] or [(x(value), _label(value, [value] if logarithmic else ticks_x)) for value in ticks_x],
         ticks_y=[(y(value), label) for value, label in zip(ticks_y, labels, strict=True)],
         zones=[(y(zone_high), y(zone_low) - y(zone_high), tint, name) for name, tint, zone_low, zone_high in chart.zones],
         logarithmic=logarithmic,
@@ -224,11 +225,11 @@ def _ticks(low: float, high: float, most: int, *, whole: bool = False) -> list[f
 def _label(value: float, ticks: Sequence[float]) -> str:
     """The label of a tick.
 
-    >>> _label(0.2, [0.0, 0.2]), _label(15000.0, [10000.0, 15000.0])
-    ('0.2', '15k')
+    >>> _label(0.2, [0.0, 0.2]), _label(1500.0, [1000.0, 1500.0])
+    ('0.2', '1.5k')
     """
     largest = max(abs(tick) for tick in ticks)
-    for limit, unit, letter in ((1e7, 1e6, "M"), (1e4, 1e3, "k")):
+    for limit, unit, letter in ((1e6, 1e6, "M"), (1e3, 1e3, "k")):
         if largest >= limit and value:
             return f"{value / unit:g}{letter}"
     return f"{value:g}"
