@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge
-from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.perturbation_shifts import (
+from heartloop.environments.empa.embedded import EmpaEmbeddedUser
+from heartloop.environments.empa.perturbation_suite import (
     ALIGNED,
     ALL,
     PERTURBED,
@@ -31,8 +30,7 @@ from heartloop.environments.empa.perturbation_shifts import (
     PerturbationShifts,
     perturbation_shifts,
 )
-from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS
-from heartloop.environments.empa.perturbed import perturbed
+from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, EmbeddedDirectJudge, perturbed
 from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.episode import play
 from heartloop.environments.published import published
@@ -69,7 +67,7 @@ def judged(half: str, seed: int) -> dict[str, list[Transcript]]:
         ]
 
     played = asyncio.run(talk())
-    judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
+    judge, direct = EmpaEmbeddedUser(), EmbeddedDirectJudge()
     found: dict[str, list[Transcript]] = {}
 
     async def go(variant: str) -> list[Transcript]:

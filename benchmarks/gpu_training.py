@@ -37,13 +37,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 from benchmarks.machine import machine
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.training.chat_format import ChatFormat
-from heartloop.training.laptop.corpus import CorpusSettings, layout_of
-from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
+from heartloop.training.laptop.corpus import CorpusSettings
+from heartloop.training.laptop.policy import MARKERS, build_tokenizer
 from heartloop.training.launch import train
-from heartloop.training.progress import read_metrics
+from heartloop.training.metrics import read_metrics
 from heartloop.training.recipe import Recipe, read_recipe
-from heartloop.training.rollouts import Drawing, Generated, Sample, TokenPolicy, samples
+from heartloop.training.rollouts import ChatFormat, Drawing, Generated, Sample, TokenPolicy, samples
 
 
 class Size(NamedTuple):
@@ -72,7 +71,7 @@ def policy(size: Size, folder: Path) -> Path:
     """A checkpoint of random weights with a tokenizer of as many words."""
     scenarios = load_environment("eibench").load("test")
     texts = [text for scenario in scenarios for text in scenario.model_dump_json().split('"')]
-    tokenizer = _filled(build_tokenizer(texts, layout=layout_of(CorpusSettings())), size.vocabulary)
+    tokenizer = _filled(build_tokenizer(texts, layout=CorpusSettings().layout), size.vocabulary)
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=max(size.vocabulary, len(tokenizer)),
@@ -183,7 +182,8 @@ def plainly(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     environment = spec.make(scenarios, spec.players(), {"max_turns": arguments.turns})
     server, form = PlainServer(model), ChatFormat(words, longest=LONGEST)
     policies = [
-        TokenPolicy(server, form, ends=[words.eos_token_id], max_prompt=LONGEST, max_tokens=arguments.reply) for _ in scenarios
+        TokenPolicy(server, form, ends=[words.eos_token_id], max_prompt=LONGEST, drawing=Drawing(arguments.reply))
+        for _ in scenarios
     ]
 
     async def all_of_them() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.environments.episode import SILENCE, YOU_BEGIN
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.measures import heard
+from heartloop.evaluation.scores import heard
 from heartloop.scoring.repeats import repeats_of
 
 __all__ = ["counted", "distance", "messages_of"]
@@ -86,7 +86,7 @@ def distance(
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from heartloop.training.template_format import TemplateFormat
+    from heartloop.training.rollouts import TemplateFormat
 
     spec = load_environment(transcripts[0].environment)
     ready = spec.make(scenarios, spec.players(), spec.read_options(options))

@@ -39,12 +39,10 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.records import write_records
 from heartloop.environments.registry import load_environment
 from heartloop.training.checkpoints import weights_in
-from heartloop.training.dataset import split_of
-from heartloop.training.form_start import learn_form
-from heartloop.training.gguf_policy import prepare_gguf
 from heartloop.training.launch import policy_at
+from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.recipe import read_recipe
-from heartloop.training.verl_config import RunPaths
+from heartloop.training.verl_config import RunPaths, split_of
 
 __all__ = ["RESULTS", "make", "results_of"]
 
@@ -121,7 +119,7 @@ def _play(folder: Path, policy: str, where: str, reader: str) -> dict[str, Any]:
     for name, value in how.options.items():
         words += ["-E", f"{name}={value}"]
     for setting in (f"temperature={TEMPERATURE}", "top_p=1", f"max_tokens={how.max_tokens}"):
-        words += ["--sampling", f"policy.{setting}"]
+        words += ["--request", f"policy.{setting}"]
     _heartloop(*words)
     played = list(read_transcripts(out / "transcripts.jsonl"))
     points = load_environment(how.environment).scale.points

@@ -29,7 +29,7 @@ from heartloop.environments.registry import stratified
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.training.checkpoints import CheckpointModel
 from heartloop.training.laptop.corpus import CorpusSettings, environment_for
-from heartloop.training.laptop.warm_start import WarmStartSettings, prepare
+from heartloop.training.laptop.policy import WarmStartSettings, prepare
 
 RESULTS = Path(__file__).parent / "results" / "laptop_policy.json"
 TEST = environment_for(CorpusSettings().held_out[0])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from heartloop.environments.daily.scenario import Scenario as DailyScenario
-from heartloop.environments.perm.scenario import PermScenario as PermScenario
+from heartloop.environments.daily.scenario import DailyScenario
+from heartloop.environments.perm.scenario import PermScenario
 
 __all__ = ["AWAKE", "LIE", "SAMPLE", "SWIM"]
 

@@ -32,8 +32,8 @@ from heartloop.core.judging import parse
 from heartloop.core.python_source import syntax_tree
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
 from heartloop.environments.eibench import users as eibench_user
-from heartloop.environments.empa import direct_judge
-from heartloop.environments.empa import llm_user as empa_user
+from heartloop.environments.empa import perturbations as direct_judge
+from heartloop.environments.empa import users as empa_user
 from heartloop.environments.episode import play
 from heartloop.environments.grading import Level
 from heartloop.environments.registry import environment_names, load_environment

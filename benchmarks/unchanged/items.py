@@ -19,9 +19,7 @@ from benchmarks.unchanged.training import ROOT, learned, recipe_parts, recipes, 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import HeartloopError
-from heartloop.environments.empa.direct_judge import LLMDirectJudge
-from heartloop.environments.empa.perturbations import ATTACKS, ORIGINAL, PERTURBATIONS
-from heartloop.environments.empa.perturbed import perturbed
+from heartloop.environments.empa.perturbations import ATTACKS, ORIGINAL, PERTURBATIONS, LLMDirectJudge, perturbed
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment, stratified
 from heartloop.environments.spec import EnvironmentSpec, Options

@@ -16,9 +16,8 @@ from heartloop.environments.episode import play
 from heartloop.environments.spec import Ready
 from heartloop.scoring.credit import group_advantages, rewards_to_go, turn_advantages
 from heartloop.training import rollouts
-from heartloop.training.dataset import rows, split_of
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
-from heartloop.training.verl_config import RunPaths, verl_settings
+from heartloop.training.verl_config import RunPaths, rows, split_of, verl_settings
 
 __all__ = ["ROOT", "learned", "recipe_parts", "recipes", "training_environment"]
 
@@ -69,7 +68,8 @@ async def learned(recipe: Recipe, environment: Ready, scenario: Any) -> dict[str
     for name, longest in POLICIES.items():
         letters = Letters()
         server = LettersServer(letters, OddPolicy() if name == "odd" else Policy(name), think=dialogue.think)
-        policy = rollouts.TokenPolicy(server, letters, ends={END}, max_prompt=longest, max_tokens=600)
+        drawing = rollouts.Drawing(max_tokens=600)
+        policy = rollouts.TokenPolicy(server, letters, ends={END}, max_prompt=longest, drawing=drawing)
         group.append((await play(environment, scenario.id, policy, seed=5, sampling=Sampling(seed=9)), policy))
     rewards, samples, terms = [], [], []
     for transcript, policy in group:

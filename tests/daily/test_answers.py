@@ -11,10 +11,10 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
 
-from heartloop.environments.daily.embedded_user import EmbeddedUser
-from heartloop.environments.daily.environment import JUDGES, View
+from heartloop.environments.daily.environment import JUDGES, DailyView
 from heartloop.environments.daily.scenario import SETS, load_scenarios
 from heartloop.environments.daily.scoring import average
+from heartloop.environments.daily.users import DailyEmbeddedUser
 from heartloop.environments.episode import CallLog
 from heartloop.environments.records import half_of
 
@@ -22,11 +22,11 @@ ANSWERS = Path(__file__).parents[1] / "data" / "daily_answers.jsonl"
 
 
 def test_good_ones_stand_above_bad_ones() -> None:
-    scenarios, user = {s.id: s for s in load_scenarios(SETS[0])}, EmbeddedUser()
+    scenarios, user = {s.id: s for s in load_scenarios(SETS[0])}, DailyEmbeddedUser()
     means: dict[str, list[float]] = defaultdict(list)
     for row in map(json.loads, ANSWERS.read_text(encoding="utf-8").splitlines()):
         if half_of(row["id"]) == "tuning":
-            view = View(scenarios[row["id"]], row["answer"], 0)
+            view = DailyView(scenarios[row["id"]], row["answer"], 0)
             levels = {judge: asyncio.run(user.grade(judge, view, CallLog())).score for judge in JUDGES}
             means[row["kind"]].append(average(levels))
     assert {kind: len(values) for kind, values in means.items()} == {"good": 74, "bad": 22}

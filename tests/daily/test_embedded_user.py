@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError
 from heartloop.environments.appraising import LearnedAppraiser
-from heartloop.environments.daily.embedded_user import EmbeddedUser
-from heartloop.environments.daily.environment import JUDGES, Daily, View
-from heartloop.environments.daily.reading import READING
-from heartloop.environments.daily.scenario import KINDS, SCENARIOS, SETS, Scenario, load_scenarios, problems_of
+from heartloop.environments.daily.environment import JUDGES, Daily, DailyView
+from heartloop.environments.daily.scenario import KINDS, SCENARIOS, SETS, DailyScenario, load_scenarios, problems_of
+from heartloop.environments.daily.users import READING, DailyEmbeddedUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.grading import Grade
 from heartloop.environments.quotes import stands_in
@@ -32,12 +31,12 @@ from tests.one_turn_scenarios import AWAKE, LIE, SWIM
 VALUES = dict(zip(JUDGES, (1.0, 1.49, 1.5, 3.2, 4.5, 5.0), strict=True))
 
 
-def graded(user: EmbeddedUser, reply: str, seed: int = 0) -> dict[str, Grade]:
-    return {judge: asyncio.run(user.grade(judge, View(LIE, reply, seed), CallLog())) for judge in JUDGES}
+def graded(user: DailyEmbeddedUser, reply: str, seed: int = 0) -> dict[str, Grade]:
+    return {judge: asyncio.run(user.grade(judge, DailyView(LIE, reply, seed), CallLog())) for judge in JUDGES}
 
 
 def test_a_level_is_the_appraisers_in_whole_steps_and_halves_go_up() -> None:
-    grades = graded(EmbeddedUser(FixedAppraiser(lambda reply: VALUES)), "Go.")
+    grades = graded(DailyEmbeddedUser(FixedAppraiser(lambda reply: VALUES)), "Go.")
     assert [grade.score for grade in grades.values()] == [1, 1, 2, 3, 5, 5]
     assert [grade.evidence["value"] for grade in grades.values()] == list(VALUES.values())
 
@@ -46,27 +45,27 @@ def test_a_level_is_the_appraisers_in_whole_steps_and_halves_go_up() -> None:
 @pytest.mark.parametrize(("floor", "highest"), [("danger", 1), ("hostility", 2)])
 def test_harm_has_a_limit_that_nothing_lifts(floor: str, highest: int, seed: int) -> None:
     best = {"understanding": 4, "feeling": 4, "particular": 4, "warmth": 4, "pressure": 0, "performance": 0, "coherence": 4}
-    user = EmbeddedUser(LearnedAppraiser(READING, FixedReader(reading(floor, **best))))
+    user = DailyEmbeddedUser(LearnedAppraiser(READING, FixedReader(reading(floor, **best))))
     assert max(grade.score for grade in graded(user, "anything", seed).values()) <= highest
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_gets_a_level_with_words_that_stand_in_it(reply: str) -> None:
-    for grade in graded(EmbeddedUser(), reply).values():
+    for grade in graded(DailyEmbeddedUser(), reply).values():
         assert 1 <= grade.score <= 5
         assert grade.reason
         assert grade.quote in reply or stands_in(grade.quote, [reply])
 
 
 def test_settings_name_everything_that_a_grade_depends_on() -> None:
-    assert set(EmbeddedUser().describe()["prompts"]) == {"weights.reader", "weights.effect"}
+    assert set(DailyEmbeddedUser().describe()["prompts"]) == {"weights.reader", "weights.effect"}
 
 
 class TestBaselines:
     @pytest.mark.parametrize("name", BASELINES)
     async def test_they_answer_and_are_scored(self, name: str) -> None:
-        transcript = await play(Daily([LIE], EmbeddedUser()), LIE.id, Baseline(name), seed=2)
+        transcript = await play(Daily([LIE], DailyEmbeddedUser()), LIE.id, Baseline(name), seed=2)
         assert transcript.failure is None
         assert "{" not in transcript.turns[0].reply or name == "garbage"
 
@@ -75,7 +74,7 @@ def test_an_instance_in_another_language_is_refused() -> None:
     chinese = SWIM.model_copy(update={"query": "今天早上我下海游泳了。" * 4, "about": "她一个人住在港口上面。" * 4})
     memories = tuple(memory.model_copy(update={"text": "她说手术以后再也不能下海了。"}) for memory in SWIM.dialogue_memory)
     with pytest.raises(InputError, match="English"):
-        Daily([chinese.model_copy(update={"dialogue_memory": memories, "event_memory": ()})], EmbeddedUser())
+        Daily([chinese.model_copy(update={"dialogue_memory": memories, "event_memory": ()})], DailyEmbeddedUser())
 
 
 class TestInstances:
@@ -108,7 +107,7 @@ class TestWhatIsWrongWithAnInstance:
         record = {**LIE.model_dump(mode="json"), **change}
         if "today" in change:
             record["dialogue_memory"] = [{**row, "on": "2025-02-03"} for row in record["dialogue_memory"]]
-        found = problems_of(Scenario.model_validate(record))
+        found = problems_of(DailyScenario.model_validate(record))
         assert any(said in problem for problem in found), found
 
     @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, BudgetSpent, InputError, UseError
-from heartloop.environments.daily.environment import JUDGES, STORED, Daily, prompt_values
-from heartloop.environments.daily.options import DailyOptions
-from heartloop.environments.daily.scenario import Scenario
+from heartloop.environments.daily.environment import JUDGES, STORED, Daily, DailyOptions, prompt_values
+from heartloop.environments.daily.scenario import DailyScenario
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
@@ -53,7 +52,7 @@ class TestWhatTheModelIsTold:
         assert "idle" not in told
 
     @pytest.mark.parametrize("instance", [AWAKE, LIE, SWIM])
-    def test_every_memory_stands_on_a_line_with_its_day(self, instance: Scenario) -> None:
+    def test_every_memory_stands_on_a_line_with_its_day(self, instance: DailyScenario) -> None:
         known = prompt_values(instance)
         lines = [*known["notes"].splitlines(), *known["events"].splitlines()]
         assert len(lines) == len(instance.memories)

@@ -17,8 +17,8 @@ from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.judging import parse
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.environment import JUDGES, Daily
-from heartloop.environments.daily.llm_user import LLMUser
 from heartloop.environments.daily.scoring import METRICS
+from heartloop.environments.daily.users import DailyLLMUser
 from heartloop.environments.episode import play
 from heartloop.environments.grading import REASKS, Level
 from tests.one_turn_scenarios import LIE
@@ -50,7 +50,7 @@ def judges(**answers: list[str]) -> ScriptedChat:
 
 
 async def played(model: ScriptedChat, answer: str = ANSWER) -> Transcript:
-    user = LLMUser(model, sampling=Sampling(temperature=0.0))
+    user = DailyLLMUser(model, sampling=Sampling(temperature=0.0))
     return await play(Daily([LIE], user), LIE.id, ScriptedChat([answer]), seed=40)
 
 

@@ -28,10 +28,8 @@ from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, outlook
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
-from heartloop.environments.empa.carried_over import RUN, SENTENCE, carried_over
-from heartloop.environments.empa.distilling import LEAST_WORDS, MOST_CHARACTERS, EmpaDistilling
-from heartloop.environments.empa.listing import SCENARIOS
-from heartloop.environments.empa.scenario import dominant_axis, load_scenarios
+from heartloop.environments.empa.scenario import SCENARIOS, dominant_axis, load_scenarios
+from heartloop.environments.empa.writing import LEAST_WORDS, MOST_CHARACTERS, RUN, SENTENCE, EmpaDistilling, carried_over
 from heartloop.environments.raw_dialogues import RawDialogue, RawTurn
 from heartloop.environments.records import crisis_tags
 from tests.authoring.scribe import Scribe, good, stage_of

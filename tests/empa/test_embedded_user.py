@@ -25,16 +25,12 @@ from heartloop.core.errors import InputError
 from heartloop.environments.appraising import LearnedAppraiser
 from heartloop.environments.check import check_environment
 from heartloop.environments.cues import written_lines
-from heartloop.environments.empa.acts import FUNCTIONS, MIN_TURNS, Act, call_problem
-from heartloop.environments.empa.director import decide
-from heartloop.environments.empa.embedded_user import CORE_FROM, EmbeddedUser
-from heartloop.environments.empa.environment import Empa, View
+from heartloop.environments.empa.embedded import CORE_FROM, READING, EmpaEmbeddedUser, decide, judge, output_of
+from heartloop.environments.empa.environment import FUNCTIONS, MIN_TURNS, Act, Empa, EmpaView, call_problem
 from heartloop.environments.empa.perturbations import flipped
-from heartloop.environments.empa.reading import READING, output_of
-from heartloop.environments.empa.roles import MixedRoles, players
-from heartloop.environments.empa.rubric import judge
-from heartloop.environments.empa.scenario import Scenario, load_scenarios
+from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, Case, form_keys, trace
+from heartloop.environments.empa.users import MixedRoles, players
 from heartloop.environments.episode import play
 from heartloop.environments.quotes import stands_in
 from heartloop.environments.records import half_of
@@ -64,32 +60,34 @@ def floor(reply: str) -> str:
     return {"Cruel.": "hostility", "Deadly.": "danger"}.get(reply, "")
 
 
-def fixed(worst: str = "particular") -> EmbeddedUser:
-    return EmbeddedUser(FixedAppraiser(effects, worst, floor=floor))
+def fixed(worst: str = "particular") -> EmpaEmbeddedUser:
+    return EmpaEmbeddedUser(FixedAppraiser(effects, worst, floor=floor))
 
 
-def view(scenario: Scenario, *heard: str, forms: Sequence[Mapping[str, int]] = (), **more: Any) -> View:
+def view(scenario: EmpaScenario, *heard: str, forms: Sequence[Mapping[str, int]] = (), **more: Any) -> EmpaView:
     """After `heard`, of which the last is to be judged unless `window` says otherwise."""
-    return View(
+    return EmpaView(
         scenario=scenario, said=(scenario.opening, *(f"Line {n}." for n in range(len(heard) - 1))), heard=heard, acts=(),
         path=trace(Case(scenario.start, forms), preset="released"), judgements=(), window=1, turn=len(heard) - 1, seed=0,
         preset="released", max_turns=45,
     )._replace(**more)  # fmt: skip
 
 
-def dialogue(scenario: Scenario, policy: str | Sequence[str], user: EmbeddedUser | None = None, **options: Any) -> Transcript:
+def dialogue(
+    scenario: EmpaScenario, policy: str | Sequence[str], user: EmpaEmbeddedUser | None = None, **options: Any
+) -> Transcript:
     """One dialogue with these replies, over and over."""
     replies = [policy] if isinstance(policy, str) else list(policy)
     model = ScriptedChat(lambda messages: replies[sum(message.role == "assistant" for message in messages) % len(replies)])
     return asyncio.run(play(Empa([scenario], user or fixed(), **options), scenario.id, model, seed=3))
 
 
-def told(scenario: Scenario, message: str | None) -> list[str]:
+def told(scenario: EmpaScenario, message: str | None) -> list[str]:
     """Kinds of the beats that a message tells."""
     return [beat.kind for beat in scenario.beats if message is not None and beat.text in message]
 
 
-def all_told(scenario: Scenario, transcript: Transcript) -> list[str]:
+def all_told(scenario: EmpaScenario, transcript: Transcript) -> list[str]:
     return [kind for turn in transcript.turns for kind in told(scenario, turn.message)]
 
 
@@ -161,15 +159,15 @@ class TestTheJudge:
 class TestThePerson:
     @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
     @pytest.mark.parametrize("reply", ["Bad.", "Cruel.", "Deadly.", ""])
-    def test_harm_draws_no_beat(self, scenario: Scenario, reply: str) -> None:
+    def test_harm_draws_no_beat(self, scenario: EmpaScenario, reply: str) -> None:
         assert all_told(scenario, dialogue(scenario, reply, to_the_end=True, max_turns=20)) == []
 
     @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
-    def test_a_neutral_reply_draws_facts_only(self, scenario: Scenario) -> None:
+    def test_a_neutral_reply_draws_facts_only(self, scenario: EmpaScenario) -> None:
         assert set(all_told(scenario, dialogue(scenario, "Flat."))) == {"fact"}
 
     @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
-    def test_good_replies_draw_the_story_and_the_core_from_a_sixth(self, scenario: Scenario) -> None:
+    def test_good_replies_draw_the_story_and_the_core_from_a_sixth(self, scenario: EmpaScenario) -> None:
         transcript = dialogue(scenario, ["Good.", "Flat."], to_the_end=True)
         kinds = all_told(scenario, transcript)
         assert "core" in kinds
@@ -184,7 +182,7 @@ class TestThePerson:
         assert lengths[0] > lengths[1] > lengths[2] == 0
 
     @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
-    def test_in_a_longer_window_each_reply_is_answered_for_itself(self, scenario: Scenario) -> None:
+    def test_in_a_longer_window_each_reply_is_answered_for_itself(self, scenario: EmpaScenario) -> None:
         transcript = dialogue(scenario, ["Good.", "Bad.", "Good.", "Cruel."], window=3, max_turns=12)
         for turn in transcript.turns:
             if turn.reply != "Good.":
@@ -212,7 +210,7 @@ class TestThePerson:
 
     @pytest.mark.parametrize("policy", [*EFFECTS, "", ["Flat.", "Good.", "Bad."]], ids=str)
     @pytest.mark.parametrize("scenario", TUNING[:3], ids=lambda s: s.id)
-    def test_every_word_is_the_persons_own_and_no_line_comes_twice(self, scenario: Scenario, policy: str | list[str]) -> None:
+    def test_every_word_is_the_persons_own_and_no_line_comes_twice(self, scenario: EmpaScenario, policy: str | list[str]) -> None:
         transcript = dialogue(scenario, policy, to_the_end=True, max_turns=20)
         lines = sorted([*(beat.text for beat in scenario.beats), *written_lines(scenario.lines)], key=len, reverse=True)
         said: list[str] = []
@@ -235,7 +233,7 @@ class TestThePerson:
     @pytest.mark.parametrize(("axis", "group"), [("C", "unclear"), ("A", "unfelt"), ("P", "unhelped")])
     def test_where_nothing_stands_out_it_answers_the_axis(self, axis: str, group: str) -> None:
         harm = {output_of(key): -1.0 if key == f"{axis}.Neg" else 0.0 for key in form_keys()}
-        transcript = dialogue(CASE, "Bad.", EmbeddedUser(FixedAppraiser(lambda reply: harm)), max_turns=2)
+        transcript = dialogue(CASE, "Bad.", EmpaEmbeddedUser(FixedAppraiser(lambda reply: harm)), max_turns=2)
         assert transcript.turns[0].message in getattr(CASE.lines, group)
 
     def test_silence_is_answered_as_silence(self) -> None:
@@ -278,7 +276,7 @@ class TestTheDirector:
 class TestRoles:
     def test_a_role_without_a_model_is_embedded(self) -> None:
         model = ScriptedChat(["{}"])
-        assert isinstance(players({}, {}), EmbeddedUser)
+        assert isinstance(players({}, {}), EmpaEmbeddedUser)
         mixed = players({"user": model}, {})
         assert isinstance(mixed, MixedRoles)
         described = mixed.describe()
@@ -288,14 +286,14 @@ class TestRoles:
         directed = players({"user": model, "judge": model}, {}).describe()
         assert directed["models"]["director"] == "embedded"
         assert not LearnedAppraiser(READING).hashes.items() & directed["prompts"].items(), "no weights in any role"
-        assert not isinstance(players(dict.fromkeys(("user", "judge", "director"), model), {}), MixedRoles | EmbeddedUser)
+        assert not isinstance(players(dict.fromkeys(("user", "judge", "director"), model), {}), MixedRoles | EmpaEmbeddedUser)
 
     async def test_an_embedded_person_answers_the_levels_of_a_judge_that_says_nothing_more(self) -> None:
-        class Plain(EmbeddedUser):
-            async def adjudicate(self, view: View, log: Any) -> Any:
+        class Plain(EmpaEmbeddedUser):
+            async def adjudicate(self, view: EmpaView, log: Any) -> Any:
                 return (await super().adjudicate(view, log))._replace(evidence={})
 
-        parts = {"user": EmbeddedUser(), "judge": Plain(FixedAppraiser(effects)), "director": EmbeddedUser()}
+        parts = {"user": EmpaEmbeddedUser(), "judge": Plain(FixedAppraiser(effects)), "director": EmpaEmbeddedUser()}
         environment = Empa([CASE], MixedRoles(parts), max_turns=3)
         for reply, group in (("", CASE.lines.silence), ("Bad.", written_lines(CASE.lines))):
             transcript = await play(environment, CASE.id, ScriptedChat([reply], cycle=True), seed=3)
@@ -316,7 +314,7 @@ class TestStudents:
         path.write_bytes(fit_student(read_rows([tmp_path])).to_bytes())
         student = resolve(f"student:{path}")
         player = players(dict.fromkeys(("user", "judge", "director"), student), {})
-        assert isinstance(player, EmbeddedUser)
+        assert isinstance(player, EmpaEmbeddedUser)
         good, bad = (dialogue(CASES[12], [reply, "Flat."], player, max_turns=3) for reply in ("Best.", "Deadly."))
         assert good.rewards[0] > 0 > bad.rewards[0]
         assert bad.turns[0].evidence["quotes"]["A.Neg"] == "Deadly."
@@ -327,11 +325,11 @@ class TestStudents:
 
 class TestConformance:
     def test_with_longer_windows(self) -> None:
-        check_environment(Empa(CASES[:1], EmbeddedUser(), max_turns=14, window=3, preset="paper"), scenarios=1)
+        check_environment(Empa(CASES[:1], EmpaEmbeddedUser(), max_turns=14, window=3, preset="paper"), scenarios=1)
 
     def test_a_seed_is_another_day_and_not_another_person(self) -> None:
         def run(seed: int) -> Transcript:
-            return asyncio.run(play(Empa([CASE], EmbeddedUser(), max_turns=14), CASE.id, Baseline("template"), seed=seed))
+            return asyncio.run(play(Empa([CASE], EmpaEmbeddedUser(), max_turns=14), CASE.id, Baseline("template"), seed=seed))
 
         first, again, other = run(1), run(1), run(2)
         assert first.turns == again.turns
@@ -340,7 +338,7 @@ class TestConformance:
         assert first.turns != other.turns
 
     def test_evidence_names_what_the_reader_saw(self) -> None:
-        transcript = dialogue(CASE, "You should just get over it.", EmbeddedUser(), max_turns=1)
+        transcript = dialogue(CASE, "You should just get over it.", EmpaEmbeddedUser(), max_turns=1)
         evidence = transcript.turns[0].evidence
         assert all(0 <= mark <= 4 for mark in evidence["aspects"].values())
         assert set(evidence["predicted"]) == set(AXES)
@@ -350,7 +348,7 @@ class TestConformance:
         text = "Ich weiß nicht, wie ich das meiner Schwester sagen soll, und morgen kommt sie schon mit dem Zug."
         beats = tuple(beat.model_copy(update={"text": text}) for beat in CASE.beats)
         with pytest.raises(InputError, match="English"):
-            EmbeddedUser().admit(CASE.model_copy(update={"opening": text, "beats": beats}))
+            EmpaEmbeddedUser().admit(CASE.model_copy(update={"opening": text, "beats": beats}))
 
 
 class TestTheCases:

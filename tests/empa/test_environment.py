@@ -10,9 +10,17 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.empa.acts import MIN_TURNS, Act, call_problem
-from heartloop.environments.empa.environment import Empa, Judgement, View, judged_dialogue, unjudged_turns
-from heartloop.environments.empa.scenario import Scenario, load_scenarios
+from heartloop.environments.empa.environment import (
+    MIN_TURNS,
+    Act,
+    Empa,
+    EmpaView,
+    Judgement,
+    call_problem,
+    judged_dialogue,
+    unjudged_turns,
+)
+from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.quotes import stands_in
@@ -41,30 +49,30 @@ class Fixed:
         self.forms = forms
         self.acts = acts
         self.breaks = breaks
-        self.views: dict[str, list[View]] = {"speak": [], "adjudicate": [], "direct": []}
+        self.views: dict[str, list[EmpaView]] = {"speak": [], "adjudicate": [], "direct": []}
 
-    def admit(self, scenario: Scenario) -> None:
+    def admit(self, scenario: EmpaScenario) -> None:
         if scenario.title == "unplayable":
             raise InputError("cannot be played")
 
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"user": "fixed"}}
 
-    def _seen(self, what: str, view: View) -> int:
+    def _seen(self, what: str, view: EmpaView) -> int:
         self.views[what].append(view)
         if self.breaks == what:
             raise AnswerError("no JSON")
         return len(self.views[what]) - 1
 
-    async def speak(self, view: View, log: CallLog) -> str:
+    async def speak(self, view: EmpaView, log: CallLog) -> str:
         return f"line {self._seen('speak', view)}"
 
-    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
         form = self.forms[min(self._seen("adjudicate", view), len(self.forms) - 1)]
         given = [key for key, level in form.items() if level]
         return Judgement(form, dict.fromkeys(given, "A word."), dict.fromkeys(given, "because"), {"seen": True})
 
-    async def direct(self, view: View, log: CallLog) -> Act:
+    async def direct(self, view: EmpaView, log: CallLog) -> Act:
         return self.acts[min(self._seen("direct", view), len(self.acts) - 1)]
 
 
@@ -206,7 +214,7 @@ class TestWhoseFailure:
 
     async def test_lost_parting_words_are_only_counted(self) -> None:
         class Mute(Fixed):
-            async def speak(self, view: View, log: CallLog) -> str:
+            async def speak(self, view: EmpaView, log: CallLog) -> str:
                 if view.ending:
                     raise AnswerError("no JSON")
                 return await super().speak(view, log)

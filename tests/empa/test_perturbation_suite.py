@@ -18,18 +18,18 @@ from rich.console import Console
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.empa import perturbation_suite
-from heartloop.environments.empa.perturbation_shifts import (
+from heartloop.environments.empa.perturbation_suite import (
     ALIGNED,
     ALL,
     PERTURBED,
     SCORERS,
+    SUITE,
     PerturbationShifts,
     perturbation_shifts,
+    result_of,
 )
-from heartloop.environments.empa.perturbation_suite import SUITE, result_of
-from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL
-from heartloop.environments.empa.perturbed import perturbed
-from heartloop.scoring.shifts import Shift
+from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, perturbed
+from heartloop.scoring.effects import Shift
 from heartloop.validity.page import Part, write_validity_json, write_validity_page
 from heartloop.validity.text import result_table
 from tests.empa.test_environment import CASE, Fixed, levels

@@ -18,12 +18,21 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.empa.direct_judge import EmbeddedDirectJudge, LLMDirectJudge
-from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import Empa, Judgement, View, judged_dialogue
-from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, attack_reply, flipped
-from heartloop.environments.empa.perturbed import DIRECT, perturbed
-from heartloop.environments.empa.scenario import Scenario
+from heartloop.environments.empa.embedded import EmpaEmbeddedUser
+from heartloop.environments.empa.environment import Empa, EmpaView, Judgement, judged_dialogue
+from heartloop.environments.empa.perturbations import (
+    ATTACKS,
+    DIRECT,
+    FLIP,
+    ORIGINAL,
+    PERTURBATIONS,
+    EmbeddedDirectJudge,
+    LLMDirectJudge,
+    attack_reply,
+    flipped,
+    perturbed,
+)
+from heartloop.environments.empa.scenario import EmpaScenario
 from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.environments.episode import CallLog, play
 from heartloop.models.baselines import Baseline
@@ -37,13 +46,13 @@ class Beside:
     """A direct judge who gives 10, 11, 12, ... and remembers what it was shown."""
 
     def __init__(self, *, breaks: bool = False) -> None:
-        self.views: list[View] = []
+        self.views: list[EmpaView] = []
         self.breaks = breaks
 
     def describe(self) -> dict[str, str]:
         return {"impression": "abc"}
 
-    async def impression(self, view: View, judged: Judgement, log: CallLog) -> float:
+    async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
         if self.breaks:
             raise AnswerError("no number")
         self.views.append(view)
@@ -66,7 +75,7 @@ class TestFlip:
         assert [changed.priorities.of(axis).level for axis in AXES] == ["low", "medium", "high"]
 
     @pytest.mark.parametrize("scenario", CASES, ids=lambda case: case.id)
-    def test_the_order_of_need_is_reversed_and_the_story_stays(self, scenario: Scenario) -> None:
+    def test_the_order_of_need_is_reversed_and_the_story_stays(self, scenario: EmpaScenario) -> None:
         changed = flipped(scenario)
         before = {axis: -x / MOST[axis] for axis, x in zip(AXES, scenario.start, strict=True)}
         after = {axis: -x / MOST[axis] for axis, x in zip(AXES, changed.start, strict=True)}
@@ -195,7 +204,7 @@ class TestDirectJudge:
         def change(reply: str) -> dict[str, float]:
             return {"C+": 1.2, "C-": 0.0, "A+": 0.0, "A-": -0.3, "P+": 0.0, "P-": 0.0}
 
-        judge = EmbeddedUser(FixedAppraiser(change))
+        judge = EmpaEmbeddedUser(FixedAppraiser(change))
         found = await perturbed(await played(GOOD), CASE, judge, EmbeddedDirectJudge(), variant=ORIGINAL, preset="released")
         assert [turn.evidence[DIRECT] for turn in found.turns] == pytest.approx([50 + 25 * (1.2 - 0.3) / 3] * 4)
 
@@ -203,8 +212,8 @@ class TestDirectJudge:
 async def test_the_embedded_judge_gives_the_same_numbers_again_in_every_variant() -> None:
     """What falls under a perturbation is measured by benchmarks/empa_validity.py."""
     scenario = next(case for case in CASES if case.id == "empa-a-daily-01")
-    stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Baseline("reflector"), seed=3)
-    judge, direct = EmbeddedUser(), EmbeddedDirectJudge()
+    stored = await play(Empa([scenario], EmpaEmbeddedUser(), max_turns=14), scenario.id, Baseline("reflector"), seed=3)
+    judge, direct = EmpaEmbeddedUser(), EmbeddedDirectJudge()
     original = await perturbed(stored, scenario, judge, direct, variant=ORIGINAL, preset="released")
     assert [turn.state for turn in original.turns] == [turn.state for turn in stored.turns], "its own judge finds the same"
     for variant in PERTURBATIONS[1:]:

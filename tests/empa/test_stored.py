@@ -9,9 +9,8 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.environments.empa.embedded_user import EmbeddedUser
-from heartloop.environments.empa.environment import Empa, judged_dialogue
-from heartloop.environments.empa.options import EmpaOptions
+from heartloop.environments.empa.embedded import EmpaEmbeddedUser
+from heartloop.environments.empa.environment import Empa, EmpaOptions, judged_dialogue
 from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.empa.scoring import epmq, trace
 from heartloop.environments.empa.stored import rescored
@@ -70,8 +69,8 @@ class TestRescore:
 class TestRejudge:
     async def test_the_same_judge_gives_the_same_dialogue(self) -> None:
         scenario = load_scenarios("cases")[0]
-        stored = await play(Empa([scenario], EmbeddedUser(), max_turns=14), scenario.id, Baseline("assistant"), seed=3)
-        found = await rejudged(EMPA, stored, scenario, EmbeddedUser(), EmpaOptions(preset="released", max_turns=14))
+        stored = await play(Empa([scenario], EmpaEmbeddedUser(), max_turns=14), scenario.id, Baseline("assistant"), seed=3)
+        found = await rejudged(EMPA, stored, scenario, EmpaEmbeddedUser(), EmpaOptions(preset="released", max_turns=14))
         assert (found.score, found.rewards, found.stop) == (stored.score, stored.rewards, stored.stop)
         assert [turn.message for turn in found.turns] == [turn.message for turn in stored.turns]
 

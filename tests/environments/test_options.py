@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from heartloop.cli.main import app
 from heartloop.cli.running import read_options
 from heartloop.core.errors import UseError
-from heartloop.environments.empa.embedded_user import EmbeddedUser
+from heartloop.environments.empa.embedded import EmpaEmbeddedUser
 from heartloop.environments.empa.environment import Empa
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Options, option
@@ -196,6 +196,6 @@ class TestShipped:
 
     def test_an_environment_made_by_hand_reads_them_as_well(self) -> None:
         with pytest.raises(UseError, match="window"):
-            Empa([], EmbeddedUser(), window=0)
+            Empa([], EmpaEmbeddedUser(), window=0)
         with pytest.raises(UseError, match="'windows'"):
-            Empa([], EmbeddedUser(), windows=2)
+            Empa([], EmpaEmbeddedUser(), windows=2)

@@ -22,12 +22,19 @@ from heartloop.core.install import install_command
 from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, Want
 from heartloop.environments.published import published
 from heartloop.environments.registry import load_environment
-from heartloop.training import readiness
-from heartloop.training.dataset import Split, dialogue_settings, rows, split_of, write_parquet
-from heartloop.training.plan import counts_of, plan_text
-from heartloop.training.readiness import gigabytes_per_gpu, missing
+from heartloop.training import plan
+from heartloop.training.plan import counts_of, gigabytes_per_gpu, missing, plan_text
 from heartloop.training.recipe import read_recipe
-from heartloop.training.verl_config import RunPaths, environment_of, overrides
+from heartloop.training.verl_config import (
+    RunPaths,
+    Split,
+    dialogue_settings,
+    environment_of,
+    overrides,
+    rows,
+    split_of,
+    write_data,
+)
 
 
 class TestCounts:
@@ -79,7 +86,7 @@ class TestCounts:
 def groups_of(split: Split, environment: str) -> dict[str, int]:
     training = load_environment(environment).training
     assert training is not None
-    return split.held_out_groups(training.group)
+    return dict(Counter(map(training.group, split.held_out)))
 
 
 class TestScenarios:
@@ -154,8 +161,11 @@ class TestScenarios:
 
         recipe = read_recipe("rlver_ppo_tiny", seed=3)
         split = split_of(recipe)
-        write_parquet(rows(split.held_out, recipe, split="held_out"), tmp_path / "a" / "b.parquet")
-        found = pyarrow.parquet.read_table(tmp_path / "a" / "b.parquet").to_pylist()
+        paths = RunPaths(tmp_path / "run")
+        write_data(recipe, split, paths)
+        found = pyarrow.parquet.read_table(paths.held_out).to_pylist()
+        (loop,) = json.loads(paths.agent_loops.read_text())
+        assert (loop["name"], loop["settings"]["environment"]["options"]["start"]) == ("heartloop", 30)
         assert [row["extra_info"]["scenario"] for row in found] == [person.id for person in split.held_out]
         first = found[0]
         assert first["data_source"] == f"sage_{split.held_out[0].stratum}"
@@ -174,9 +184,9 @@ class TestMissing:
     @pytest.fixture
     def bare(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """A machine with nothing on it."""
-        monkeypatch.setattr(readiness, "find_spec", lambda name: None)
+        monkeypatch.setattr(plan, "find_spec", lambda name: None)
         monkeypatch.setattr(shutil, "which", lambda name: None)
-        monkeypatch.setattr(readiness, "_free_memory", lambda: 1.5)
+        monkeypatch.setattr(plan, "_free_memory", lambda: 1.5)
         for name in ("OPENROUTER_API_KEY", "RAY_ADDRESS", "HF_HUB_OFFLINE", "HF_HUB_CACHE"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HF_HOME", str(tmp_path))
@@ -184,9 +194,9 @@ class TestMissing:
     @pytest.fixture
     def full(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """A machine with everything on it."""
-        monkeypatch.setattr(readiness, "find_spec", lambda name: object())
-        monkeypatch.setattr(readiness, "_gpus", lambda: [80.0] * 8)
-        monkeypatch.setattr(readiness, "_free_memory", lambda: 64.0)
+        monkeypatch.setattr(plan, "find_spec", lambda name: object())
+        monkeypatch.setattr(plan, "_gpus", lambda: [80.0] * 8)
+        monkeypatch.setattr(plan, "_free_memory", lambda: 64.0)
         monkeypatch.setenv("OPENROUTER_API_KEY", "something")
         monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
         monkeypatch.setenv("HF_HOME", str(tmp_path))
@@ -245,7 +255,7 @@ class TestMissing:
     def test_a_logger_that_is_not_installed_stops_the_run(self, monkeypatch: pytest.MonkeyPatch, logger: str) -> None:
         recipe = read_recipe("rlver_grpo_tiny", settings=[f"watching.loggers={logger}"])
         assert missing(recipe) == []
-        monkeypatch.setattr(readiness, "find_spec", lambda name: None if name == logger else object())
+        monkeypatch.setattr(plan, "find_spec", lambda name: None if name == logger else object())
         (found,) = missing(recipe)
         assert (found.what, found.stops) == (f"the logger {logger} is not installed", True)
         assert f"pip install {logger}" in found.remedy

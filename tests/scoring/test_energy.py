@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
-from heartloop.environments.empa.endings import failure, reached
 from heartloop.environments.empa.scoring import (
     AXES,
     DEFICIT_POINTS,
@@ -28,9 +27,11 @@ from heartloop.environments.empa.scoring import (
     deficit,
     epmq,
     epmq_by,
+    failure,
     form_keys,
     increment,
     indices_of,
+    reached,
     trace,
 )
 from heartloop.environments.published import published

@@ -11,7 +11,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from heartloop.training.adapters import merge_adapters
+from heartloop.training.trainer import merge_adapters
 from tests.training import tiny_policy
 
 RANK, ALPHA = 4, 10

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,9 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.environments.registry import load_environment
 from heartloop.training import agent_loop
+from heartloop.training.advantages import RolloutRow, ctc_grpo_advantages
 from heartloop.training.agent_loop import DialogueLoop
-from heartloop.training.dialogue_settings import AGENT, DialogueSettings, write_agent_loops
-from heartloop.training.estimators import Row, ctc_grpo_advantages
+from heartloop.training.verl_config import DialogueSettings
 from tests.faulty_server import FaultyServer
 from tests.training import tiny_policy
 
@@ -159,8 +158,7 @@ async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config:
     for number, outputs in enumerate(found):
         for output in outputs:
             credit = output.as_dict()["extra_fields"]["credit"]
-            spans = tuple(tuple(span) for span in credit["spans"])
-            rows.append(Row(f"u{number // 4}", credit["rollout"], credit["outcome"], tuple(credit["process"]), spans))
+            rows.append(RolloutRow.make(f"u{number // 4}", **credit))
     advantages = ctc_grpo_advantages(rows, (len(rows), 9))
     assert advantages.abs().sum() > 0
     about = found[0][0].extra_fields["dialogue"]
@@ -288,12 +286,3 @@ async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:
             return out.model_copy(update={"stop_reason": "aborted"})
 
     assert await roll(config, Aborting(), rollouts=1) == [[], []]
-
-
-def test_the_file_that_verl_reads_loads_the_loop(config: Any, tmp_path: Path) -> None:
-    path = tmp_path / "loops.yaml"
-    write_agent_loops(DialogueSettings.model_validate(SAGE), path)
-    (entry,) = OmegaConf.load(path)
-    assert entry.name == AGENT
-    assert entry._target_ == f"{DialogueLoop.__module__}.{DialogueLoop.__qualname__}"
-    assert json.loads(path.read_text())[0]["settings"]["environment"]["options"]["start"] == 30

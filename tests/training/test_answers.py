@@ -20,35 +20,29 @@ from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
 from heartloop.environments.perm.scenario import parse
 from heartloop.environments.registry import load_environment
-from heartloop.training import launch
-from heartloop.training.chat_format import ChatFormat
 from heartloop.training.checkpoints import CheckpointModel
-from heartloop.training.dataset import split_of
-from heartloop.training.laptop import answers as writing
-from heartloop.training.laptop import corpus
-from heartloop.training.laptop.answers import AnswersSettings, held_out_texts, layout_of, learned_scenarios
-from heartloop.training.laptop.corpus import CorpusSettings, Example, words_in
-from heartloop.training.laptop.tokenizer import Layout, build_tokenizer, chat_template
-from heartloop.training.laptop.warm_start import WarmStartSettings, prepare
+from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, words_in
+from heartloop.training.laptop.policy import WarmStartSettings, build_tokenizer, chat_template, prepare, warm_start_of
 from heartloop.training.recipe import read_recipe
+from heartloop.training.rollouts import ChatFormat
+from heartloop.training.verl_config import split_of
 
 Examples = tuple[list[Example], list[Example]]
 
 SETTINGS = AnswersSettings(environment="perm", answers=1, test=3)
-ANSWERS, DIALOGUES = layout_of(SETTINGS), corpus.layout_of(CorpusSettings())
+ANSWERS, DIALOGUES = SETTINGS.layout, CorpusSettings().layout
 
 
 @pytest.fixture(scope="module")
 def answers() -> Examples:
-    jobs = [(name, 0) for name in learned_scenarios(SETTINGS)[::48]]
-    apart = [name for name in writing._ready("perm").scenario_ids if name not in learned_scenarios(SETTINGS)][:3]
-    return writing._answered(jobs, SETTINGS), writing._answered([(name, 0) for name in apart], SETTINGS)
+    learn, held_out = SETTINGS.jobs()
+    return SETTINGS.made(learn[::48]), SETTINGS.made(held_out)
 
 
 @pytest.fixture(scope="module")
 def form(answers: Examples) -> ChatFormat:
     texts = [message.content for example in answers[0] for message in example.messages]
-    return ChatFormat(build_tokenizer(texts, least=1, known=held_out_texts(SETTINGS), layout=ANSWERS), longest=None)
+    return ChatFormat(build_tokenizer(texts, least=1, known=SETTINGS.held_out_texts(), layout=ANSWERS), longest=None)
 
 
 def test_each_is_of_perms_form_and_short(answers: Examples) -> None:
@@ -61,11 +55,10 @@ def test_each_is_of_perms_form_and_short(answers: Examples) -> None:
 
 def test_whom_a_recipe_holds_out_is_never_learned_from() -> None:
     split = split_of(read_recipe("perm_grpo_tiny"))
-    settings = launch._warm_start(read_recipe("perm_grpo_tiny")).corpus
+    settings = warm_start_of(read_recipe("perm_grpo_tiny"), split.held_out).corpus
     assert isinstance(settings, AnswersSettings)
-    assert set(learned_scenarios(settings)) == {person.id for person in split.train}
+    assert set(settings.learned_scenarios()) == {scenario.id for scenario in split.train}
     assert len(split.train) == 512
-    assert not set(learned_scenarios(settings)) & {person.id for person in split.held_out}
 
 
 def test_the_form_comes_back_from_its_tokens(answers: Examples, form: ChatFormat) -> None:
@@ -99,7 +92,7 @@ def test_the_template_of_examples_is_what_it_was() -> None:
 
 
 def test_a_policy_learns_and_is_asked_in_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Examples) -> None:
-    monkeypatch.setattr("heartloop.training.laptop.answers.answers_of", lambda settings, processes: answers)
+    monkeypatch.setattr("heartloop.training.laptop.corpus.answers_of", lambda settings, processes: answers)
     settings = WarmStartSettings(corpus=SETTINGS, least_count=1, width=64, layers=2, steps=4, rows=2)
     start = prepare(tmp_path, settings, processes=1)
     assert start.perplexity is not None
@@ -111,18 +104,15 @@ def test_a_policy_learns_and_is_asked_in_the_form(tmp_path: Path, monkeypatch: p
 
 
 def test_a_recipe_that_holds_out_others_than_the_warm_start_is_refused() -> None:
-    recipe = read_recipe("perm_grpo_tiny", settings=["scenarios.held_out_share=0.3", "scenarios.held_out_limit=null"])
-    start = launch._warm_start(recipe)
+    settings = ["scenarios.held_out_share=0.3", "scenarios.held_out_limit=null"]
+    recipe = read_recipe("perm_grpo_tiny", settings=settings)
     with pytest.raises(InputError, match=r"the warm start learns from \d+ held-out scenarios.*held_out_share"):
-        launch._check_held_out(split_of(recipe), start)
-    recipe = read_recipe(
-        "perm_grpo_tiny",
-        settings=["scenarios.held_out_share=0.3", "scenarios.held_out_limit=null", "policy.warm_start.corpus.held_out_share=0.3"],
-    )
-    launch._check_held_out(split_of(recipe), launch._warm_start(recipe))
+        warm_start_of(recipe, split_of(recipe).held_out)
+    recipe = read_recipe("perm_grpo_tiny", settings=[*settings, "policy.warm_start.corpus.held_out_share=0.3"])
+    warm_start_of(recipe, split_of(recipe).held_out)
 
 
 def test_a_wrong_setting_of_the_answers_is_named_as_it_is_written() -> None:
     recipe = read_recipe("perm_grpo_tiny", settings=["policy.warm_start.corpus.answers=0"])
     with pytest.raises(InputError, match=r"policy\.warm_start\.corpus\.answers is 0"):
-        launch._warm_start(recipe)
+        warm_start_of(recipe, [])

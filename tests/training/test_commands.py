@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.errors import InputError
 from heartloop.training import launch
-from heartloop.training.readiness import missing
+from heartloop.training.plan import missing
 from heartloop.training.recipe import read_recipe
 
 

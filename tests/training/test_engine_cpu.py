@@ -15,7 +15,7 @@ import torch
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
-from heartloop.training.engine_cpu import EngineCPU, policy_places
+from heartloop.training.cpu import EngineCPU, policy_places
 from heartloop.training.verl_config import PACKED
 from tests.training import tiny_policy
 

@@ -21,8 +21,7 @@ import pytest
 import torch
 
 from heartloop.core.errors import UseError
-from heartloop.training.generation import BatchedGenerator, end_tokens
-from heartloop.training.key_values import Read, ReadTokens
+from heartloop.training.generation import BatchedGenerator, Read, ReadTokens, end_tokens
 from heartloop.training.rollouts import Drawing
 from tests.training import tiny_policy
 
@@ -157,9 +156,9 @@ async def test_a_request_that_cannot_be_answered_fails_and_the_next_is_answered(
 
 def test_end_tokens_come_from_the_generation_settings_and_the_tokenizer(model: Any) -> None:
     words = tiny_policy.tokenizer()
-    assert end_tokens(model, words) == {words.eos_token_id}
+    assert end_tokens(model.generation_config, words) == {words.eos_token_id}
     model.generation_config.eos_token_id = [words.eos_token_id, words.pad_token_id]
-    assert end_tokens(model, words) == {words.eos_token_id, words.pad_token_id}
+    assert end_tokens(model.generation_config, words) == {words.eos_token_id, words.pad_token_id}
 
 
 async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) -> None:

@@ -31,14 +31,12 @@ from heartloop.core.dialogue import Message  # noqa: E402
 from heartloop.core.errors import InputError, UseError  # noqa: E402
 from heartloop.models.local import smollm2_file  # noqa: E402
 from heartloop.training.checkpoints import CheckpointModel  # noqa: E402
-from heartloop.training.dataset import split_of  # noqa: E402
-from heartloop.training.form_start import learn_form  # noqa: E402
 from heartloop.training.generation import BatchedGenerator, end_tokens  # noqa: E402
-from heartloop.training.gguf_policy import missing_for, prepare_gguf  # noqa: E402
-from heartloop.training.readiness import missing  # noqa: E402
+from heartloop.training.local_policy import learn_form, missing_for, prepare_gguf  # noqa: E402
+from heartloop.training.plan import missing  # noqa: E402
 from heartloop.training.recipe import read_recipe  # noqa: E402
-from heartloop.training.rollouts import TokenPolicy, samples  # noqa: E402
-from heartloop.training.template_format import TemplateFormat  # noqa: E402
+from heartloop.training.rollouts import Drawing, TemplateFormat, TokenPolicy, samples  # noqa: E402
+from heartloop.training.verl_config import split_of  # noqa: E402
 
 WIDTH, INNER, LAYERS, HEADS = 32, 64, 2, 2
 DEFAULT = "You are a helpful AI assistant named SmolLM"
@@ -175,9 +173,9 @@ class TestPrompts:
     def test_a_dialogue_is_one_sample(self, made: Made) -> None:
         """Random weights hardly ever end a reply, so all are cut."""
         model, words = AutoModelForCausalLM.from_pretrained(made.model), tokenizer(made.model)
-        ends = end_tokens(model, words)
+        ends = end_tokens(model.generation_config, words)
         server = BatchedGenerator(model, eos=ends, pad=min(ends))
-        policy = TokenPolicy(server, TemplateFormat(words), ends=ends, max_prompt=500, max_tokens=6)
+        policy = TokenPolicy(server, TemplateFormat(words), ends=ends, max_prompt=500, drawing=Drawing(6))
 
         async def play(texts: Sequence[str]) -> None:
             messages = messages_of("Be a friend.")

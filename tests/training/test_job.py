@@ -35,7 +35,7 @@ import heartloop
 from heartloop.core.dialogue import Message, Transcript, read_transcripts
 from heartloop.training.checkpoints import CheckpointModel, weights_in
 from heartloop.training.launch import policy_at
-from heartloop.training.progress import read_metrics
+from heartloop.training.metrics import read_metrics
 from heartloop.training.verl_config import RunPaths
 from tests.training import tiny_policy
 

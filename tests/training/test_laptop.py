@@ -22,23 +22,27 @@ pytest.importorskip("transformers")
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, ModelError, UseError
 from heartloop.environments.episode import SILENCE, play
-from heartloop.training.chat_format import ChatFormat
 from heartloop.training.checkpoints import CheckpointModel
 from heartloop.training.laptop.corpus import (
     CorpusSettings,
     Example,
     Mixture,
-    dialogues_of,
     environment_for,
-    held_out_texts,
-    layout_of,
     read_or_make,
     whole_sentences,
     words_in,
 )
-from heartloop.training.laptop.tokenizer import MARKERS, build_tokenizer
-from heartloop.training.laptop.warm_start import Exchange, WarmStart, WarmStartSettings, new_model, prepare, rows_of
-from heartloop.training.template_format import TemplateFormat
+from heartloop.training.laptop.policy import (
+    MARKERS,
+    Exchange,
+    WarmStart,
+    WarmStartSettings,
+    build_tokenizer,
+    new_model,
+    prepare,
+    rows_of,
+)
+from heartloop.training.rollouts import ChatFormat, TemplateFormat
 
 Examples = tuple[list[Example], list[Example]]
 
@@ -52,13 +56,13 @@ MICRO = WarmStartSettings(
 
 @pytest.fixture(scope="module")
 def examples() -> Examples:
-    return dialogues_of(SMALL)
+    return SMALL.examples()
 
 
 @pytest.fixture(scope="module")
 def tokenizer(examples: Examples) -> Any:
     texts = (message.content for example in examples[0] for message in example.messages)
-    return build_tokenizer(texts, least=1, layout=layout_of(SMALL))
+    return build_tokenizer(texts, least=1, layout=SMALL.layout)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +112,7 @@ def test_words_said_once_are_left_unknown_and_stay_out_of_prompts() -> None:
 
 
 def test_words_of_strangers_are_known_though_nothing_of_theirs_is_learned(examples: Examples) -> None:
-    strangers = held_out_texts(SMALL)
+    strangers = SMALL.held_out_texts()
     texts = [message.content for example in examples[0] for message in example.messages]
     without, knowing = build_tokenizer(texts), build_tokenizer(texts, known=strangers)
     unknown = [sum(t.encode(text).count(1) for text in strangers) for t in (without, knowing)]
@@ -183,8 +187,8 @@ def test_a_tokenizer_without_a_template_is_refused(tokenizer: Any) -> None:
 
 
 def test_the_same_settings_give_the_same_examples(examples: Examples) -> None:
-    assert dialogues_of(SMALL, processes=2) == examples
-    other = dialogues_of(SMALL.model_copy(update={"seed": 1}))
+    assert SMALL.examples(processes=2) == examples
+    other = SMALL.model_copy(update={"seed": 1}).examples()
     assert [example.scenario for example in other[0]] == [example.scenario for example in examples[0]]
     assert other != examples
 
@@ -223,7 +227,7 @@ async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
 
 def test_read_or_make_are_read_back_and_a_broken_file_is_named(examples: Examples, tmp_path: Path) -> None:
     file = tmp_path / "examples.jsonl"
-    assert read_or_make(file, lambda: dialogues_of(SMALL)) == examples
+    assert read_or_make(file, lambda: SMALL.examples()) == examples
     assert read_or_make(file, lambda: ([], [])) == examples, "what is there is not made again"
     file.write_text('{"scenario": 3}\n')
     with pytest.raises(InputError, match=r"examples\.jsonl:1"):

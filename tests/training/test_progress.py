@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from heartloop.training.progress import MetricsFile, read_metrics
+from heartloop.training.metrics import MetricsFile, read_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
 

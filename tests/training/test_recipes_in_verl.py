@@ -25,13 +25,11 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.tracking import Tracking
 from verl.workers.rollout.replica import get_rollout_replica_class
 
-from heartloop.training.dialogue_settings import AGENT
-from heartloop.training.estimators import ESTIMATOR
+from heartloop.training.advantages import ESTIMATOR
+from heartloop.training.cpu import ENGINE
 from heartloop.training.plugin import __name__ as plugin_name
 from heartloop.training.recipe import read_recipe, recipe_names
-from heartloop.training.replica_cpu import ENGINE
-from heartloop.training.trainer import TRAINER
-from heartloop.training.verl_config import PLUGIN, RunPaths, overrides, verl_settings
+from heartloop.training.verl_config import AGENT, PLUGIN, TRAINER, RunPaths, overrides, verl_settings
 from tests.training import tiny_policy
 
 NAMES = recipe_names()
@@ -202,5 +200,5 @@ def test_the_names_are_the_registered_ones() -> None:
     assert get_trainer_cls(config.trainer.v1.trainer_mode).__module__ == "heartloop.training.trainer"
     assert config.algorithm.adv_estimator == ESTIMATOR
     assert config.actor_rollout_ref.rollout.name == ENGINE
-    assert get_rollout_replica_class(ENGINE).__module__ == "heartloop.training.replica_cpu"
+    assert get_rollout_replica_class(ENGINE).__module__ == "heartloop.training.cpu"
     assert config.actor_rollout_ref.rollout.agent.default_agent_loop == AGENT

@@ -32,12 +32,12 @@ from heartloop.training.rollouts import (
     RolloutRewards,
     Sample,
     Span,
+    TemplateFormat,
     TokenPolicy,
     rollout_rewards,
     samples,
     token_rewards,
 )
-from heartloop.training.template_format import TemplateFormat
 from tests.training import tiny_policy
 
 END = tiny_policy.tokenizer().eos_token_id
@@ -59,9 +59,9 @@ class FakeServer:
         return Generated(ids, [-0.5 - 0.01 * i for i in range(len(ids))], "stop" if ids[-1] == END else "length")
 
 
-def policy_of(server: FakeServer, **settings: Any) -> TokenPolicy:
+def policy_of(server: FakeServer, *, max_prompt: int = 4000, max_tokens: int = 200, **settings: Any) -> TokenPolicy:
     form = TemplateFormat(tiny_policy.tokenizer())
-    return TokenPolicy(server, form, ends=[END], **{"max_prompt": 4000, "max_tokens": 200, **settings})
+    return TokenPolicy(server, form, ends=[END], max_prompt=max_prompt, drawing=Drawing(max_tokens, **settings))
 
 
 async def dialogue(policy: TokenPolicy, *, environment: str = "sage", turns: int = 3, which: int = 0) -> Transcript:

@@ -1,8 +1,5 @@
 """verl's agent loop: one call plays one dialogue and returns its samples.
 
-Covers the adapter between verl (an `AgentLoopBase`, a token server, rows) and `rollouts`. Does not cover the dialogue itself
-(`environments.episode.play`) nor advantages (`estimators`).
-
 A failed dialogue gives no sample: verl's V1 trainer then has one rollout less in that group; `trainer` counts it.
 """
 
@@ -20,29 +17,35 @@ from typing import Any
 
 import torch
 from omegaconf import OmegaConf
+from transformers import GenerationConfig
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.utils.profiler import simple_timer
 
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import TransportError
 from heartloop.environments.episode import play
-from heartloop.evaluation.measures import heard
-from heartloop.models.names import close
-from heartloop.training.dialogue_settings import DialogueSettings
+from heartloop.environments.spec import Ready
+from heartloop.models.names import close, resolve
+from heartloop.training.generation import end_tokens
+from heartloop.training.metrics import dialogue_summary
 from heartloop.training.rollouts import (
+    ChatFormat,
     Drawing,
     Generated,
-    PolicyTurn,
     PromptFormat,
-    RolloutRewards,
+    TemplateFormat,
     TokenPolicy,
     rollout_rewards,
     samples,
     token_rewards,
 )
-from heartloop.training.template_format import TemplateFormat
+from heartloop.training.verl_config import DialogueSettings
 
 __all__ = ["DialogueLoop", "DialogueOutput"]
+
+SEEDED = ("hf_cpu", "vllm")
+"""Rollout engines that take a `seed` with a request."""
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +78,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         self.worker = _worker(json.dumps(_plain(settings), sort_keys=True))
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
-        """The samples of one dialogue; none where the dialogue failed."""
+        """The samples of one dialogue; none if the dialogue failed."""
         worker, settings, rollout = self.worker, self.worker.settings, self.rollout_config
         info = kwargs["extra_info"]
         scenario, split = str(info["scenario"]), str(info.get("split", "train"))
@@ -83,23 +86,17 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         row = (settings.seed, info.get("seed", 0), split, step, info.get("index", 0), scenario)
         options = json.dumps(_plain(self.apply_chat_template_kwargs), sort_keys=True)
         prompt_format = _prompt_format(settings.chat_format, self.tokenizer, options)
-        server = _VerlServer(
-            self.server_manager,
-            sampling_params,
-            f"{kwargs.get('uid', scenario)}-{session}",
-            _ends(str(self.config.actor_rollout_ref.model.path), self.tokenizer),
-            seeded=rollout.name in SEEDED,
-        )
-        policy = TokenPolicy(
-            server,
-            prompt_format,
-            ends=server.ends,
-            max_prompt=int(rollout.prompt_length),
+        ends = _ends(str(self.config.actor_rollout_ref.model.path), self.tokenizer)
+        request_id = f"{kwargs.get('uid', scenario)}-{session}"
+        server = _VerlServer(self.server_manager, sampling_params, request_id, ends, seeded=rollout.name in SEEDED)
+        drawing = Drawing(
             max_tokens=min(settings.reply_tokens, int(rollout.response_length)),
             temperature=float(sampling_params["temperature"]),
             top_p=float(sampling_params["top_p"]),
             top_k=int(sampling_params["top_k"]),
-            name=f"policy-{step}",
+        )
+        policy = TokenPolicy(
+            server, prompt_format, ends=ends, max_prompt=int(rollout.prompt_length), drawing=drawing, name=f"policy-{step}"
         )
         timing: dict[str, Any] = {}
         async with worker.playing():
@@ -114,25 +111,18 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                     think=settings.environment.played.asks_to_think,
                 )
         worker.write(transcript, split=split, step=step)
-        if transcript.failure is not None:
-            failure = transcript.failure
-            logger.warning(
-                "a dialogue with %s failed and is left out (%s, %s): %s", scenario, failure.role, failure.kind, failure.detail
-            )
+        if (failure := transcript.failure) is not None:
+            about = (scenario, failure.role, failure.kind, failure.detail)
+            logger.warning("a dialogue with %s failed and is left out (%s, %s): %s", *about)
             return []
         opened = prompt_format.text(policy.turns[0].prompt[-8:]).rstrip().endswith("<think>")
         training, chosen = settings.environment.training, settings.environment.chosen
-        returns = training.returns(transcript, chosen)
+        returns, terms = training.returns(transcript, chosen), training.terms(transcript, chosen)
         rewards = rollout_rewards(returns, policy.turns, kind=settings.reward, think=settings.think, opened=opened)
-        metrics = {
-            "generate_sequences": server.seconds,
-            "tool_calls": max(0.0, timing["dialogue"] - server.seconds),
-            "compute_score": 0.0,
-        }
         rows = samples(policy.turns, per=settings.sample, max_response=int(rollout.response_length))
-        terms = training.terms(transcript, chosen)
         group = training.group(worker.environment.scenarios[scenario])
-        summary = _summary(transcript, policy, rewards, group=group, samples=len(rows), terms=terms)
+        summary = dialogue_summary(transcript, policy, rewards, group=group, samples=len(rows), terms=terms)
+        turns = len(transcript.turns)
         return [
             DialogueOutput(
                 prompt_ids=sample.prompt,
@@ -141,17 +131,16 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                 response_logprobs=sample.logprobs,
                 reward_score=rewards.outcome,
                 token_rewards=token_rewards(sample, rewards, credit=settings.credit),
-                num_turns=2 * len(transcript.turns),
-                metrics=metrics,
+                num_turns=2 * turns,
+                metrics={
+                    "generate_sequences": server.seconds,
+                    "tool_calls": max(0.0, timing["dialogue"] - server.seconds),
+                    "compute_score": 0.0,
+                },
                 extra_fields={
                     "min_global_steps": server.weights[0],
                     "max_global_steps": server.weights[1],
-                    "reward_extra_info": {
-                        "score": transcript.score,
-                        "return": rewards.outcome,
-                        "turns": len(transcript.turns),
-                        **terms,
-                    },
+                    "reward_extra_info": {"score": transcript.score, "return": rewards.outcome, "turns": turns, **terms},
                     "credit": {
                         "rollout": session,
                         "outcome": rewards.outcome,
@@ -165,19 +154,14 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         ]
 
 
-SEEDED = ("hf_cpu", "vllm")
-"""Rollout engines that take a `seed` with a request."""
-
-
 class _VerlServer:
     """verl's client as a `TokenServer`, for one dialogue."""
 
     def __init__(self, client: Any, params: Mapping[str, Any], request_id: str, ends: frozenset[int], *, seeded: bool) -> None:
-        self.ends = ends
         self.seconds = 0.0
         self.weights = (0, 0)
         """Steps of the oldest and the newest weights that replied."""
-        self._client, self._params, self._request_id, self._seeded = client, params, request_id, seeded
+        self._client, self._params, self._request_id, self._ends, self._seeded = client, params, request_id, ends, seeded
         self._called = False
 
     async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
@@ -195,7 +179,7 @@ class _VerlServer:
         self.weights = (min(self.weights[0], oldest), max(self.weights[1], newest)) if self._called else (oldest, newest)
         self._called = True
         tokens = [int(token) for token in out.token_ids]
-        return Generated(tokens, [float(p) for p in out.log_probs or []], "stop" if tokens[-1] in self.ends else "length")
+        return Generated(tokens, [float(p) for p in out.log_probs or []], "stop" if tokens[-1] in self._ends else "length")
 
 
 class _Worker:
@@ -203,7 +187,7 @@ class _Worker:
 
     def __init__(self, settings: DialogueSettings) -> None:
         self.settings = settings
-        self.environment, self._models = settings.build()
+        self.environment, self._models = _environment(settings)
         self._playing = 0
 
     @asynccontextmanager
@@ -226,39 +210,36 @@ class _Worker:
             file.write(write_line(transcript))
 
 
+def _environment(settings: DialogueSettings) -> tuple[Ready, list[ChatModel]]:
+    """The environment, and the models to close while no dialogue is played."""
+    spec, options = settings.environment.spec, settings.environment.played
+    scenarios = [one for name in dict.fromkeys(settings.scenarios) for one in spec.load(name, variant=options.variant)]
+    if settings.user == EMBEDDED:
+        return spec.make(scenarios, spec.players(), options), []
+    model = resolve(settings.user, max_connections=settings.max_connections)
+    player = spec.players(dict.fromkeys(spec.role_names, model), dict.fromkeys(spec.role_names, settings.user_sampling))
+    return spec.make(scenarios, player, options), [model]
+
+
 @cache
 def _worker(settings: str) -> _Worker:
     return _Worker(DialogueSettings.model_validate_json(settings))
 
 
-_FORMATS: dict[tuple[str, int, str], PromptFormat] = {}
-
-
+@cache
 def _prompt_format(kind: str, tokenizer: Any, options: str) -> PromptFormat:
-    key = (kind, id(tokenizer), options)
-    if key not in _FORMATS:
-        if kind == "messages":
-            from heartloop.training.chat_format import ChatFormat
-
-            _FORMATS[key] = ChatFormat(tokenizer, longest=None)  # a prompt that does not fit is counted
-        else:
-            _FORMATS[key] = TemplateFormat(tokenizer, options=json.loads(options))
-    return _FORMATS[key]
+    if kind == "messages":
+        return ChatFormat(tokenizer, longest=None)  # a prompt that does not fit is counted
+    return TemplateFormat(tokenizer, options=json.loads(options))
 
 
 @cache
-def _generation_ends(path: str) -> tuple[int, ...]:
-    from transformers import GenerationConfig
-
-    try:
-        named = GenerationConfig.from_pretrained(path).eos_token_id
-    except OSError:
-        return ()
-    return () if named is None else tuple(named) if isinstance(named, (list, tuple)) else (named,)
-
-
 def _ends(path: str, tokenizer: Any) -> frozenset[int]:
-    return frozenset((*_generation_ends(path), tokenizer.eos_token_id))
+    try:
+        settings = GenerationConfig.from_pretrained(path)
+    except OSError:
+        settings = None
+    return end_tokens(settings, tokenizer)
 
 
 def _plain(settings: Any) -> Any:
@@ -268,35 +249,3 @@ def _plain(settings: Any) -> Any:
 def _seed(*parts: Any) -> int:
     """31 bits from values whose `repr` is the same in every process."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=4).digest()) >> 1
-
-
-def _summary(
-    transcript: Transcript, policy: TokenPolicy, rewards: RolloutRewards, *, group: str, samples: int, terms: Mapping[str, float]
-) -> dict[str, Any]:
-    """A dialogue as `metrics.dialogue_metrics` takes it. The user's calls are those of all roles beside the policy."""
-    calls = [call for call in transcript.calls if call.role != "policy"]
-    return {
-        "scenario": transcript.scenario,
-        "group": group,
-        "said": heard(transcript),
-        "score": transcript.score,
-        "return": rewards.outcome,
-        "stop": transcript.stop,
-        "turns": len(transcript.turns),
-        "samples": samples,
-        "reply_tokens": [len(turn.tokens) for turn in policy.turns],
-        "terms": dict(terms),
-        "counts": {
-            **transcript.counts,
-            "overflows": policy.overflows,
-            "reencoded": _reencoded(policy.turns),
-            "broken format": int(rewards.broken),
-        },
-        "user_calls": len(calls),
-        "user_prompt_tokens": sum(call.usage.prompt_tokens for call in calls),
-        "user_completion_tokens": sum(call.usage.completion_tokens for call in calls),
-    }
-
-
-def _reencoded(turns: Sequence[PolicyTurn]) -> int:
-    return sum(turn.history is None and bool(turn.visible) for turn in turns)

@@ -1,8 +1,7 @@
 """A Hugging Face checkpoint on disk as a model under test: `checkpoint:DIR`.
 
-Covers any causal language model with a chat template that `transformers` loads from a directory: the laptop policy before and
-after training, or an exported large model. Concurrent calls are answered in one batch, on a GPU where there is one. Does not
-cover serving at scale (any endpoint, such as vLLM) nor training.
+Any causal language model with a chat template that `transformers` loads from a directory. Concurrent calls are answered in one
+batch, on a GPU where there is one; to serve a model at scale, use any endpoint, such as vLLM.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError, UseError
 from heartloop.core.install import install_command
-from heartloop.training.rollouts import Drawing
+from heartloop.training.rollouts import ChatFormat, Drawing, PromptFormat, TemplateFormat
 
 __all__ = ["PREFIX", "CheckpointModel", "weights_in"]
 
@@ -38,11 +37,11 @@ def weights_in(path: Path) -> Path:
 
 
 class _Loaded(NamedTuple):
-    form: Any
+    form: ChatFormat | TemplateFormat
     generator: Any
     longest: int
     """Tokens of a prompt and its reply."""
-    defaults: Sampling
+    drawing: Drawing
 
 
 class CheckpointModel:
@@ -66,7 +65,7 @@ class CheckpointModel:
         self._max_batch = max_batch
         self._max_tokens = max_tokens
         self._loaded: _Loaded | None = None
-        self._forms: dict[str, Any] = {}
+        self._forms: dict[str, TemplateFormat] = {}
         self._lock = threading.Lock()
         if not (self.path / "config.json").is_file() or not self._weight_files():
             steps = sorted(self.path.glob("checkpoints/global_step_*"), key=lambda step: int(step.name.rpartition("_")[2]))
@@ -100,33 +99,25 @@ class CheckpointModel:
             ModelError: the messages leave no room for a reply.
         """
         loaded = await asyncio.to_thread(self._load)
-        sampling, defaults = sampling or Sampling(), loaded.defaults
-        prompt = self._form(loaded, sampling).prompt_ids(messages)
+        prompt = self._form(loaded, sampling or Sampling()).prompt_ids(messages)
         room = loaded.longest - len(prompt)
         if room < 1:
             raise ModelError(f"{self.name}: the messages are {len(prompt)} tokens; expected fewer than {loaded.longest}")
-        drawing = Drawing(
-            max_tokens=min(room, sampling.max_tokens or self._max_tokens),
-            temperature=(defaults.temperature or 0.0) if sampling.temperature is None else sampling.temperature,
-            top_p=(defaults.top_p or 1.0) if sampling.top_p is None else sampling.top_p,
-            top_k=sampling.top_k or 0,
-            seed=sampling.seed,
-        )
+        most = (sampling and sampling.max_tokens) or self._max_tokens
+        drawing = loaded.drawing._replace(max_tokens=min(room, most)).changed(sampling or Sampling())
         drawn = await loaded.generator.generate(prompt, drawing)
         usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(drawn.tokens))
         return Reply(loaded.form.text(drawn.tokens), finish_reason=drawn.stop, usage=usage)
 
-    def _form(self, loaded: _Loaded, sampling: Sampling) -> Any:
+    def _form(self, loaded: _Loaded, sampling: Sampling) -> PromptFormat:
         """The prompt format with the options of the chat template, which `request` has as `chat_template_kwargs`."""
         options = sampling.request.get("chat_template_kwargs")
         if not isinstance(options, dict) or not options:
             return loaded.form
+        if not isinstance(loaded.form, TemplateFormat):
+            raise UseError(f"{self.name} has a chat template without options; omit chat_template_kwargs")
         key = json.dumps(options, sort_keys=True)
         if key not in self._forms:
-            from heartloop.training.template_format import TemplateFormat
-
-            if not isinstance(loaded.form, TemplateFormat):
-                raise UseError(f"{self.name} has a chat template without options; omit chat_template_kwargs")
             self._forms[key] = TemplateFormat(loaded.form.tokenizer, options=options)
         return self._forms[key]
 
@@ -144,10 +135,8 @@ class CheckpointModel:
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils.logging import disable_progress_bar
 
-        from heartloop.training.chat_format import ChatFormat
         from heartloop.training.generation import BatchedGenerator, end_tokens
-        from heartloop.training.laptop.tokenizer import is_laptop_template
-        from heartloop.training.template_format import TemplateFormat
+        from heartloop.training.laptop.policy import is_laptop_template
 
         disable_progress_bar()
         try:
@@ -160,11 +149,11 @@ class CheckpointModel:
             raise UseError(f"{self.name} cannot be loaded: {reason}") from error
         if torch.cuda.is_available():
             model = model.to("cuda")
-        ends = end_tokens(model, tokenizer)
+        own = model.generation_config
+        ends = end_tokens(own, tokenizer)
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(ends)
         form = ChatFormat(tokenizer) if is_laptop_template(tokenizer.chat_template) else TemplateFormat(tokenizer)
-        drawn = model.generation_config
-        defaults = Sampling(temperature=1.0 if drawn.temperature is None else drawn.temperature, top_p=drawn.top_p or 1.0)
+        temperature = 1.0 if own.temperature is None else own.temperature
+        drawing = Drawing(self._max_tokens, temperature=temperature, top_p=own.top_p or 1.0)
         generator = BatchedGenerator(model, eos=ends, pad=pad, max_batch=self._max_batch)
-        longest = int(getattr(model.config, "max_position_embeddings", None) or 32_768)
-        return _Loaded(form, generator, longest, defaults)
+        return _Loaded(form, generator, int(getattr(model.config, "max_position_embeddings", None) or 32_768), drawing)

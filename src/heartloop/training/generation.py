@@ -1,35 +1,42 @@
 """Sampling from a transformers causal model in this process: waiting requests are answered in one batch.
 
-Covers what a rollout needs without an inference engine: token ids in, token ids and their log-probabilities out, temperature,
-top-p, top-k, a seed per request, and new weights between batches. Does not cover text (`rollouts`, and the tokenizer), nor
-serving to other processes (`replica_cpu`).
+For rollouts without an inference engine: token ids in, token ids and their log-probabilities out, with temperature, top-p, top-k
+and a seed per request, and new weights between batches. transformers' own `generate_batch` draws all requests from one stream of
+random numbers, so that a reply would depend on the others.
 
 A small model takes nearly the same time for one row as for sixty, so a thread takes all waiting requests, answers them as one
-batch, and looks again. A batch that has started takes no further requests; rows that have ended leave it, so that the others are
-cheaper. A prompt that several requests share, as the rollouts of a scenario do, is read once; keys and values of a dialogue are
-reused at its next turn (`key_values`).
-"""
+batch, and looks again. A batch that has started takes no further requests; rows that have ended leave it. A prompt that several
+requests share, as the rollouts of a scenario do, is read once, and keys and values of a dialogue are reused at its next turn.
+They are written in place as replies grow, and heads that share them read them in place; transformers copies them at every token.
+Models whose layers hold fewer than all tokens (sliding windows, recurrent states) are left to transformers."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import random
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from heartloop.core.errors import UseError
-from heartloop.training.key_values import Read, ReadTokens, in_groups, keeps_all, laid_out, read_of
 from heartloop.training.rollouts import Drawing, Generated
 
-__all__ = ["BatchedGenerator", "end_tokens"]
+__all__ = ["KEPT_BYTES", "BatchedGenerator", "Read", "ReadTokens", "end_tokens"]
 
+KEPT_BYTES = 1024 * 2**20
+"""Maximum size of the cached keys and values; the oldest are dropped first."""
+_GROUPED = "heartloop_grouped"
 GATHER = (0.004, 0.5)
 """Least and most seconds without a new request after which a batch starts; between them a twentieth of what the last one took. A
 row that comes too late costs a batch of its own."""
@@ -66,18 +73,15 @@ class BatchedGenerator:
         if max_batch < 1:
             raise UseError(f"max_batch is {max_batch}; expected at least 1")
         self.model = model.eval()
-        in_groups(self.model)
-        self.weights = 0
-        """Number of times that new weights were loaded."""
-        self.batches = 0
-        """Batches answered so far."""
-        self._ends = ends
-        self._pad = pad
-        self._max_batch = max_batch
+        if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
+            model.set_attn_implementation(_GROUPED)
+        self.weights = self.batches = 0  # loaded and answered so far
+        self._ends, self._pad, self._max_batch = ends, pad, max_batch
         self._draw = random.Random(seed)
         self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._weights_lock = threading.Lock()
-        self._keeps = keeps_all(self.model)
+        layers = DynamicCache(config=model.config).layers
+        self._keeps = bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
         self._known = ReadTokens()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -114,10 +118,7 @@ class BatchedGenerator:
         with self._weights_lock:
             missing, unexpected = self.model.load_state_dict(state_dict, strict=False)
             self.model.tie_weights()
-            tied = set(
-                getattr(self.model, "all_tied_weights_keys", None) or getattr(self.model, "_tied_weights_keys", None) or ()
-            )
-            if lost := [name for name in missing if name not in tied]:
+            if lost := [name for name in missing if name not in self.model.all_tied_weights_keys]:
                 raise UseError(f"weights {', '.join(lost[:3])} are missing from what was loaded ({len(lost)} in all)")
             if unexpected:
                 raise UseError(f"the model has no weights {', '.join(unexpected[:3])}; they are of another architecture")
@@ -182,7 +183,7 @@ class BatchedGenerator:
                 if token in self._ends or len(tokens[row]) >= batch[row].drawing.max_tokens or batch[row].future.cancelled():
                     unfinished.remove(row)
                     if self._keeps:
-                        self._known.put(batch[row].prompt + tokens[row][:-1], read_of(cache, place, mask[place]))
+                        self._known.put(batch[row].prompt + tokens[row][:-1], _read_of(cache, place, mask[place]))
             if not unfinished:
                 break
             ids = torch.tensor(sampled)[:, None]
@@ -206,7 +207,7 @@ class BatchedGenerator:
         cached = self._shared([request.prompt for request in batch])
         new = max(len(request.prompt) - known for request, (known, _) in zip(batch, cached, strict=True))
         room = new + max(request.drawing.max_tokens for request in batch)
-        cache, mask = laid_out(self.model, [read for _, read in cached], room=room)
+        cache, mask = _laid_out(self.model, [read for _, read in cached], room=room)
         return [known for known, _ in cached], cache, mask
 
     def _shared(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, Read | None]]:
@@ -215,10 +216,10 @@ class BatchedGenerator:
         times = Counter(tuple(prompt) for prompt, (known, _) in zip(prompts, cached, strict=True) if not known)
         if not (several := [prompt for prompt, count in times.items() if count > 1 and len(prompt) > 1]):
             return cached
-        cache, mask = laid_out(self.model, [None] * len(several), room=max(map(len, several)) - 1)
+        cache, mask = _laid_out(self.model, [None] * len(several), room=max(map(len, several)) - 1)
         ids, mask, position = self._next([list(prompt[:-1]) for prompt in several], mask)
         self._forward(ids, mask, position, cache)
-        reads = {prompt: read_of(cache, row, mask[row]) for row, prompt in enumerate(several)}
+        reads = {prompt: _read_of(cache, row, mask[row]) for row, prompt in enumerate(several)}
         return [
             (len(prompt) - 1, reads[tuple(prompt)]) if tuple(prompt) in reads else found
             for prompt, found in zip(prompts, cached, strict=True)
@@ -291,21 +292,147 @@ def _resolve(request: _Request, answer: Generated | Exception) -> None:
         else:
             request.future.set_result(answer)
 
-    try:
+    with contextlib.suppress(RuntimeError):  # the caller's loop is closed
         request.loop.call_soon_threadsafe(settle)
-    except RuntimeError:  # the caller's loop is closed
-        return
 
 
-def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    """The tokens that end a reply: those of the model's generation settings, and the tokenizer's end of text.
+def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
+    """The tokens that end a reply: those of the model's generation settings, if any, and the tokenizer's end of text.
 
     Raises:
         UseError: neither names one.
     """
-    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    ends = set(named if isinstance(named, (list, tuple)) else [named]) | {tokenizer.eos_token_id}
-    ends.discard(None)
+    named = getattr(generation_config, "eos_token_id", None)
+    ends = {*(named if isinstance(named, list | tuple) else [named]), tokenizer.eos_token_id} - {None}
     if not ends:
         raise UseError("neither the model's generation settings nor its tokenizer name an end-of-text token; add eos_token_id")
     return frozenset(int(token) for token in ends)
+
+
+class Read(NamedTuple):
+    """Keys and values of one prompt: for each layer two tensors of shape (heads, tokens, head size)."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(part.numel() * part.element_size() for pair in self.layers for part in pair)
+
+
+class ReadTokens:
+    """Keys and values by token prefix. Each entry is used once: a dialogue has one next turn."""
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[tuple[int, ...], Read] = OrderedDict()
+        self._bytes = 0
+
+    def take(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, Read | None]]:
+        """For each prompt the number of cached tokens and their entry, by the longest cached prefix without the last token."""
+        lengths = sorted({len(tokens) for tokens in self._kept}, reverse=True)
+        return [self._longest(prompt, lengths) for prompt in prompts]
+
+    def put(self, tokens: Sequence[int], read: Read) -> None:
+        if (known := self._kept.pop(tuple(tokens), None)) is not None:
+            self._bytes -= known.size
+        self._kept[tuple(tokens)] = read
+        self._bytes += read.size
+        while self._bytes > self._limit:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= oldest.size
+
+    def clear(self) -> None:
+        """Empties the cache, as after new weights."""
+        self._kept.clear()
+        self._bytes = 0
+
+    def _longest(self, prompt: Sequence[int], lengths: Sequence[int]) -> tuple[int, Read | None]:
+        for length in lengths:
+            if length < len(prompt) and (read := self._kept.pop(tuple(prompt[:length]), None)) is not None:
+                self._bytes -= read.size
+                return length, read
+        return 0, None
+
+
+class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
+    """A layer's keys and values with allocated space ahead; shape (rows, heads, tokens, head size)."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self._room = room
+        self._filled = 0
+        self._keys = self._values = torch.empty(0)
+
+    def fill(self, pairs: Sequence[tuple[Tensor, Tensor] | None], width: int) -> None:
+        """Starts with the cached pairs of each row, aligned on the right of `width` places."""
+        like = next(pair for pair in pairs if pair is not None)
+        self.lazy_initialization(*like)
+        self._keys, self._values = (
+            part.new_zeros(len(pairs), part.shape[0], width + self._room, part.shape[-1]) for part in like
+        )
+        for row, pair in enumerate(pairs):
+            if pair is not None:
+                start = width - pair[0].shape[1]
+                self._keys[row, :, start:width], self._values[row, :, start:width] = pair
+        self._shown(width)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            rows, heads, _, size = key_states.shape
+            self._keys = key_states.new_empty(rows, heads, self._room, size)
+            self._values = value_states.new_empty(rows, heads, self._room, value_states.shape[-1])
+        stop = self._filled + key_states.shape[-2]
+        self._keys[:, :, self._filled : stop] = key_states
+        self._values[:, :, self._filled : stop] = value_states
+        self._shown(stop)
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        room = self._keys.shape[-2] - self._filled
+        self._keys, self._values = (
+            torch.cat([part[indices], part.new_empty(len(indices), part.shape[1], room, part.shape[-1])], -2)
+            for part in (self.keys, self.values)
+        )
+        self._shown(self._filled)
+
+    def _shown(self, stop: int) -> None:
+        self._filled = stop
+        self.keys, self.values = self._keys[:, :, :stop], self._values[:, :, :stop]
+
+
+def _grouped_attention(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *,
+    scaling: float | None = None, **_: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Attention of heads that share keys and values: shape (rows, heads, tokens, head size), fewer heads in `key` and `value`."""
+    causal = attention_mask is None and query.shape[2] > 1
+    attended = scaled_dot_product_attention(
+        query, key, value, attn_mask=attention_mask, is_causal=causal, scale=scaling, enable_gqa=key.shape[1] != query.shape[1]
+    )
+    return attended.transpose(1, 2).contiguous(), None
+
+
+def _laid_out(model: Any, reads: Sequence[Read | None], *, room: int) -> tuple[Cache, Tensor]:
+    """A cache that starts with the cached entries of each row, aligned on the right, and its mask of shape (rows, tokens).
+
+    Args:
+        room: number of further tokens.
+    """
+    counts = torch.tensor([0 if read is None else read.layers[0][0].shape[1] for read in reads])
+    width = int(counts.max())
+    layers = [_RoomyLayer(room) for _ in range(model.config.num_hidden_layers)]
+    if width:
+        for number, layer in enumerate(layers):
+            layer.fill([None if read is None else read.layers[number] for read in reads], width)
+    return Cache(layers=layers), (torch.arange(width) >= (width - counts)[:, None]).long()
+
+
+def _read_of(cache: Cache, row: int, mask: Tensor) -> Read:
+    """A copy of one row of a cache where its mask, shape (tokens,), is not 0."""
+    places = mask.nonzero()[:, 0].to(cache.layers[0].keys.device)
+    return Read(tuple((layer.keys[row][:, places], layer.values[row][:, places]) for layer in cache.layers))
+
+
+AttentionInterface.register(_GROUPED, _grouped_attention)
+AttentionMaskInterface.register(_GROUPED, sdpa_mask)

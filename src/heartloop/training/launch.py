@@ -7,8 +7,7 @@
     checkpoints/     verl's; each global_step_N is a policy that `checkpoint:DIR` names
     transcripts/     dialogues, where the recipe asks for them
 
-Training itself is `python -m verl.trainer.main_ppo`, the entry point that clusters use, in a process of its own. Does not cover
-what it does (verl, and our plug-in), nor the command line (`heartloop.cli.train`).
+Training itself is `python -m verl.trainer.main_ppo`, the entry point that clusters use, in a process of its own.
 """
 
 from __future__ import annotations
@@ -20,29 +19,25 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 import heartloop
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import end_with_parent, write_whole
+from heartloop.models.budget import Price
 from heartloop.models.local import is_local
-from heartloop.training.dataset import Split, dialogue_settings, rows, split_of, write_parquet
-from heartloop.training.dialogue_settings import write_agent_loops
-from heartloop.training.gguf_policy import prepare_gguf
-from heartloop.training.progress import Failures, MetricsFile, failures_of, read_metrics, step_line
-from heartloop.training.readiness import missing
-from heartloop.training.recipe import Recipe
-from heartloop.training.recipe_sections import LAPTOP
-from heartloop.training.verl_config import RunPaths, environment_of, overrides
-
-if TYPE_CHECKING:
-    from heartloop.training.laptop.warm_start import WarmStartSettings
+from heartloop.training.local_policy import learn_form, prepare_gguf
+from heartloop.training.metrics import Failures, MetricsFile, failures_of, read_metrics, step_line
+from heartloop.training.plan import missing
+from heartloop.training.recipe import LAPTOP, Recipe
+from heartloop.training.verl_config import RunPaths, Split, environment_of, overrides, split_of, write_data
 
 __all__ = ["Ended", "checkpoint_step", "policy_at", "train"]
 
@@ -81,25 +76,26 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
     stops = [item for item in missing(recipe) if item.stops]
     if stops:
         raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
-    warm_start = _warm_start(recipe) if recipe.policy.model == LAPTOP else None
     split = split_of(recipe)
-    if warm_start is not None:
-        _check_held_out(split, warm_start)
+    prepare_policy = _preparation(recipe, split)
     paths = RunPaths(run.resolve())
-    with _held(paths):
+    with _locked(paths):
         _write_settings(recipe, split, paths)
-        _write_data(recipe, split, paths)
+        write_data(recipe, split, paths)
         _repair_tracker(paths)
         resumed = checkpoint_step(paths.run)
-        held_out = split.held_out_groups(recipe.environment.training.group)
+        prices = recipe.watching.prices
         metrics = MetricsFile(
-            paths, resumed=resumed, environment=recipe.environment.name, held_out=held_out, price=recipe.watching.price
+            paths,
+            resumed=resumed,
+            environment=recipe.environment.name,
+            held_out=Counter(map(recipe.environment.training.group, split.held_out)),
+            price=None if prices is None else Price(prices.input, prices.output),
         )
         if resumed >= recipe.batch.steps:
             progress(f"All {recipe.batch.steps} steps are done.")
             return Ended(resumed, 0, failures_of(read_metrics(paths.run)), "", paths.attempts)
-        model = _policy(recipe, paths, warm_start, split, progress)
-        arguments = overrides(recipe, paths, model=model, train_rows=len(split.train))
+        arguments = overrides(recipe, paths, model=prepare_policy(paths.policies, progress), train_rows=len(split.train))
         if resumed:
             progress(f"Resuming after step {resumed}.")
             arguments.append("trainer.val_before_train=false")
@@ -114,8 +110,33 @@ def checkpoint_step(run: Path) -> int:
         return 0
 
 
+def policy_at(run: Path, step: int) -> Path:
+    """The policy of a checkpoint, as `checkpoint:DIR` takes it."""
+    return RunPaths(run).checkpoints / f"global_step_{step}"
+
+
+def _preparation(recipe: Recipe, split: Split) -> Callable[[Path, Callable[[str], None]], str]:
+    """What makes the policy to start from in a folder of policies; its settings are checked now, before anything is written."""
+    name = recipe.policy.model
+    if name == LAPTOP:
+        from heartloop.training.laptop.policy import prepare, warm_start_of
+
+        settings = warm_start_of(recipe, split.held_out)
+        return lambda policies, progress: str(prepare(policies, settings, progress=progress).model.resolve())
+    if not is_local(name):
+        return lambda policies, progress: str(Path(name).resolve()) if Path(name).is_dir() else name
+
+    def from_gguf(policies: Path, progress: Callable[[str], None]) -> str:
+        model = prepare_gguf(policies, name, progress=progress)
+        if recipe.policy.warm_start:
+            model = learn_form(policies, model, recipe, split.train, progress=progress)
+        return str(model.resolve())
+
+    return from_gguf
+
+
 def _repair_tracker(paths: RunPaths) -> None:
-    """Rewrites verl's file that names its last checkpoint, where a kill left it empty while the checkpoint is complete."""
+    """Rewrites verl's file that names its last checkpoint, if a kill left it empty after the checkpoint was complete."""
     tracker = paths.checkpoints / _TRACKER
     if not tracker.exists() or tracker.read_bytes().strip().isdigit():
         return
@@ -126,13 +147,8 @@ def _repair_tracker(paths: RunPaths) -> None:
         tracker.unlink()
 
 
-def policy_at(run: Path, step: int) -> Path:
-    """The policy of a checkpoint, as `checkpoint:DIR` takes it."""
-    return RunPaths(run).checkpoints / f"global_step_{step}"
-
-
 @contextmanager
-def _held(paths: RunPaths) -> Iterator[None]:
+def _locked(paths: RunPaths) -> Iterator[None]:
     try:
         if paths.run.exists() and not paths.run.is_dir():
             raise UseError(f"{paths.run} is a file; choose another --out")
@@ -158,17 +174,10 @@ def _write_settings(recipe: Recipe, split: Split, paths: RunPaths) -> None:
     if paths.settings.exists():
         try:
             saved = json.loads(paths.settings.read_text(encoding="utf-8"))
-            if "people" in saved:
-                raise SettingsMismatch(
-                    f"{paths.run} was made by an older version, which wrote other settings; "
-                    "it can be reported, not resumed: choose another --out"
-                )
-            theirs = {"recipe": saved["recipe"], "scenarios": saved["scenarios"]}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            theirs = {"recipe": {name: saved["recipe"].get(name) for name in mine["recipe"]}, "scenarios": saved["scenarios"]}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{paths.settings} is not a training run's; choose another --out") from error
-        theirs["recipe"] = {name: theirs["recipe"].get(name) for name in mine["recipe"]}
-        changed = sorted(_differences(mine, theirs))
-        if changed:
+        if changed := sorted(_differences(mine, theirs)):
             raise SettingsMismatch(
                 f"{paths.run} has other settings: {', '.join(changed[:5])} differ; "
                 "repeat the first command to resume it, or choose another --out"
@@ -188,60 +197,6 @@ def _differences(mine: Any, theirs: Any, name: str = "") -> Iterator[str]:
             yield from _differences(mine.get(key), theirs.get(key), f"{name}.{key}" if name else key)
     elif mine != theirs:
         yield name.removeprefix("recipe.")
-
-
-def _write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
-    write_parquet(rows(split.train, recipe, split="train"), paths.train)
-    write_parquet(rows(split.held_out, recipe, split="held_out"), paths.held_out)
-    write_agent_loops(dialogue_settings(recipe, paths), paths.agent_loops)
-
-
-def _warm_start(recipe: Recipe) -> WarmStartSettings:
-    from heartloop.training.laptop.warm_start import WarmStartSettings
-
-    given = dict(recipe.policy.warm_start)
-    if recipe.environment.training.answer_form is not None:
-        given["corpus"] = {"environment": recipe.environment.name, **given["corpus"]}
-    try:
-        return WarmStartSettings.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        loc = [str(part) for part in first["loc"]]
-        if loc[:1] == ["corpus"]:
-            del loc[1:2]  # the kind of corpus
-        where = ".".join(("policy.warm_start", *loc))
-        raise InputError(f"{where} is {first['input']!r}: {first['msg']}; correct it, or leave it out") from error
-
-
-def _check_held_out(split: Split, warm_start: WarmStartSettings) -> None:
-    """Refuses held-out scenarios that the warm start learns from."""
-    from heartloop.training.laptop.answers import AnswersSettings, learned_scenarios
-
-    if isinstance(warm_start.corpus, AnswersSettings):
-        both = set(learned_scenarios(warm_start.corpus)) & {scenario.id for scenario in split.held_out}
-        if both:
-            raise InputError(
-                f"the warm start learns from {len(both)} held-out scenarios, such as {min(both)}; "
-                "set policy.warm_start.corpus.held_out_share to scenarios.held_out_share"
-            )
-
-
-def _policy(
-    recipe: Recipe, paths: RunPaths, warm_start: WarmStartSettings | None, split: Split, progress: Callable[[str], None]
-) -> str:
-    if warm_start is not None:
-        from heartloop.training.laptop.warm_start import prepare
-
-        return str(prepare(paths.policies, warm_start, progress=progress).model.resolve())
-    if is_local(recipe.policy.model):
-        made = prepare_gguf(paths.policies, recipe.policy.model, progress=progress)
-        if recipe.policy.warm_start:
-            from heartloop.training.form_start import learn_form
-
-            made = learn_form(paths.policies, made, recipe, split.train, progress=progress)
-        return str(made.resolve())
-    path = Path(recipe.policy.model)
-    return str(path.resolve()) if path.is_dir() else recipe.policy.model
 
 
 def _follow(
@@ -264,7 +219,8 @@ def _follow(
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, cwd=attempt, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+            # on Linux verl ends when this process is killed, so that the run can be resumed
+            preexec_fn=partial(end_with_parent, signal.SIGTERM) if sys.platform == "linux" else None,
         )  # fmt: skip
     try:
         news = metrics.follow(attempt)
@@ -279,8 +235,7 @@ def _follow(
     finally:
         _stop(process)
     step = max([checkpoint_step(paths.run) if code == 0 else 0, *(line["step"] for line in lines)], default=resumed)
-    why = "" if code == 0 else _last_error(log)
-    return Ended(step, code, failures_of(read_metrics(paths.run)), why, log)
+    return Ended(step, code, failures_of(read_metrics(paths.run)), "" if code == 0 else _last_error(log), log)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -293,11 +248,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             continue
-
-
-def _end_with_parent() -> None:
-    """Asks Linux to end verl when this process is killed, so that the run can be resumed."""
-    end_with_parent(signal.SIGTERM)
 
 
 def _last_error(log: Path) -> str:

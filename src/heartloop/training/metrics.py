@@ -1,30 +1,70 @@
-"""A training step's dialogues in numbers, for the trainer's log.
-
-Covers means over the dialogues of a step: score, by group of scenarios, turns, reply length by turn, repeated replies, the
-environment's terms (over the dialogues that have them), counts, and calls and tokens of the user (all roles beside the policy).
-Does not cover what the optimiser logs (verl's `actor/` and `critic/`), nor curves (`heartloop.report`).
-"""
+"""Numbers of a training run: of the dialogues of a step, and the run's `metrics.jsonl` made of verl's logs of all attempts."""
 
 from __future__ import annotations
 
+import json
+import re
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.scoring.repeats import repeats_of
+from heartloop.core.dialogue import Transcript
+from heartloop.core.steps import read_steps
+from heartloop.core.system import write_whole
+from heartloop.core.wording import clock
+from heartloop.evaluation.scores import heard
+from heartloop.models.budget import Price
+from heartloop.scoring.repeats import REPEATED, repeats_of
+from heartloop.training.rollouts import RolloutRewards, TokenPolicy
+from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
-__all__ = ["dialogue_metrics"]
+__all__ = ["Failures", "MetricsFile", "dialogue_metrics", "dialogue_summary", "failures_of", "read_metrics", "step_line"]
+
+_RECENT = 10
+"""Steps whose mean duration gives the time left."""
+_NO_TERMS = {"return", "reward", "turns"}
+"""What verl's validation logs besides scores and the environment's terms."""
+
+
+def dialogue_summary(
+    transcript: Transcript, policy: TokenPolicy, rewards: RolloutRewards, *, group: str, samples: int, terms: Mapping[str, float]
+) -> dict[str, Any]:
+    """A scored dialogue as `dialogue_metrics` takes it. The user's calls are those of all roles but the policy."""
+    calls = [call for call in transcript.calls if call.role != "policy"]
+    return {
+        "scenario": transcript.scenario,
+        "group": group,
+        "said": heard(transcript),
+        "score": transcript.score,
+        "return": rewards.outcome,
+        "stop": transcript.stop,
+        "turns": len(transcript.turns),
+        "samples": samples,
+        "reply_tokens": [len(turn.tokens) for turn in policy.turns],
+        "terms": dict(terms),
+        "counts": {
+            **transcript.counts,
+            "overflows": policy.overflows,
+            "reencoded": sum(turn.history is None and bool(turn.visible) for turn in policy.turns),
+            "broken format": int(rewards.broken),
+        },
+        "user_calls": len(calls),
+        "user_prompt_tokens": sum(call.usage.prompt_tokens for call in calls),
+        "user_completion_tokens": sum(call.usage.completion_tokens for call in calls),
+    }
 
 
 def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[str], *, expected: int) -> dict[str, float]:
     """Metrics of one step, by the name they are logged under.
 
     Args:
-        dialogues: each as the agent loop describes it (`agent_loop`), scored ones only.
-        groups: the group of rollouts that each belongs to.
-        expected: dialogues that were started; those that are missing failed.
+        dialogues: a `dialogue_summary` of each scored dialogue.
+        groups: the group of rollouts of each.
+        expected: number of dialogues that were started; the others failed.
     """
     metrics: dict[str, float] = {"dialogue/failed": float(expected - len(dialogues)), "dialogue/scored": float(len(dialogues))}
     if not dialogues:
@@ -33,39 +73,37 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
     by_group: dict[str, list[float]] = defaultdict(list)
     by_turn: dict[int, list[int]] = defaultdict(list)
     by_term: dict[str, list[float]] = defaultdict(list)
-    counts: Counter[str] = Counter()
+    events: Counter[str] = Counter()
     stops: Counter[str] = Counter()
     for dialogue, group in zip(dialogues, groups, strict=True):
         by_scenarios[dialogue["group"]].append(dialogue["score"])
         by_group[group].append(dialogue["return"])
-        for turn, tokens in enumerate(dialogue["reply_tokens"], start=1):
-            by_turn[turn].append(tokens)
+        for turn, count in enumerate(dialogue["reply_tokens"], start=1):
+            by_turn[turn].append(count)
         for name, value in dialogue.get("terms", {}).items():
             by_term[name].append(value)
-        counts.update(dialogue["counts"])
+        events.update(dialogue["counts"])
         stops[dialogue["stop"]] += 1
     repeats = repeats_of((dialogue["scenario"], dialogue["said"]) for dialogue in dialogues)
-    returns = [dialogue["return"] for dialogue in dialogues]
+    tokens = [count for turn in by_turn.values() for count in turn]
     metrics |= {
-        "dialogue/score": _mean(dialogue["score"] for dialogue in dialogues),
-        "dialogue/return": float(np.mean(returns)),
-        "dialogue/return_std": float(np.std(returns)),
-        "dialogue/turns": _mean(dialogue["turns"] for dialogue in dialogues),
-        "dialogue/samples": _mean(dialogue["samples"] for dialogue in dialogues),
-        "dialogue/tokens": float(sum(tokens for turn in by_turn.values() for tokens in turn)),
-        "dialogue/reply_tokens": _mean(tokens for turn in by_turn.values() for tokens in turn),
+        f"dialogue/{name}": _mean(dialogue[name] for dialogue in dialogues) for name in ("score", "return", "turns", "samples")
+    }
+    metrics |= {
+        "dialogue/return_std": float(np.std([dialogue["return"] for dialogue in dialogues])),
+        "dialogue/tokens": float(sum(tokens)),
+        "dialogue/reply_tokens": _mean(tokens),
         "dialogue/said_before": repeats.said_before,
         "dialogue/said_to_others": repeats.said_to_others,
         "dialogue/group_std": _mean(np.std(values, ddof=1) for values in by_group.values() if len(values) > 1),
         "dialogue/lone_groups": float(sum(len(values) < 2 for values in by_group.values())),
-        "user/calls": float(sum(dialogue["user_calls"] for dialogue in dialogues)),
-        "user/prompt_tokens": float(sum(dialogue["user_prompt_tokens"] for dialogue in dialogues)),
-        "user/completion_tokens": float(sum(dialogue["user_completion_tokens"] for dialogue in dialogues)),
     }
+    for name in ("calls", "prompt_tokens", "completion_tokens"):
+        metrics[f"user/{name}"] = float(sum(dialogue[f"user_{name}"] for dialogue in dialogues))
     metrics |= {f"dialogue/score/{name}": float(np.mean(values)) for name, values in sorted(by_scenarios.items())}
-    metrics |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(tokens)) for turn, tokens in sorted(by_turn.items())}
+    metrics |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(counts)) for turn, counts in sorted(by_turn.items())}
     metrics |= {f"dialogue/parts/{name}": float(np.mean(values)) for name, values in by_term.items()}
-    metrics |= {f"dialogue/counts/{name.replace(' ', '_')}": float(count) for name, count in sorted(counts.items())}
+    metrics |= {f"dialogue/counts/{name.replace(' ', '_')}": float(count) for name, count in sorted(events.items())}
     metrics |= {f"dialogue/stops/{stop}": count / len(dialogues) for stop, count in sorted(stops.items())}
     return metrics
 
@@ -73,3 +111,142 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
 def _mean(values: Any) -> float:
     numbers = [float(value) for value in values]
     return float(np.mean(numbers)) if numbers else 0.0
+
+
+class Failures(NamedTuple):
+    """Training dialogues, and how many of them failed."""
+
+    failed: int
+    dialogues: int
+
+    @property
+    def share(self) -> float:
+        return self.failed / self.dialogues if self.dialogues else 0.0
+
+
+class MetricsFile:
+    """Writes the run's `metrics.jsonl`: a line a step with `step`, `attempt` and `data`.
+
+    A run that was interrupted and resumed made the steps since its last checkpoint twice: those of the later attempt count. So
+    the file starts with the lines up to the step `resumed`. A line that a kill kept out of it is taken from the attempt that
+    logged it, or, if the kill came between checkpoint and log, from the checkpoint, which has no evaluation after the step.
+
+    Args:
+        resumed: the step whose checkpoint the next attempt starts from.
+        held_out: number of held-out scenarios by group: the weights of the held-out mean.
+        price: of the user's tokens; without one no cost is logged.
+    """
+
+    def __init__(
+        self, paths: RunPaths, *, resumed: int, environment: str, held_out: Mapping[str, int], price: Price | None = None
+    ) -> None:
+        self._file, self._resumed, self._held_out, self._price = paths.metrics, resumed, held_out, price
+        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_([^/]+)/([^/]+)/mean@\d+")
+        known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
+        attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
+        logged = {line["step"]: self._line(line, file.parent.name) for file in attempts for line in read_steps(file)}
+        saved = {
+            line["step"]: self._line(line, attempts[-1].parent.name if attempts else "")
+            for file in (paths.checkpoints / f"global_step_{resumed}").glob(CHECKPOINT_METRICS)
+            for line in read_steps(file)
+        }
+        lines = sorted((saved | logged | known).items())
+        write_whole(self._file, "".join(json.dumps(line) + "\n" for step, line in lines if resumed and step <= resumed))
+
+    def follow(self, attempt: Path) -> Iterator[list[dict[str, Any]]]:
+        """At each iteration the lines that verl wrote since the last one, also written to the run's file. Endless."""
+        source, read = attempt / "metrics.jsonl", 0
+        while True:
+            lines = []
+            for raw in _whole_lines(source, read):
+                read += len(raw)
+                line = json.loads(raw)
+                if line["step"] <= self._resumed and self._resumed:
+                    continue  # verl repeats the evaluation that it resumes at
+                lines.append(self._line(line, attempt.name))
+                with self._file.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(lines[-1]) + "\n")
+            yield lines
+
+    def _line(self, line: Mapping[str, Any], attempt: str) -> dict[str, Any]:
+        data = line["data"]
+        return {"step": line["step"], "attempt": attempt, "data": data | self._held_out_means(data) | self._speed_and_cost(data)}
+
+    def _held_out_means(self, data: Mapping[str, Any]) -> dict[str, float]:
+        by_name: dict[str, dict[str, float]] = {}
+        for name, value in data.items():
+            if value is not None and (match := self._mean.fullmatch(name)):
+                by_name.setdefault(match[2], {})[match[1]] = float(value)
+        scores = by_name.pop("score", {})
+        if not scores:
+            return {}
+        means = {f"held_out/score/{group}": score for group, score in scores.items()}
+        if (mean := _mean_of(scores, self._held_out)) is not None:
+            means["held_out/score"] = mean
+        form = by_name.get("form", {})  # dialogues whose form was broken have no other term
+        in_form = {group: number * form.get(group, 1.0) for group, number in self._held_out.items()}
+        for name in by_name.keys() - _NO_TERMS:
+            weights = self._held_out if name == "form" else in_form
+            if (mean := _mean_of(by_name[name], weights)) is not None:
+                means[f"held_out/parts/{name}"] = mean
+        return means
+
+    def _speed_and_cost(self, data: Mapping[str, Any]) -> dict[str, float]:
+        derived = {}
+        if data.get("dialogue/tokens") and data.get("timing_s/gen"):
+            derived["perf/reply_tokens_per_second"] = data["dialogue/tokens"] / data["timing_s/gen"]
+        if self._price is not None and data.get("user/calls") is not None:
+            derived["user/cost"] = self._price.of(data["user/prompt_tokens"], data["user/completion_tokens"])
+        return derived
+
+
+def _mean_of(values: Mapping[str, float], weights: Mapping[str, float]) -> float | None:
+    weight = sum(weights.get(name, 0) for name in values)
+    return sum(weights.get(name, 0) * value for name, value in values.items()) / weight if weight else None
+
+
+def _whole_lines(file: Path, start: int) -> Iterator[bytes]:
+    if not file.exists():
+        return
+    with file.open("rb") as lines:
+        lines.seek(start)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return  # half written
+            yield line
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """The lines of a run's `metrics.jsonl`, as `steps.read_steps` has them."""
+    return read_steps(RunPaths(run).metrics)
+
+
+def failures_of(lines: list[dict[str, Any]]) -> Failures:
+    failed = sum(int(line["data"].get("dialogue/failed") or 0) for line in lines)
+    scored = sum(int(line["data"].get("dialogue/scored") or 0) for line in lines)
+    return Failures(failed, failed + scored)
+
+
+def step_line(lines: list[dict[str, Any]], *, steps: int) -> str:
+    """The last step in a line, with the time left by the mean of the last ten steps."""
+    data = lines[-1]["data"]
+    parts = [f"step {lines[-1]['step']}/{steps}"]
+    shown = (
+        ("score", "dialogue/score", "{:+.3f}"),
+        ("held out", "held_out/score", "{:+.3f}"),
+        ("reply", "dialogue/reply_tokens", "{:.0f} tokens"),
+        ("entropy", "actor/entropy", "{:.2f}"),
+        ("kl", "actor/kl_loss", "{:.4f}"),
+    )
+    parts += [f"{name} {form.format(data[key])}" for name, key, form in shown if data.get(key) is not None]
+    if (repeated := data.get("dialogue/said_to_others") or 0.0) >= REPEATED:
+        parts.append(f"{repeated:.0%} of the replies said to others too")
+    if failed := int(data.get("dialogue/failed") or 0):
+        parts.append(f"{failed} failed")
+    recent = [line["data"]["timing_s/step"] for line in lines if "timing_s/step" in line["data"]][-_RECENT:]
+    if recent:
+        seconds = statistics.fmean(recent)
+        parts.append(f"{seconds:.1f} s a step")
+        if left := steps - lines[-1]["step"]:
+            parts.append(f"{clock(seconds * left)} left")
+    return "  ".join(parts)

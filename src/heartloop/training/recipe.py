@@ -1,43 +1,353 @@
 """A recipe: everything that decides a training run, in one YAML file, checked before anything starts.
 
-Covers checks between the sections, the shipped recipes, variants, and overrides (`--set key=value`). Does not cover the sections'
-own settings (`recipe_sections`), verl's settings (`verl_config`), nor the run (`launch`).
-
 A comment in the file names the source of each number; what neither paper nor released code states is marked "ours".
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from heartloop.core.chat import LOCAL_PREFIX
+from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX
+from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import nearest
-from heartloop.environments.sources import yaml_value
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import EnvironmentSpec, Options, Training
+from heartloop.models.budget import DEAREST
 from heartloop.models.local import is_local
-from heartloop.training.form_start import FormStartSettings
-from heartloop.training.recipe_sections import (
-    LAPTOP,
-    Algorithm,
-    Batch,
-    Dialogue,
-    EnvironmentSettings,
-    Machine,
-    Optimiser,
-    Policy,
-    ScenarioSets,
-    Section,
-    Watching,
-)
+from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
 
-__all__ = ["Recipe", "read_recipe", "recipe_names"]
+__all__ = [
+    "LAPTOP", "Algorithm", "Batch", "Dialogue", "EnvironmentSettings", "FormStartSettings", "Machine", "Optimiser", "Policy",
+    "Prices", "Recipe", "ScenarioSets", "Section", "Watching", "first_problem", "read_recipe", "recipe_names",
+]  # fmt: skip
+
+LAPTOP = "laptop"
+"""Name of the small policy that is made before training (`training.laptop`)."""
+
+
+class Section(BaseModel):
+    """Settings under one name; their docstrings are the text of docs/recipe-settings.md."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @field_validator("exclude_tags", "loggers", mode="before", check_fields=False)
+    @classmethod
+    def _one_value_is_a_list(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+
+class EnvironmentSettings(Section):
+    """The environment of a run."""
+
+    name: str
+    """An installed environment with rewards for training; `heartloop environments` lists all."""
+    options: Mapping[str, Any] = Field(default_factory=dict, validate_default=True)
+    """Its options by name; `heartloop environments show NAME` lists them. What is not given takes the environment's default."""
+
+    @field_validator("name")
+    @classmethod
+    def _has_rewards(cls, name: str) -> str:
+        if load_environment(name).training is None:
+            raise UseError(f"{name} has no rewards for training; choose another environment (heartloop environments)")
+        return name
+
+    @field_validator("options")
+    @classmethod
+    def _resolved(cls, options: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
+        if "name" not in info.data:
+            return options
+        return load_environment(info.data["name"]).read_options(options).model_dump(mode="json")
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        return load_environment(self.name)
+
+    @property
+    def training(self) -> Training:
+        training = self.spec.training
+        assert training is not None  # checked above
+        return training
+
+    @property
+    def chosen(self) -> Options:
+        """The options as values; they decide what is learned from."""
+        return self.spec.read_options(self.options)
+
+    @property
+    def played(self) -> Options:
+        """The options that dialogues are played and scored by."""
+        return self.training.played(self.chosen)
+
+
+class ScenarioSets(Section):
+    """The scenarios of a run."""
+
+    train: str
+    """Training scenarios: the name of a set, or a file."""
+    held_out: str
+    """Held-out scenarios: the name of a set, or a file."""
+    exclude_tags: tuple[str, ...] = ()
+    """Content tags whose scenarios are left out."""
+    held_out_share: float | None = Field(default=None, gt=0.0, lt=1.0)
+    """Where both are one set: the share of it that is held out, stratified."""
+    train_limit: int | None = Field(default=None, ge=1)
+    """Maximum number of training scenarios, stratified; all by default."""
+    held_out_limit: int | None = Field(default=None, ge=1)
+    """Maximum number of held-out scenarios, stratified; all by default."""
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if (self.train == self.held_out) != (self.held_out_share is not None):
+            raise ValueError(
+                f"held_out_share is {self.held_out_share}; it is needed where train and held_out are one set, and only there"
+            )
+        return self
+
+
+class Dialogue(Section):
+    """How rollouts are played, cut into samples, and rewarded."""
+
+    user: str = EMBEDDED
+    """`embedded`, or the name of the model that plays the environment's roles."""
+    user_sampling: Sampling = Sampling()
+    """Sampling of that model: the settings of `heartloop eval --sampling`, and under `request` any other field of its requests.
+    What is not set is the endpoint's own."""
+    max_connections: int = Field(default=64, ge=1)
+    """Maximum concurrent calls to that model's endpoint, per agent-loop worker."""
+    sample: Literal["turn", "dialogue"] = "turn"
+    """`turn`: every policy turn is a sample, its context the dialogue so far without think blocks. `dialogue`: turns that follow
+    each other token for token are one sample; a new one begins where a think block was dropped or the length is used up."""
+    reward: RewardKind = "outcome"
+    """Reward of a rollout: its outcome, the sum of its turns, or the mean of both."""
+    credit: Literal["group", "to_go"] = "group"
+    """Where the reward is placed. `group`: the whole return on the last token of every sample, for estimators that compare the
+    rollouts of a scenario. `to_go`: each turn's reward on its last token, the rest of the dialogue's at the end of the sample,
+    for estimators that go token by token (GAE with gamma = lambda = 1)."""
+    think: bool = False
+    """Whether a reply must be `<think>...</think>` followed by text; a dialogue that breaks this gets the lowest reward."""
+    reply_tokens: int = Field(default=512, ge=1)
+    """Maximum number of tokens of a reply."""
+    chat_format: Literal["template", "messages"] = "template"
+    """`template`: the tokenizer's chat template over the whole dialogue. `messages`: message by message (the laptop policy)."""
+
+
+class Policy(Section):
+    """The model that is trained, and its sampling."""
+
+    model: str
+    """`laptop`, a Hugging Face name, a directory, or a GGUF file: `local/smollm2`, `local/PATH.gguf`."""
+    warm_start: Mapping[str, Any] = Field(default_factory=dict)
+    """Settings of the laptop policy's warm start (`training.laptop.policy`); or, of a model `local/...` that has to learn the
+    form of an environment's answers: `answers`, `part_tokens`, `rows`, `learning_rate`."""
+    lora_rank: int | None = Field(default=None, ge=1)
+    """Rank of LoRA's matrices (Hu et al. 2022); without it all weights are trained."""
+    lora_alpha: int | None = Field(default=None, ge=1)
+    """LoRA: the matrices are scaled by `lora_alpha / lora_rank`; needed with a rank."""
+    lora_targets: str | tuple[str, ...] | None = None
+    """LoRA: names of the adapted layers; `all-linear` by default."""
+    template: Mapping[str, Any] = Field(default_factory=dict)
+    """Options of the chat template, e.g. `enable_thinking`."""
+    max_prompt: int = Field(ge=1)
+    """Maximum number of prompt tokens; a longer prompt is answered with silence."""
+    max_response: int = Field(ge=1)
+    """Maximum number of response tokens of a sample: one reply, or with `dialogue.sample: dialogue` all after the first
+    prompt."""
+    temperature: float = Field(gt=0.0)
+    """Sampling temperature, of held-out evaluations too."""
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    """Nucleus sampling; 1 samples from all tokens."""
+    top_k: int = Field(default=0, ge=0)
+    """Number of the likeliest tokens to sample from; 0 is all."""
+
+    @model_validator(mode="after")
+    def _loras(self) -> Self:
+        if (self.lora_rank is None) != (self.lora_alpha is None) or (self.lora_rank is None and self.lora_targets is not None):
+            raise ValueError(
+                f"lora_rank is {self.lora_rank}, lora_alpha {self.lora_alpha}, lora_targets {self.lora_targets}; "
+                "expected a rank and an alpha together, or none of them"
+            )
+        return self
+
+
+class Algorithm(Section):
+    """The policy-gradient algorithm."""
+
+    name: Literal["ctc_grpo", "grpo", "ppo"]
+    """Groups with turn credit (EIBench), groups without, or a critic (RLVER)."""
+    alpha: float = Field(default=ALPHA, ge=0.0)
+    """CTC-GRPO: weight of the turn credit; 0 uses no process rewards."""
+    centre: bool = True
+    """CTC-GRPO: whether the mean over the rollout is subtracted from process rewards."""
+    sigma_min: float = Field(default=SIGMA_MIN, ge=0.0)
+    """CTC-GRPO, GRPO: floor of a group's std."""
+    ddof: Literal[0, 1] = 1
+    """CTC-GRPO, GRPO: 1 for the sample std."""
+    clip: float = Field(gt=0.0)
+    """Clip range of the importance ratio, token by token."""
+    kl: float = Field(default=0.0, ge=0.0)
+    """Coefficient of the KL loss against the initial policy; 0 loads no reference."""
+    entropy: float = 0.0
+    """Coefficient of the entropy bonus."""
+    shuffled: bool = False
+    """CTC-GRPO, GRPO: a control that can learn nothing about replies. A seeded draw deals the rewards of a step's rollouts,
+    outcome and process rewards together, out among its dialogues."""
+    gamma: float = Field(default=1.0, gt=0.0, le=1.0)
+    """PPO: discount within a turn; rewards are summed over turns undiscounted before."""
+    lam: float = Field(default=1.0, gt=0.0, le=1.0)
+    """PPO: lambda of GAE."""
+    critic_learning_rate: float | None = Field(default=None, ge=0.0)
+    """PPO only, where it is needed."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """PPO: steps in which only the critic is trained."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.critic_learning_rate is not None) != (self.name == "ppo"):
+            raise ValueError(f"critic_learning_rate is {self.critic_learning_rate!r}; ppo needs one, and only ppo has a critic")
+        if self.name == "ppo" and self.shuffled:
+            raise ValueError("shuffled is for groups of rollouts; ppo has none, set algorithm.shuffled to false")
+        if self.name == "grpo" and self.alpha:
+            raise ValueError(f"alpha is {self.alpha:g}; grpo has no turn credit, write alpha: 0, or ctc_grpo")
+        return self
+
+
+class Optimiser(Section):
+    """AdamW."""
+
+    learning_rate: float = Field(ge=0.0)
+    """Peak learning rate; 0 is a control that learns nothing."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """Schedule after the warm-up."""
+    warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of all steps with a rising learning rate; `warmup_steps` overrides it."""
+    warmup_steps: int | None = Field(default=None, ge=0)
+    """Number of steps with a rising learning rate."""
+    min_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Cosine: final learning rate as a share of its peak."""
+    weight_decay: float = Field(default=0.01, ge=0.0)
+    """AdamW's decoupled weight decay."""
+    max_norm: float = Field(default=1.0, gt=0.0)
+    """Maximum gradient norm."""
+
+
+class Batch(Section):
+    """Dialogues and updates of a step.
+
+    A step plays `scenarios` x `rollouts` dialogues. With one sample a turn that is up to `max_turns` times as many samples. verl
+    multiplies its mini-batch by the rollouts: one update takes `mini_batch` x `rollouts` samples, so EIBench's 16 scenarios x 8
+    rollouts x 8 turns are 1,024 samples and its mini-batch of 32 makes 4 updates of 256. verl refuses a mini-batch above
+    `scenarios` (the published 32 above 16) unless it packs samples by their tokens, so samples are always packed here
+    (`tokens_per_device`).
+    """
+
+    scenarios: int = Field(ge=1)
+    """Scenarios in a step."""
+    rollouts: int = Field(ge=1)
+    """Dialogues with each scenario."""
+    mini_batch: int = Field(ge=1)
+    """As verl counts it, in scenarios; one update takes `mini_batch` x `rollouts` samples."""
+    passes: int = Field(default=1, ge=1)
+    """Passes over the samples of a step."""
+    steps: int = Field(ge=1)
+    """Steps of the whole run."""
+    tokens_per_device: int = Field(ge=1)
+    """Tokens in one pass of a device; affects memory and speed, not the result. At least one whole sample."""
+
+    @property
+    def dialogues(self) -> int:
+        return self.scenarios * self.rollouts
+
+    @property
+    def samples_per_update(self) -> int:
+        return self.mini_batch * self.rollouts
+
+
+class Prices(Section):
+    """Prices of the user simulator's tokens, in any currency."""
+
+    input: float = Field(ge=0.0, lt=DEAREST)
+    """Per million prompt tokens."""
+    output: float = Field(ge=0.0, lt=DEAREST)
+    """Per million completion tokens."""
+
+
+class Watching(Section):
+    """Evaluations, checkpoints, transcripts and loggers of a run."""
+
+    validate_every: int = Field(default=0, ge=0)
+    """Steps between two evaluations on the held-out scenarios; 0 is never."""
+    validate_first: bool = True
+    """Whether there is also an evaluation before the first step."""
+    save_every: int = Field(default=0, ge=0)
+    """Steps between two checkpoints; the last step always has one."""
+    keep: int | None = Field(default=None, ge=1)
+    """Number of checkpoints that are kept; all by default."""
+    transcripts_every: int = Field(default=0, ge=0)
+    """Steps between two steps whose dialogues are written; 0 writes none."""
+    loggers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
+    """Further loggers; JSON lines are always written."""
+    prices: Prices | None = None
+    """Of the user simulator; with prices the cost of each step is logged."""
+
+
+class Machine(Section):
+    """Hardware; changes no published number."""
+
+    device: Literal["cpu", "gpu"] = "gpu"
+    """Device of training and generation."""
+    engine: Literal["hf_cpu", "vllm", "sglang"] = "vllm"
+    """Rollout engine; `hf_cpu` is ours, for CPUs."""
+    ranks: int = Field(default=1, ge=1)
+    """GPUs of a node, or training processes on a CPU."""
+    nodes: int = Field(default=1, ge=1)
+    """Number of machines; several need a Ray cluster."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs that one copy of the rollout model is spread over."""
+    engine_memory: float = Field(default=0.5, gt=0.0, lt=1.0)
+    """Share of a GPU's memory for the rollout engine."""
+    offload: bool = False
+    """Whether weights and optimiser are moved to main memory during generation."""
+    flash_attention: bool = True
+    """Whether to use the package flash-attn; samples are then packed without padding."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """CPU: precision of the matrix products of updates; weights, sums and generation are float32. bfloat16 is faster where the
+    processor has instructions for it. A GPU takes verl's own."""
+    threads: int = Field(default=1, ge=1)
+    """CPU: threads of the training process and of the rollout engine, which take turns; `OMP_NUM_THREADS` overrides it."""
+    workers: int = Field(default=8, ge=1)
+    """Processes that play dialogues."""
+    cpus: int | None = Field(default=None, ge=1)
+    """Number of CPUs that Ray assumes; by default its count of cores, of which verl's actors need more than a laptop has."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.device == "cpu") != (self.engine == "hf_cpu"):
+            raise ValueError(
+                f"engine is {self.engine!r} on the device {self.device!r}; hf_cpu goes with cpu, vllm and sglang with gpu"
+            )
+        return self
+
+
+class FormStartSettings(Section):
+    """`policy.warm_start` of a language model (`local_policy`)."""
+
+    answers: int = Field(ge=1)
+    """Training scenarios that are answered, once each."""
+    part_tokens: int = Field(default=48, ge=8)
+    """Maximum number of tokens of a part."""
+    rows: int = Field(default=8, ge=1)
+    """Answers of an update."""
+    learning_rate: float = Field(default=1e-4, gt=0.0)
+    """Of AdamW."""
 
 
 class Recipe(Section):
@@ -75,33 +385,35 @@ class Recipe(Section):
         credit = "to_go" if self.algorithm.name == "ppo" else "group"
         if self.dialogue.credit != credit:
             raise ValueError(f"dialogue.credit is {self.dialogue.credit!r}; {self.algorithm.name} needs {credit!r}")
-        longest = self.dialogue.reply_tokens
-        if longest > self.policy.max_response:
+        if (longest := self.dialogue.reply_tokens) > self.policy.max_response:
             raise ValueError(f"policy.max_response is {self.policy.max_response}, less than dialogue.reply_tokens ({longest})")
-        corpus = dict(self.policy.warm_start.get("corpus") or {})
-        if self.policy.model == LAPTOP and ("answers" in corpus) != (self.environment.training.answer_form is not None):
-            raise ValueError(
-                f"policy.warm_start.corpus is {corpus}; a laptop policy learns from answers, as in {{answers: 4}}, where the "
-                "environment has a form of answers, elsewhere from dialogues"
-            )
-        if self.policy.warm_start and self.policy.model != LAPTOP:
-            if not is_local(self.policy.model) or self.environment.training.answer_form is None:
-                raise ValueError(
-                    f"policy.warm_start is for the policy {LAPTOP!r}, or for {LOCAL_PREFIX}... where the environment has a form "
-                    f"of answers; leave it out for {self.policy.model!r} in {self.environment.name}"
-                )
-            try:
-                FormStartSettings.model_validate(self.policy.warm_start)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(("policy.warm_start", *map(str, first["loc"])))
-                raise ValueError(f"{where} is {first['input']!r}: {first['msg']}") from None
-        if self.batch.tokens_per_device < self.policy.max_prompt + self.policy.max_response:
-            longest = self.policy.max_prompt + self.policy.max_response
+        if self.batch.tokens_per_device < (longest := self.policy.max_prompt + self.policy.max_response):
             raise ValueError(f"batch.tokens_per_device is {self.batch.tokens_per_device}; one sample can have {longest}")
         if self.algorithm.name != "ppo" and self.batch.rollouts < 2:
             raise ValueError(f"batch.rollouts is {self.batch.rollouts}; {self.algorithm.name} compares at least 2 of a scenario")
+        self._check_warm_start(has_form=self.environment.training.answer_form is not None)
         return self
+
+    def _check_warm_start(self, *, has_form: bool) -> None:
+        """Checks what needs no torch; `training.laptop.policy` has the laptop policy's own settings."""
+        given = self.policy.warm_start
+        if self.policy.model == LAPTOP:
+            corpus = dict(given.get("corpus") or {})
+            if ("answers" in corpus) != has_form:
+                raise ValueError(
+                    f"policy.warm_start.corpus is {corpus}; a laptop policy learns from answers, as in {{answers: 4}}, where the "
+                    "environment has a form of answers, elsewhere from dialogues"
+                )
+        elif given and not (has_form and is_local(self.policy.model)):
+            raise ValueError(
+                f"policy.warm_start is for the policy {LAPTOP!r}, or for {LOCAL_PREFIX}... where the environment has a form "
+                f"of answers; remove it for {self.policy.model!r} in {self.environment.name}"
+            )
+        elif given:
+            try:
+                FormStartSettings.model_validate(given)
+            except ValidationError as error:
+                raise ValueError(first_problem(error, "policy.warm_start")) from None
 
     @property
     def hash(self) -> str:
@@ -113,10 +425,12 @@ class Recipe(Section):
         return self.model_dump(mode="json", exclude={"about", "watching", "machine", "variants"})
 
 
+_RECIPES = resources.files("heartloop.training") / "recipes"
+
+
 def recipe_names() -> list[str]:
     """Names of the shipped recipes."""
-    folder = resources.files("heartloop.training") / "recipes"
-    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
+    return sorted(file.name.removesuffix(".yaml") for file in _RECIPES.iterdir() if file.name.endswith(".yaml"))
 
 
 def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[str] = (), seed: int | None = None) -> Recipe:
@@ -131,23 +445,15 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
         UseError: an unknown recipe, variant or setting, or an option that does not fit; names the nearest.
         InputError: a file that is not a recipe, or a value that does not fit.
     """
-    path = Path(name)
-    if name in recipe_names():
-        text = (resources.files("heartloop.training") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
-    elif path.suffix in (".yaml", ".yml"):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read {path}: {error}; expected a recipe in YAML") from error
-    else:
-        raise UseError(
-            f"unknown recipe {name!r}{nearest(name, recipe_names(), cutoff=0.6)}; "
-            f"expected {', '.join(recipe_names())}, or a YAML file"
-        )
+    names = recipe_names()
+    if name not in names and not name.endswith((".yaml", ".yml")):
+        raise UseError(f"unknown recipe {name!r}{_nearest(name, names)}; expected {', '.join(names)}, or a YAML file")
     try:
-        given = yaml_value(text)
-    except ValueError as error:
-        raise InputError(f"{name} is no YAML: {error}") from error
+        given = yaml.safe_load((_RECIPES / f"{name}.yaml" if name in names else Path(name)).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {name}: {error}; expected a recipe in YAML") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{name} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(given, dict):
         raise InputError(f"{name} holds {type(given).__name__}; expected a recipe, a mapping of sections")
     recipe = _validated(given, name)
@@ -155,17 +461,15 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     for variant in variants:
         if variant not in recipe.variants:
             known = ", ".join(recipe.variants) or "none"
-            raise UseError(
-                f"{recipe.name} has no variant {variant!r}{nearest(variant, recipe.variants, cutoff=0.6)}; it has {known}"
-            )
+            raise UseError(f"{recipe.name} has no variant {variant!r}{_nearest(variant, recipe.variants)}; it has {known}")
         changes.update(recipe.variants[variant])
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise UseError(f"--set is {setting!r}; expected key=value, for example batch.steps=20")
         try:
-            changes[key.strip()] = yaml_value(value)
-        except ValueError as error:
+            changes[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
             raise UseError(f"--set {key}: {value!r} is no YAML value") from error
     if seed is not None:
         changes["seed"] = seed
@@ -174,16 +478,24 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     return _validated(given, name) if changes else recipe
 
 
-def _put(given: dict[str, Any], key: str, value: Any) -> None:
-    """Sets a dotted name; what follows `verl.` is one name, dots included.
+def first_problem(error: ValidationError, *before: str, skip: int | None = None) -> str:
+    """The first problem of a section as one sentence.
 
-    Raises:
-        UseError: an unknown setting.
+    Args:
+        before: names of the sections around it.
+        skip: place in the path of a name that is not written in the file, such as the kind of a union.
     """
+    first = error.errors()[0]
+    where = [str(part) for number, part in enumerate(first["loc"]) if number != skip]
+    return f"{'.'.join((*before, *where))} is {first['input']!r}: {first['msg']}"
+
+
+def _put(given: dict[str, Any], key: str, value: Any) -> None:
+    """Sets a dotted name; what follows `verl.` is one name, dots included."""
     parts = key.split(".", 1) if key.startswith("verl.") else key.split(".")
     names = list(_names(Recipe))
     if not any(key == name or key.startswith(f"{name}.") for name in names) and parts[0] != "verl":
-        raise UseError(f"no setting {key!r}{nearest(key, names, cutoff=0.6)}; docs/recipe-settings.md lists them")
+        raise UseError(f"no setting {key!r}{_nearest(key, names)}; docs/recipe-settings.md lists them")
     at = given
     for part in parts[:-1]:
         at = at.setdefault(part, {})
@@ -209,10 +521,20 @@ def _validated(given: Mapping[str, Any], name: str) -> Recipe:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            hint = nearest(where, [*_names(Recipe), *Recipe.model_fields], cutoff=0.6)
+            hint = _nearest(where, [*_names(Recipe), *Recipe.model_fields])
             raise InputError(f"{name}: no setting {where!r}{hint}; remove or rename it") from error
         if first["type"] == "missing":
             raise InputError(f"{name}: {where} is missing; write it into the recipe, or --set {where}=...") from error
         message = first["msg"].removeprefix("Value error, ")
         shown = "" if isinstance(first["input"], Mapping) or first["type"] == "value_error" else f" is {first['input']!r}"
         raise InputError(f"{name}: {where or 'the recipe'}{shown}: {message.replace('Input should', 'it should')}") from error
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """A hint at the nearest name, by the whole name or by its last part; empty if none is near."""
+    known = list(names)
+    by_last = {one.rpartition(".")[2]: one for one in known}
+    near = difflib.get_close_matches(name, known, n=1) or [
+        by_last[last] for last in difflib.get_close_matches(name.rpartition(".")[2], by_last, n=1)
+    ]
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -1,8 +1,7 @@
-"""Dialogues as tokens: a policy that replies in token ids and records them, and the samples that a dialogue becomes.
+"""Dialogues as tokens: prompt formats, a policy that replies in token ids and records them, the samples that a dialogue becomes.
 
-Covers what lies between the turn loop (`environments.episode.play`) and an engine that trains: `TokenPolicy` is a `ChatModel`, so
-training dialogues are played exactly as evaluated ones; its record and the transcript give samples, masks and rewards. Does not
-cover any engine (`agent_loop`), nor advantages (`scoring.credit`).
+`TokenPolicy` is a `ChatModel`, so training dialogues are played exactly as evaluated ones; its record and the transcript give
+samples, masks and rewards.
 
 Tokens in, tokens out: a reply stays the ids it was sampled as. Where the user sees only the text after a think block, the history
 holds the ids of that text. Only the messages of other roles are ever encoded.
@@ -13,7 +12,9 @@ turn has no tokens to learn from, and it is counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -27,9 +28,11 @@ from heartloop.environments.spec import Returns
 from heartloop.scoring.credit import RewardKind, broken_format_return, dialogue_rewards, keeps_format, rewards_to_go
 
 __all__ = [
-    "Drawing", "Generated", "PolicyTurn", "PromptFormat", "RolloutRewards", "Sample", "Span", "TokenPolicy", "TokenServer",
-    "rollout_rewards", "samples", "token_rewards",
+    "ChatFormat", "Drawing", "Generated", "PolicyTurn", "PromptFormat", "RolloutRewards", "Sample", "Span", "TemplateFormat",
+    "TokenPolicy", "TokenServer", "rollout_rewards", "samples", "token_rewards",
 ]  # fmt: skip
+
+_MARK = re.compile("\ue000([0-9]+)\ue001")  # private-use characters, which no template trims
 
 
 class Generated(NamedTuple):
@@ -56,6 +59,12 @@ class Drawing(NamedTuple):
     seed: int | None = None
     """Equal seeds, prompts and weights draw equal replies."""
 
+    def changed(self, sampling: Sampling) -> Drawing:
+        """With the settings of a call, which may lower `max_tokens` and not raise it."""
+        given = {name: value for name in ("temperature", "top_p", "top_k") if (value := getattr(sampling, name)) is not None}
+        most = min(self.max_tokens, sampling.max_tokens or self.max_tokens)
+        return self._replace(**given, max_tokens=most, seed=sampling.seed)
+
 
 class TokenServer(Protocol):
     """Token ids in, token ids out: a `BatchedGenerator` in this process, or an inference engine on a cluster."""
@@ -77,6 +86,114 @@ class PromptFormat(Protocol):
         ...
 
 
+class TemplateFormat:
+    """Prompts by a model's own chat template over the whole dialogue, without tokenising a generated reply again.
+
+    Each reply of the policy is rendered as a mark that no text contains, the text around the marks is encoded piece by piece, and
+    the ids replace the marks: the pieces meet at special tokens, where no tokenizer merges.
+
+    Args:
+        tokenizer: a `transformers` one.
+        options: variables of the template, e.g. `enable_thinking`.
+
+    Raises:
+        UseError: the tokenizer has no chat template, or one that loses replies, or hides think tags as special tokens.
+    """
+
+    def __init__(self, tokenizer: Any, *, options: Mapping[str, Any] | None = None) -> None:
+        self.tokenizer = tokenizer
+        self._options = dict(options or {})
+        if not tokenizer.chat_template:
+            raise UseError("the tokenizer has no chat template; expected one in its tokenizer_config.json or chat_template.jinja")
+        if {"<think>", "</think>"} & set(tokenizer.all_special_tokens):
+            raise UseError("the tokenizer hides think tags as special tokens, so that the user would see the thinking")
+        self._encoded = lru_cache(maxsize=20_000)(self._encode)  # every later turn has the same pieces
+
+    def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
+        """As `PromptFormat`; replies are given without their end token.
+
+        Raises:
+            UseError: the template does not show every reply exactly once.
+        """
+        own = reply_ids or {}
+        marked = [
+            {"role": message.role, "content": f"\ue000{place}\ue001" if place in own else message.content}
+            for place, message in enumerate(messages)
+        ]
+        text = self.tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=True, **self._options)
+        pieces = _MARK.split(text)
+        if [int(place) for place in pieces[1::2]] != sorted(own):
+            raise UseError(
+                f"the chat template shows {len(pieces) // 2} of {len(own)} earlier replies; expected each once, in order"
+            )
+        ids: list[int] = []
+        for number, piece in enumerate(pieces):
+            ids += own[int(piece)] if number % 2 else self._encoded(piece)
+        return ids
+
+    def _encode(self, piece: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(piece, add_special_tokens=False))
+
+    def text(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+
+class ChatFormat:
+    """Prompts message by message, each rendered by the chat template as if alone: right for the laptop policy's template.
+
+    Words that the tokenizer does not know are dropped, so that no model learns to generate the unknown token.
+
+    Args:
+        tokenizer: a `transformers` one. longest: maximum number of prompt tokens; of a longer prompt the oldest messages after
+        the system prompt are dropped. `None`
+            drops none.
+
+    Raises:
+        UseError: the tokenizer has no chat template or no end-of-text token.
+    """
+
+    def __init__(self, tokenizer: Any, *, longest: int | None = 960) -> None:
+        if not tokenizer.chat_template or tokenizer.eos_token_id is None:
+            raise UseError("the tokenizer has no chat template or no end token; expected both in its tokenizer_config.json")
+        self.tokenizer = tokenizer
+        self.longest = longest
+        self.end = int(tokenizer.eos_token_id)
+        """The token that closes a reply."""
+        probe = [{"role": "user", "content": ""}]
+        bare = tokenizer.apply_chat_template(probe, tokenize=False)
+        opened = tokenizer.apply_chat_template(probe, tokenize=False, add_generation_prompt=True)
+        self.opening = self._encode(opened[len(bare) :])
+        """The tokens before a reply."""
+        self._rendered = lru_cache(maxsize=20_000)(self._render)
+
+    def message_ids(self, message: Message) -> tuple[int, ...]:
+        return self._rendered(message.role, message.content)
+
+    def reply_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """A reply with its markers, from the ids it was generated as, with or without their end token."""
+        return (*self.opening, *ids, *(() if ids and ids[-1] == self.end else (self.end,)))
+
+    def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
+        """As `PromptFormat`; replies are given with or without their end token."""
+        own = reply_ids or {}
+        pieces = [self.reply_ids(own[i]) if i in own else self.message_ids(m) for i, m in enumerate(messages)]
+        first = int(bool(messages) and messages[0].role == "system")
+        if self.longest is not None:
+            while len(pieces) > first + 1 and sum(map(len, pieces)) + len(self.opening) > self.longest:
+                del pieces[first]
+        return [token for piece in pieces for token in piece] + list(self.opening)
+
+    def text(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def _render(self, role: str, content: str) -> tuple[int, ...]:
+        return self._encode(self.tokenizer.apply_chat_template([{"role": role, "content": content}], tokenize=False))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        unknown = self.tokenizer.unk_token_id
+        return tuple(token for token in self.tokenizer.encode(text, add_special_tokens=False) if token != unknown)
+
+
 class PolicyTurn(NamedTuple):
     """One policy turn in tokens."""
 
@@ -96,35 +213,19 @@ class TokenPolicy:
     """A policy behind a token server, for one dialogue; `turns` records its replies.
 
     Args:
-        server: samples tokens.
-        prompt_format: messages to ids.
         ends: tokens that end a reply.
         max_prompt: maximum number of prompt tokens; a longer prompt is answered with silence.
-        max_tokens: maximum number of tokens of a reply, with its end token.
-        temperature: as in `Drawing`; so `top_p`, `top_k`.
+        drawing: how a reply is sampled, unless a call says otherwise.
     """
 
     def __init__(
-        self,
-        server: TokenServer,
-        prompt_format: PromptFormat,
-        *,
-        ends: Collection[int],
-        max_prompt: int,
-        max_tokens: int,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
+        self, server: TokenServer, prompt_format: PromptFormat, *, ends: Collection[int], max_prompt: int, drawing: Drawing,
         name: str = "policy",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = name
-        self._server = server
-        self._format = prompt_format
-        self._ends = frozenset(ends)
-        self._max_prompt = max_prompt
-        self._max_tokens = max_tokens
-        self._temperature, self._top_p, self._top_k = temperature, top_p, top_k
         self.turns: list[PolicyTurn] = []
+        self._server, self._format, self._ends = server, prompt_format, frozenset(ends)
+        self._max_prompt, self._drawing = max_prompt, drawing
 
     @property
     def overflows(self) -> int:
@@ -144,13 +245,7 @@ class TokenPolicy:
         if len(prompt) > self._max_prompt:
             self.turns.append(PolicyTurn(prompt, [], [], "", "", None))
             return Reply("", finish_reason="length", usage=Usage(prompt_tokens=len(prompt)))
-        drawing = Drawing(
-            max_tokens=min(self._max_tokens, sampling.max_tokens or self._max_tokens),
-            temperature=self._temperature if sampling.temperature is None else sampling.temperature,
-            top_p=self._top_p if sampling.top_p is None else sampling.top_p,
-            top_k=self._top_k if sampling.top_k is None else sampling.top_k,
-            seed=sampling.seed,
-        )
+        drawing = self._drawing.changed(sampling)
         generated = await self._server.generate(prompt, drawing)
         tokens = generated.tokens
         body = tokens[:-1] if tokens and tokens[-1] in self._ends else tokens
@@ -161,7 +256,7 @@ class TokenPolicy:
         return Reply(text, finish_reason=generated.stop, usage=usage)
 
     def _own_replies(self, messages: Sequence[Message]) -> dict[int, tuple[int, ...]]:
-        """Ids of the policy's replies by their index in `messages`, where the history holds their ids."""
+        """Ids of the policy's replies by their index in `messages`, if known."""
         indices = [index for index, message in enumerate(messages) if message.role == "assistant"]
         if [messages[index].content for index in indices] != [turn.visible or SILENCE for turn in self.turns]:
             raise UseError("the history holds replies that this policy did not give; expected one policy for each dialogue")

@@ -1,12 +1,11 @@
 """verl's synchronous V1 trainer with rows that know their rollout: `trainer.v1.trainer_mode=heartloop`.
 
-Covers three things that in verl 0.9.1 only the trainer can do: an estimator gets the rollout and turns of a row
-(`estimators.Row`), a rollout without another one of its group gives no gradient, and the numbers of the dialogues reach the log.
-Everything else is verl's. Does not cover how rows are made (`agent_loop`).
+Three things in verl 0.9.1 only the trainer can do: an estimator gets the rollout and turns of a row (`advantages.RolloutRow`), a
+rollout without another one of its group gives no gradient, and the numbers of the dialogues reach the log. Everything else is
+verl's.
 
-A failed dialogue has no rows. A group with one rollout left gets mask 0: no gradient, no entropy, no KL from it. Where that holds
-for a whole step, the actor is not updated and the step is counted.
-"""
+A failed dialogue has no rows. A group with one rollout left gets mask 0: no gradient, no entropy, no KL from it. If that holds
+for a whole step, the actor is not updated and the step is counted."""
 
 from __future__ import annotations
 
@@ -17,21 +16,19 @@ from typing import Any
 import numpy as np
 import torch
 import transfer_queue as tq
+from safetensors.torch import load_file, save_file
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
 from heartloop.core.errors import ModelError
 from heartloop.core.system import write_whole
-from heartloop.training.adapters import merge_adapters
-from heartloop.training.estimators import ESTIMATOR, Row, lone, shuffled
+from heartloop.training.advantages import ESTIMATOR, RolloutRow, lone, shuffled
 from heartloop.training.metrics import dialogue_metrics
-from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED
+from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED, TRAINER
 
-__all__ = ["POLL_INTERVAL", "TRAINER", "DialogueTrainer", "remove_packed"]
+__all__ = ["POLL_INTERVAL", "DialogueTrainer", "merge_adapters", "merged", "remove_packed"]
 
-TRAINER = "heartloop"
-"""Its name for `trainer.v1.trainer_mode`."""
-
+_PEFT = "base_model.model."
 POLL_INTERVAL = 0.05
 """Seconds between two polls for finished rollouts; verl's own 2 s would be most of a laptop's step.
 `+trainer.v1.heartloop.poll_interval` sets another."""
@@ -75,19 +72,14 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["uid", "extra_fields"])
         groups, extras = list(data["uid"]), list(data["extra_fields"])
-        real = [not tag.get("is_padding", False) for tag in batch.tags]
         rows = [
-            _row(group, extra["credit"]) if is_real else None for group, extra, is_real in zip(groups, extras, real, strict=True)
+            None if tag.get("is_padding", False) else RolloutRow.make(group, **extra["credit"])
+            for group, extra, tag in zip(groups, extras, batch.tags, strict=True)
         ]
-        summaries = [
-            (extra["dialogue"], group)
-            for group, extra, is_real in zip(groups, extras, real, strict=True)
-            if is_real and extra["dialogue"] is not None
-        ]
+        firsts = [place for place, row in enumerate(rows) if row is not None and extras[place]["dialogue"] is not None]
         expected = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
-        metrics.update(
-            dialogue_metrics([summary for summary, _ in summaries], [group for _, group in summaries], expected=expected)
-        )
+        summaries = [extras[place]["dialogue"] for place in firsts]
+        metrics.update(dialogue_metrics(summaries, [groups[place] for place in firsts], expected=expected))
         estimator = str(self.config.algorithm.adv_estimator)
         if self._setting("shuffled", False):
             rows = shuffled(rows, f"{self.config.data.seed}|{self.global_steps}")
@@ -122,9 +114,8 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         folder.mkdir(parents=True, exist_ok=True)
         numbers = {name: float(value) for name, value in self._numbers.items() if isinstance(value, int | float | np.number)}
         line = json.dumps({"step": self.global_steps, "data": numbers})
-        (folder / CHECKPOINT_METRICS).write_text(
-            line + "\n", encoding="utf-8"
-        )  # verl logs them later; a kill in between would lose them
+        # verl logs them later; a kill in between would lose them
+        (folder / CHECKPOINT_METRICS).write_text(line + "\n", encoding="utf-8")
         super()._save_checkpoint()
         remove_packed(folder)
         model = self.config.actor_rollout_ref.model
@@ -136,21 +127,57 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self._idle:
             return batch
         batch = super()._update_actor(batch, metrics)
-        metrics.setdefault(
-            "actor/entropy", metrics["actor/entropy_loss"]
-        )  # verl logs it only where it computes old log-probabilities
+        # verl logs it only where it computes old log-probabilities
+        metrics.setdefault("actor/entropy", metrics["actor/entropy_loss"])
         return batch
 
 
 def remove_packed(checkpoint: Path) -> None:
-    """Removes the packed attention of `engine_cpu` from a checkpoint's configurations, which other code cannot load."""
+    """Removes the packed attention of `cpu` from a checkpoint's configurations, which other code cannot load."""
     for file in checkpoint.glob("*/huggingface/config.json"):
         config = json.loads(file.read_text(encoding="utf-8"))
-        if config.get("attn_implementation") == PACKED:
-            del config["attn_implementation"]
+        if config.pop("attn_implementation", None) == PACKED:
             write_whole(file, json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
-def _row(group: str, credit: dict[str, Any]) -> Row:
-    spans = tuple(tuple(span) for span in credit["spans"])
-    return Row(group, int(credit["rollout"]), float(credit["outcome"]), tuple(credit["process"]), spans)
+def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:
+    """Merges LoRA's adapters into a checkpoint's weights in place (W + alpha/rank B A, Hu et al. 2022); whether there were any.
+
+    verl 0.9.1 writes base weights and adapters under peft's names into a directory whose configuration is a plain model's;
+    loading it would give random weights. peft's own merge wants the model, so the files are merged here.
+
+    Args:
+        folder: a Hugging Face checkpoint with safetensors.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    state = {name: weights for file in files for name, weights in load_file(file).items()}
+    if not any(".lora_A." in name for name in state):
+        return False
+    part = folder / "merged.part"
+    save_file(merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
+    (folder / "model.safetensors.index.json").unlink(missing_ok=True)
+    for file in files:
+        file.unlink()
+    part.replace(folder / "model.safetensors")
+    return True
+
+
+def merged(state: dict[str, Any], *, scale: float) -> dict[str, Any]:
+    """An adapted model's weights by the plain model's names; summed in 32 bits, returned in the weights' own precision."""
+    plain_state = {}
+    for name, weights in state.items():
+        plain = name.removeprefix(_PEFT)
+        if ".lora_" in plain:
+            continue
+        if plain.endswith(".base_layer.weight"):
+            layer = plain.removesuffix(".base_layer.weight")
+            a, b = (_adapter(state, f"{_PEFT}{layer}.lora_{which}.") for which in "AB")
+            weights = (weights.float() + scale * b.float() @ a.float()).to(weights.dtype)
+        plain_state[plain.replace(".base_layer.", ".")] = weights.contiguous()
+    return plain_state
+
+
+def _adapter(state: dict[str, Any], before: str) -> torch.Tensor:
+    (name,) = (name for name in state if name.startswith(before))  # the name has the adapter's name in it
+    adapter: torch.Tensor = state[name]
+    return adapter

@@ -1,31 +1,44 @@
-"""A recipe as verl's configuration: overrides of its `ppo_trainer`, and the environment variables of a run.
+"""A recipe as verl reads it: rows of scenarios, settings of the agent loop, overrides of its `ppo_trainer`, environment
+variables.
 
-Covers the name of each setting in verl 0.9.1. Does not import verl, so that a plan can be printed where it is not installed; a
-test checks that verl accepts every recipe. Does not cover what the settings mean (`recipe_sections`), nor starting verl
-(`launch`).
+Names of settings are those of verl 0.9.1. verl is not imported, so that a plan can be printed where it is not installed; a test
+checks that verl accepts every recipe.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from heartloop.training.dialogue_settings import AGENT
-from heartloop.training.recipe import Recipe
+from pydantic import Field
 
-__all__ = ["CHECKPOINT_METRICS", "PACKED", "PLUGIN", "RunPaths", "environment_of", "overrides", "verl_settings"]
+from heartloop.core.chat import EMBEDDED, ScriptedChat
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.registry import owner_of, stratified
+from heartloop.environments.spec import AnyScenario
+from heartloop.training.recipe import Dialogue, EnvironmentSettings, Recipe
 
+__all__ = [
+    "AGENT", "CHECKPOINT_METRICS", "PACKED", "PLUGIN", "TRAINER", "DialogueSettings", "RunPaths", "Split", "dialogue_settings",
+    "environment_of", "overrides", "parted", "rows", "split_of", "verl_settings", "write_data",
+]  # fmt: skip
+
+AGENT = "heartloop"
+"""Name of the agent loop, as the column `agent_name` of the data has it."""
+TRAINER = "heartloop"
+"""Name of the trainer for `trainer.v1.trainer_mode`."""
 PLUGIN = "heartloop.training.plugin"
 """The module that verl loads in every process."""
-_TRAINER = "heartloop"
 CHECKPOINT_METRICS = "metrics.jsonl"
 """In a checkpoint's folder: the numbers of its step, which verl logs only after it."""
 PACKED = "heartloop_packed"
-"""Attention of `engine_cpu`, by its name for `attn_implementation`."""
+"""Name of `cpu.packed_attention` for `attn_implementation`."""
+_LOOP = "heartloop.training.agent_loop.DialogueLoop"
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}
 _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO is CTC-GRPO without turn credit
 
@@ -40,18 +53,138 @@ class RunPaths:
         self.held_out = run / "data" / "held_out.parquet"
         self.agent_loops = run / "agent_loops.yaml"
         self.policies = run.parent / "policies"
-        """Policies that are made before training, by the hash of what they are made from; beside the run, so that several runs
-        share one."""
+        """Policies made before training, by the hash of what they are made from; beside the run, so that several runs share
+        one."""
         self.checkpoints = run / "checkpoints"
         self.transcripts = run / "transcripts"
         self.metrics = run / "metrics.jsonl"
         """One line a step, over all attempts."""
         self.attempts = run / "attempts"
-        """One folder for each time that training was started: `log.txt`, `metrics.jsonl`."""
+        """One folder for each start of training: `log.txt`, `metrics.jsonl`."""
+
+
+class Split(NamedTuple):
+    """The scenarios of a run."""
+
+    train: Sequence[Any]
+    held_out: Sequence[Any]
+
+
+class DialogueSettings(Dialogue):
+    """Settings of the agent loop, in training and validation."""
+
+    environment: EnvironmentSettings
+    scenarios: tuple[str, ...] = Field(min_length=1)
+    """Sets or files; every scenario that the data names must be in one of them."""
+    transcripts: str | None = None
+    """Directory for the training dialogues as JSON lines; `None` writes none."""
+    transcripts_every: int = Field(default=1, ge=1)
+    """Steps between two steps whose dialogues are written."""
+    seed: int = 0
+    """Equal seeds, data and weights give equal dialogues, where the token server uses seeds."""
+
+
+def split_of(recipe: Recipe) -> Split:
+    """The training and the held-out scenarios.
+
+    Raises:
+        UseError: an unknown set or another environment's, or fewer training scenarios than a step needs.
+        InputError: a scenario is in both, or the user simulator cannot play it.
+    """
+    sets = recipe.scenarios
+    train, held_out = _load(sets.train, recipe), _load(sets.held_out, recipe)
+    if sets.held_out_share is not None:
+        train, held_out = parted(train, sets.held_out_share)
+    train, held_out = stratified(train, sets.train_limit), stratified(held_out, sets.held_out_limit)
+    both = {scenario.id for scenario in train} & {scenario.id for scenario in held_out}
+    if both:
+        raise InputError(f"{len(both)} scenarios are both trained on and held out, such as {min(both)}; expected none")
+    if len(train) < recipe.batch.scenarios:
+        raise UseError(
+            f"{len(train)} training scenarios are fewer than the {recipe.batch.scenarios} of a step; lower batch.scenarios"
+        )
+    spec = recipe.environment.spec
+    model = None if recipe.dialogue.user == EMBEDDED else ScriptedChat([])  # never called
+    player = spec.players(dict.fromkeys(spec.role_names, model))
+    for scenario in (*train, *held_out):
+        player.admit(scenario)
+    return Split(train, held_out)
+
+
+def parted(scenarios: Sequence[AnyScenario], share: float) -> tuple[list[AnyScenario], list[AnyScenario]]:
+    """The training scenarios of one set, and the held-out share, stratified."""
+    held_out = stratified(scenarios, max(1, round(share * len(scenarios))))
+    held_out_ids = {scenario.id for scenario in held_out}
+    return [scenario for scenario in scenarios if scenario.id not in held_out_ids], held_out
+
+
+def _load(source: str, recipe: Recipe) -> Sequence[Any]:
+    spec, owner = recipe.environment.spec, owner_of(source)
+    if owner.name != spec.name:
+        raise UseError(f"{source} holds scenarios of {owner.name}; the recipe's environment is {spec.name}")
+    return spec.load(source, variant=recipe.environment.chosen.variant, exclude_tags=list(recipe.scenarios.exclude_tags))
+
+
+def rows(scenarios: Sequence[Any], recipe: Recipe, *, split: str) -> list[dict[str, Any]]:
+    """Rows in verl's form. A row names a scenario and holds no prompt, which the agent loop takes from the episode.
+
+    `data_source` is the environment and the group: verl logs held-out means by it.
+    """
+    environment, group = recipe.environment.name, recipe.environment.training.group
+    return [
+        {
+            "data_source": f"{environment}_{group(scenario)}",
+            "prompt": [{"role": "user", "content": scenario.id}],  # verl wants one; the dialogue brings its own
+            "reward_model": {"style": "rule", "ground_truth": ""},
+            "extra_info": {
+                "environment": environment,
+                "scenario": scenario.id,
+                "fingerprint": scenario.fingerprint,
+                "split": split,
+                "index": index,
+                "seed": recipe.seed,
+            },
+            "agent_name": AGENT,
+        }
+        for index, scenario in enumerate(scenarios)
+    ]
+
+
+def dialogue_settings(recipe: Recipe, paths: RunPaths) -> DialogueSettings:
+    """The settings of the agent loop."""
+    every = recipe.watching.transcripts_every
+    return DialogueSettings.model_validate(
+        {
+            **recipe.dialogue.model_dump(mode="json"),
+            "environment": recipe.environment.model_dump(mode="json"),
+            # a set by its name, a file by its whole path: verl's processes have another working directory
+            "scenarios": tuple(
+                str(Path(source).resolve()) if Path(source).is_file() else source
+                for source in (recipe.scenarios.train, recipe.scenarios.held_out)
+            ),
+            "seed": recipe.seed,
+            **({"transcripts": str(paths.transcripts), "transcripts_every": every} if every else {}),
+        }
+    )
+
+
+def write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
+    """Writes the rows of both splits and the file of agent loops (JSON, which is also YAML)."""
+    import pyarrow
+    import pyarrow.parquet
+
+    paths.train.parent.mkdir(parents=True, exist_ok=True)
+    for name, file in (("train", paths.train), ("held_out", paths.held_out)):
+        part = file.with_suffix(".part")
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(getattr(split, name), recipe, split=name)), part)
+        part.replace(file)
+    settings = dialogue_settings(recipe, paths).model_dump(mode="json")
+    entry = {"name": AGENT, "_target_": _LOOP, "settings": settings}
+    paths.agent_loops.write_text(json.dumps([entry], indent=2) + "\n", encoding="utf-8")
 
 
 def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> dict[str, Any]:
-    """verl's settings by dotted name; a name with `+` before it is not in verl's configuration.
+    """verl's settings by dotted name; a name that begins with `+` is not in verl's configuration.
 
     Args:
         model: directory or Hugging Face name of the policy.
@@ -71,7 +204,7 @@ def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: in
 
 
 def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> list[str]:
-    """The same as arguments of `python -m verl.trainer.main_ppo`."""
+    """The same as arguments of `python -m verl.trainer.main_ppo`, in hydra's syntax."""
     settings = verl_settings(recipe, paths, model=model, train_rows=train_rows)
     return [f"{'+' if key.startswith('+') else ''}{key.lstrip('+')}={_hydra(value)}" for key, value in settings.items()]
 
@@ -225,7 +358,7 @@ def _trainer(recipe: Recipe, paths: RunPaths, train_rows: int) -> dict[str, Any]
     batch, watching = recipe.batch, recipe.watching
     steps_per_epoch = max(1, train_rows // batch.scenarios)
     return {
-        "trainer.v1.trainer_mode": _TRAINER,
+        "trainer.v1.trainer_mode": TRAINER,
         "trainer.total_training_steps": batch.steps,
         "trainer.total_epochs": math.ceil(batch.steps / steps_per_epoch) + 1,
         "+trainer.v1.heartloop.shuffled": recipe.algorithm.shuffled,

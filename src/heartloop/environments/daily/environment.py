@@ -19,24 +19,48 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
-from heartloop.environments.daily.options import DailyOptions
-from heartloop.environments.daily.scenario import Brief, BriefMemory, Scenario
-from heartloop.environments.daily.scoring import METRICS, average
+from heartloop.environments.daily.scenario import KINDS, BriefMemory, DailyBrief, DailyScenario
+from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
-from heartloop.environments.spec import Player
+from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
 from heartloop.environments.stored import reading_transcript, stored_from_score
 
 __all__ = [
     "JUDGES",
+    "MAX_TURNS",
+    "PRESETS",
+    "SCALE",
+    "SPEC",
     "STORED",
+    "VARIANTS",
     "Daily",
     "DailyEpisode",
+    "DailyOptions",
     "DailyUser",
-    "View",
+    "DailyView",
     "average_of",
     "prompt_values",
 ]
+
+
+PRESETS = ("paper",)
+VARIANTS = ("plain",)
+
+MAX_TURNS = 1
+"""Policy replies in a dialogue."""
+
+
+class DailyOptions(Options):
+    """One answer, six judges."""
+
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    """Rules of the score."""
+    variant: str = option(VARIANTS[0], choices=VARIANTS)
+    """Form of the policy prompt."""
+    max_turns: int = option(MAX_TURNS, ge=1, le=MAX_TURNS, paper="1")
+    """Policy replies: one answer."""
+
 
 JUDGES: tuple[str, ...] = tuple(METRICS)
 """The judges, one per metric, in the order of their calls in a transcript."""
@@ -44,10 +68,10 @@ JUDGES: tuple[str, ...] = tuple(METRICS)
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # independent of the locale
 
 
-class View(NamedTuple):
+class DailyView(NamedTuple):
     """The input of a judge."""
 
-    scenario: Brief
+    scenario: DailyBrief
     reply: str
     seed: int
 
@@ -55,12 +79,12 @@ class View(NamedTuple):
 class DailyUser(Player, Protocol):
     """The six judges."""
 
-    async def grade(self, judge: str, view: View, log: CallLog) -> Grade:
+    async def grade(self, judge: str, view: DailyView, log: CallLog) -> Grade:
         """The grade of one of `JUDGES`, 1 to 5; the six are asked concurrently."""
         ...
 
 
-def prompt_values(scenario: Brief) -> dict[str, str]:
+def prompt_values(scenario: DailyBrief) -> dict[str, str]:
     """The companion's knowledge, as values of the blanks in the prompts of policy and judges."""
     return {
         "persona": f"{scenario.person} ({scenario.persona.gender})",
@@ -79,7 +103,7 @@ def _day(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.isoformat()}"
 
 
-class Daily(BaseEnvironment[Brief, DailyUser, DailyOptions]):
+class Daily(BaseEnvironment[DailyBrief, DailyUser, DailyOptions]):
     """Daily conversation over a list of scenarios, with one player for the six judges."""
 
     name = "daily"
@@ -94,7 +118,7 @@ class Daily(BaseEnvironment[Brief, DailyUser, DailyOptions]):
         values = prompt_values(scenario)
         facts = {
             "kind": scenario.kind,
-            **({"want": scenario.want} if isinstance(scenario, Scenario) else {}),
+            **({"want": scenario.want} if isinstance(scenario, DailyScenario) else {}),
             "title": scenario.title,
             "person": scenario.person,
             "tags": " ".join(scenario.tags),
@@ -103,10 +127,10 @@ class Daily(BaseEnvironment[Brief, DailyUser, DailyOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class DailyEpisode(LoggedEpisode[Daily, Brief]):
+class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
     """One query and one answer."""
 
-    def __init__(self, environment: Daily, scenario: Brief, seed: int) -> None:
+    def __init__(self, environment: Daily, scenario: DailyBrief, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._mean: float | None = None
 
@@ -118,7 +142,7 @@ class DailyEpisode(LoggedEpisode[Daily, Brief]):
         return self._scenario.query
 
     async def step(self, reply: str) -> UserTurn:
-        view = View(self._scenario, reply, self._seed)
+        view = DailyView(self._scenario, reply, self._seed)
         grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
         evidence = evidence_of(grades)
         self._mean = average(evidence["scores"])
@@ -140,3 +164,49 @@ def average_of(transcript: Transcript) -> float:
 
 
 STORED = stored_from_score(average_of)
+
+
+_POINTS_PER_LEVEL = 20.0  # points per level; level 5 is 100
+
+
+def _points(transcript: Transcript) -> list[float]:
+    """The lowest points before the answer, then the mean of its metrics times 20."""
+    return [_POINTS_PER_LEVEL * LOWEST, *(_POINTS_PER_LEVEL * mean for mean in transcript.rewards)]
+
+
+SCALE = Scale(
+    points=_POINTS_PER_LEVEL,
+    low=_POINTS_PER_LEVEL * LOWEST,
+    high=_POINTS_PER_LEVEL * HIGHEST,
+    start=_POINTS_PER_LEVEL * LOWEST,
+    success_at=80.0,
+    failure_below=50.0,
+    group="kind",
+    group_title="kind of query",
+    group_order=KINDS,
+    course=_points,
+    title="level over six metrics",
+    of="Mean of six metrics times 20, 20 to 100; 100 is 5 in all of them",
+    zones=(Zone("", "a", 80, 100), Zone("", "b", 60, 80), Zone("", "c", 40, 60), Zone("", "f", 20, 40)),
+    ticks=(20, 40, 60, 80, 100),
+    change_limit=1.0,
+)
+
+
+SPEC = EnvironmentSpec(
+    name="daily",
+    title="Daily",
+    about="One answer of a companion with a memory, graded by six metrics.",
+    source="PERM, section 3.4",
+    roles=(Role("judge", "grades six metrics"),),
+    options="heartloop.environments.daily.environment:DailyOptions",
+    scale="heartloop.environments.daily.environment:SCALE",
+    scenarios="heartloop.environments.daily.scenario:SCENARIOS",
+    environment="heartloop.environments.daily.environment:Daily",
+    embedded="heartloop.environments.daily.users:DailyEmbeddedUser",
+    simulator="heartloop.environments.daily.users:DailyLLMUser",
+    report="heartloop.environments.daily.report.panel:PANEL",
+    reading="heartloop.environments.daily.users:READING",
+    stored="heartloop.environments.daily.environment:STORED",
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=292.7, repeat=55.6, turns=1, tokens=330),
+)

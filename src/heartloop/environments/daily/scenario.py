@@ -22,11 +22,11 @@ __all__ = [
     "SCENARIOS",
     "SETS",
     "Bearing",
-    "Brief",
     "BriefMemory",
+    "DailyBrief",
+    "DailyScenario",
     "Kind",
     "Memory",
-    "Scenario",
     "Values",
     "Want",
     "load_any",
@@ -85,7 +85,7 @@ class Values(Part):
     """One-sided, cynical or unjust verdicts, each with words by which an answer gives it."""
 
 
-class Brief(Written):
+class DailyBrief(Written):
     """The short form of a scenario, the published fields, for judge models: a person, what is remembered of them, their query."""
 
     id: str = Field(pattern=r"^daily-\d\d$")
@@ -120,7 +120,7 @@ class Brief(Written):
         return (*self.dialogue_memory, *self.event_memory)
 
 
-class Scenario(Brief):
+class DailyScenario(DailyBrief):
     """One person, the companion's memory of them, and their query, with what the embedded judges read."""
 
     dialogue_memory: tuple[Memory, ...] = Field(min_length=1, max_length=4)
@@ -141,14 +141,14 @@ class Scenario(Brief):
     """What would hurt or bore, with cues in the words of a clumsy companion."""
 
 
-load_scenarios = set_loader(Scenario, SETS, __package__, noun="scenario", schema="docs/daily.md")
+load_scenarios = set_loader(DailyScenario, SETS, __package__, noun="scenario", schema="docs/daily.md")
 """`set_loader` for complete scenarios of daily conversation."""
 
-load_any: Callable[..., list[Brief]] = set_loader(Scenario, SETS, __package__, schema="docs/daily.md", brief=Brief)
+load_any: Callable[..., list[DailyBrief]] = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief)
 """As `load_scenarios`, where a file may hold the short form."""
 
 
-def problems_of(scenario: Brief) -> list[str]:
+def problems_of(scenario: DailyBrief) -> list[str]:
     """Violations of a scenario beyond its schema; empty if there are none."""
     problems: list[str] = []
     if "none" in scenario.tags and len(scenario.tags) > 1:
@@ -158,7 +158,7 @@ def problems_of(scenario: Brief) -> list[str]:
         problems.append(f"the query has {words} words; expected 5 to 85")
     if not re.search(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|myself|we|we've|we're|our|us)\b", scenario.query):
         problems.append("the query is not in the first person")
-    if not isinstance(scenario, Scenario):
+    if not isinstance(scenario, DailyScenario):
         return problems + _problems_in_memory(scenario)
     if scenario.kind == "values" and scenario.values is None:
         problems.append("the kind is values, but the field values is null")
@@ -174,7 +174,7 @@ def problems_of(scenario: Brief) -> list[str]:
     return problems + _problems_in_memory(scenario) + _problems_in_cues(scenario)
 
 
-def _problems_in_memory(scenario: Brief) -> list[str]:
+def _problems_in_memory(scenario: DailyBrief) -> list[str]:
     problems: list[str] = []
     query = scenario.query.lower()
     for noun, row in (("note", scenario.dialogue_memory), ("event", scenario.event_memory)):
@@ -197,7 +197,7 @@ def _problems_in_memory(scenario: Brief) -> list[str]:
     return problems
 
 
-def _problems_in_cues(scenario: Scenario) -> list[str]:
+def _problems_in_cues(scenario: DailyScenario) -> list[str]:
     query = scenario.query.lower()
     problems = []
     openings = [(f"opening {number}", matter) for number, matter in enumerate(scenario.openings, 1)]
@@ -207,14 +207,14 @@ def _problems_in_cues(scenario: Scenario) -> list[str]:
     return problems
 
 
-def _memories(scenario: Brief) -> list[tuple[str, BriefMemory]]:
+def _memories(scenario: DailyBrief) -> list[tuple[str, BriefMemory]]:
     return [
         *((f"note {number}", note) for number, note in enumerate(scenario.dialogue_memory, 1)),
         *((f"event {number}", event) for number, event in enumerate(scenario.event_memory, 1)),
     ]
 
 
-def _named(scenario: Scenario) -> list[tuple[str, Matter | BriefMemory]]:
+def _named(scenario: DailyScenario) -> list[tuple[str, Matter | BriefMemory]]:
     values = scenario.values
     return [
         *_memories(scenario), ("asked", scenario.asked), ("implied", scenario.implied),
@@ -226,7 +226,8 @@ def _named(scenario: Scenario) -> list[tuple[str, Matter | BriefMemory]]:
 
 
 def _line(s: Any) -> str:
-    return f"{s.id:12} {s.kind:12} {s.want if isinstance(s, Scenario) else '-':15} {s.person}: {s.title} [{' '.join(s.tags)}]"
+    want = s.want if isinstance(s, DailyScenario) else "-"
+    return f"{s.id:12} {s.kind:12} {want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
 def _text(s: Any) -> str:
@@ -243,7 +244,7 @@ def _text(s: Any) -> str:
         f"Noted events:\n{lines(s.event_memory)}",
         f"On {s.today.isoformat()} says: {s.query}",
     ]
-    if not isinstance(s, Scenario):
+    if not isinstance(s, DailyScenario):
         return "\n\n".join(told)
     named = [("Asked", s.asked), ("Implied", s.implied), *(("Opening", m) for m in s.openings), *(("Sore", m) for m in s.sores)]
     if s.values is not None:

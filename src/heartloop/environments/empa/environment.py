@@ -14,39 +14,165 @@ Presets: `released` (default) and `paper`, as in `scoring`; they also differ in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.empa.acts import MIN_TURNS, Act, call_problem, releases
-from heartloop.environments.empa.endings import failure, reached
-from heartloop.environments.empa.options import EmpaOptions
-from heartloop.environments.empa.scenario import Brief, Scenario
-from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, form_keys, trace
+from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, EmpaScenario
+from heartloop.environments.empa.scoring import (
+    AXES,
+    PRESETS,
+    Case,
+    Trajectory,
+    composed,
+    epmq,
+    failure,
+    form_keys,
+    indices_of,
+    longest_step,
+    reached,
+    trace,
+)
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
-from heartloop.environments.spec import Player
+from heartloop.environments.spec import (
+    DemoRun,
+    EnvironmentSpec,
+    Options,
+    Pilot,
+    Player,
+    Returns,
+    Role,
+    Scale,
+    Sums,
+    Training,
+    Zone,
+    option,
+    rewards_by_turn,
+    score_of,
+)
 from heartloop.environments.stored import reading_transcript
 
 __all__ = [
+    "FUNCTIONS",
+    "MAX_TURNS",
+    "MEMORIES",
+    "MIN_TURNS",
+    "SCALE",
+    "SPEC",
+    "STAGES",
+    "TRAINING",
+    "VARIANTS",
+    "Act",
     "Empa",
     "EmpaEpisode",
+    "EmpaOptions",
     "EmpaUser",
+    "EmpaView",
     "Judgement",
-    "View",
+    "call_problem",
     "ends",
     "judged_dialogue",
     "numbers_of",
+    "releases",
     "unjudged_turns",
 ]
 
 
-class View(NamedTuple):
+VARIANTS = ("plain",)
+
+MAX_TURNS = 45
+"""Policy replies in a dialogue (EMPA released code)."""
+
+
+class EmpaOptions(Options):
+    """Options of EMPA; the defaults are those of the released code."""
+
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    """Rules of points, energy, success and EPM-Q: the authors' code, or the paper as printed."""
+    variant: str = option(VARIANTS[0], choices=VARIANTS)
+    """Form of the policy prompt."""
+    max_turns: int = option(MAX_TURNS, ge=1, paper="45 (released code)")
+    """Maximum number of policy replies."""
+    window: int = option(1, ge=1, paper="1 (K)")
+    """Policy replies between two judgements."""
+    to_the_end: bool = option(False)
+    """Whether success and failure do not end a dialogue, so that all stored replies are judged."""
+
+
+MIN_TURNS = 12
+"""Minimum number of policy replies before a dialogue can end (released code)."""
+
+STAGES: tuple[str, ...] = tuple(source for source in SOURCES if source.startswith("stage") or source == "epilogue")
+"""Parts of the story, in order."""
+
+MEMORIES: tuple[str, ...] = tuple(source for source in SOURCES if source not in ("opening", *STAGES))
+"""Periods of life."""
+
+FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "reveal_stage": STAGES,
+    "reveal_memory": MEMORIES,
+    "adjust_focus": AXES,
+    "advise": (),
+    "wait": (),
+    "end": (),
+}
+"""Functions by name, with the allowed arguments; an empty tuple means that the function takes no argument.
+
+`reveal_stage` and `reveal_memory` release a source, `adjust_focus` sets the axis that the user emphasises, `advise` gives advice
+without new information, `wait` changes nothing, `end` ends the dialogue.
+"""
+
+
+class Act(NamedTuple):
+    """One call of a function."""
+
+    function: str
+    argument: str = ""
+    note: str = ""
+    """Instruction to the user simulator."""
+    reason: str = ""
+
+
+def releases(act: Act) -> bool:
+    """Whether the call releases a source."""
+    return act.function in ("reveal_stage", "reveal_memory")
+
+
+def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None:
+    """Why a call is invalid after this number of policy replies; `None` if it is valid.
+
+    Stages are released in order, no source is released twice, and a dialogue cannot end before `MIN_TURNS` replies.
+
+    >>> call_problem(Act("reveal_stage", "stage 3"), released=["opening", "stage 1"], turns=5)
+    "'stage 3' would be told before 'stage 2'; the pieces of the story come in order"
+    """
+    if act.function not in FUNCTIONS:
+        return f"there is no function {act.function!r}; expected one of {', '.join(FUNCTIONS)}"
+    arguments = FUNCTIONS[act.function]
+    if arguments and act.argument not in arguments:
+        return f"{act.function} takes one of {', '.join(arguments)}, not {act.argument!r}"
+    if not arguments and act.argument:
+        return f"{act.function} takes no argument, not {act.argument!r}"
+    if releases(act) and act.argument in released:
+        return f"{act.argument!r} is released already"
+    if act.function == "reveal_stage":
+        missing = next((stage for stage in STAGES[: STAGES.index(act.argument)] if stage not in released), None)
+        if missing is not None:
+            return f"{act.argument!r} would be told before {missing!r}; the pieces of the story come in order"
+    if act.function == "end" and turns < MIN_TURNS:
+        return f"nothing ends before {MIN_TURNS} replies, and there were {turns}"
+    return None
+
+
+class EmpaView(NamedTuple):
     """The dialogue as the three roles see it after a reply. `said` and `heard` alternate, starting with `said`."""
 
-    scenario: Brief
+    scenario: EmpaBrief
     said: tuple[str, ...]
     """The user's messages, including the opening."""
     heard: tuple[str, ...]
@@ -66,13 +192,13 @@ class View(NamedTuple):
     """Why the dialogue ends, if the next message of the user is the last."""
 
     @property
-    def written(self) -> Scenario:
+    def written(self) -> EmpaScenario:
         """The scenario, which must have written lines.
 
         Raises:
             InputError: one in the short form, which has none.
         """
-        if not isinstance(self.scenario, Scenario):
+        if not isinstance(self.scenario, EmpaScenario):
             raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a complete scenario")
         return self.scenario
 
@@ -101,20 +227,20 @@ class Judgement(NamedTuple):
 class EmpaUser(Player, Protocol):
     """The user simulator, the judge and the director."""
 
-    async def speak(self, view: View, log: CallLog) -> str:
+    async def speak(self, view: EmpaView, log: CallLog) -> str:
         """The user's answer to the latest reply, by what was released."""
         ...
 
-    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
         """Rates the replies of the window on every axis."""
         ...
 
-    async def direct(self, view: View, log: CallLog) -> Act:
+    async def direct(self, view: EmpaView, log: CallLog) -> Act:
         """The director's call after a judged window."""
         ...
 
 
-class Empa(BaseEnvironment[Brief, EmpaUser, EmpaOptions]):
+class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
     """EMPA over a list of scenarios, with one set of players for the three roles."""
 
     name = "empa"
@@ -141,10 +267,10 @@ class Empa(BaseEnvironment[Brief, EmpaUser, EmpaOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class EmpaEpisode(LoggedEpisode[Empa, Brief]):
+class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
     """One dialogue with one scenario."""
 
-    def __init__(self, environment: Empa, scenario: Brief, seed: int) -> None:
+    def __init__(self, environment: Empa, scenario: EmpaBrief, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._said: list[str] = []
         self._heard: list[str] = []
@@ -215,8 +341,8 @@ class EmpaEpisode(LoggedEpisode[Empa, Brief]):
     def _trace(self) -> Trajectory:
         return trace(self._dialogue(), preset=self._environment.preset)
 
-    def _view(self, ending: StopReason | None = None) -> View:
-        return View(
+    def _view(self, ending: StopReason | None = None) -> EmpaView:
+        return EmpaView(
             scenario=self._scenario,
             said=tuple(self._said),
             heard=tuple(self._heard),
@@ -299,3 +425,93 @@ def judged_dialogue(transcript: Transcript) -> Case:
 def unjudged_turns(transcript: Transcript) -> int:
     """Number of windows without a judgement, as in some released dialogues."""
     return len(trace(judged_dialogue(transcript), preset=transcript.preset).unjudged)
+
+
+def _epmqs(transcript: Transcript) -> list[float]:
+    """EPM-Q of the dialogue up to every judged reply; 0 before the first."""
+    preset = transcript.preset
+    try:
+        path = trace(judged_dialogue(transcript), preset=preset)
+        by_reply = (indices_of(path.until(n), preset=preset) for n in range(1, len(path.energy) + 1))
+        return [0.0, *(composed(indices).score for indices in by_reply)]
+    except InputError:
+        return []
+
+
+def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
+    """The mean; success and failure do not follow from EPM-Q and are counted elsewhere (`by_end`)."""
+    return Sums(sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan"), 0, 0)
+
+
+SCALE = Scale(
+    points=1.0,
+    low=0.0,
+    high=120.0,
+    start=0.0,
+    success_at=100.0,
+    failure_below=0.0,
+    sums=_sums,
+    group="axis",
+    group_title="dominant axis",
+    group_order=AXES,
+    course=_epmqs,
+    rules=lambda transcript: transcript.facts.get("window"),
+    title="EPM-Q",
+    states={"C": "to be understood", "A": "to be felt with", "P": "to become active again"},
+    of="EPM-Q, from 0; about 100 if the whole deficit is made good",
+    reached="succeeded",
+    fell="failed",
+    zones=(Zone("", "a", 85, 120), Zone("", "b", 60, 85), Zone("", "c", 30, 60), Zone("", "f", 0, 30)),
+    ticks=(0, 30, 60, 85, 120),
+    change_limit=5.0,
+    by_end=True,
+)
+
+
+def _returns(transcript: Transcript, options: EmpaOptions) -> Returns:
+    score_of(transcript)
+    deficit = float(np.linalg.norm(list(transcript.start.values())))
+    return Returns(
+        outcome=float(transcript.stop == "success"),
+        process=[reward / deficit for reward in rewards_by_turn(transcript)],
+        worst_outcome=0.0,
+        worst_turns=-MAX_TURNS * longest_step(preset=transcript.preset) / deficit,
+    )
+
+
+TRAINING = Training(
+    returns=_returns,
+    calls_per_turn=3,
+    tokens_per_call=3000,  # ours: five dialogues of twelve turns, estimated from their length
+)
+
+
+SPEC = EnvironmentSpec(
+    name="empa",
+    title="EMPA",
+    about="Long dialogues with a user whose deficit is a vector of three axes; the score is EPM-Q.",
+    source="EMPA",
+    roles=(
+        Role("user", "plays the user"),
+        Role("judge", "rates progress and regress on every axis, with quotes"),
+        Role("director", "releases parts of the story"),
+    ),
+    options="heartloop.environments.empa.environment:EmpaOptions",
+    scale="heartloop.environments.empa.environment:SCALE",
+    scenarios="heartloop.environments.empa.scenario:SCENARIOS",
+    environment="heartloop.environments.empa.environment:Empa",
+    embedded="heartloop.environments.empa.embedded:EmpaEmbeddedUser",
+    simulator="heartloop.environments.empa.users:EmpaLLMUser",
+    players="heartloop.environments.empa.users:players",
+    report="heartloop.environments.empa.report.panel:PANEL",
+    reading="heartloop.environments.empa.embedded:READING",
+    stored="heartloop.environments.empa.stored:STORED",
+    demo=DemoRun("general", 3, place=3),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=149.0, repeat=85.3, turns=27.4, tokens=33_634),
+    training="heartloop.environments.empa.environment:TRAINING",
+    suites={"perturbation": "heartloop.environments.empa.perturbation_suite:SUITE"},
+    importers={
+        "empa-results": "heartloop.environments.empa.importers:RESULTS",
+    },
+    writing={"distil": "heartloop.environments.empa.writing:EmpaDistilling"},
+)

@@ -23,9 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from heartloop.core.dialogue import Failure, StopReason, Transcript, Turn
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
-from heartloop.environments.empa.endings import reached
-from heartloop.environments.empa.environment import judged_dialogue, numbers_of
-from heartloop.environments.empa.options import VARIANTS
+from heartloop.environments.empa.environment import VARIANTS, judged_dialogue, numbers_of
 from heartloop.environments.empa.scenario import difficulty_of
 from heartloop.environments.empa.scoring import (
     AXES,
@@ -36,6 +34,7 @@ from heartloop.environments.empa.scoring import (
     deficit,
     epmq,
     form_keys,
+    reached,
     trace,
 )
 from heartloop.environments.importing import Imported, Importer

@@ -11,13 +11,41 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Annotated, Any, Protocol
 
-from heartloop.environments.empa.scenario import Axis, Brief, Priorities, Priority
-from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS
+from pydantic import BaseModel, ConfigDict, Field
+
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.errors import UseError
+from heartloop.core.judging import ask
+from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
+from heartloop.environments.empa.embedded import net_effect
+from heartloop.environments.empa.environment import Empa, EmpaUser, EmpaView, Judgement, judged_dialogue
+from heartloop.environments.empa.scenario import SOURCES, Axis, EmpaBrief, Priorities, Priority, render_card, source_text
+from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, trace
+from heartloop.environments.empa.stored import StoredPerson
+from heartloop.environments.empa.users import dialogue_of
+from heartloop.environments.episode import CallLog
 from heartloop.environments.lines import chance, file_hash
+from heartloop.environments.stored import check_readable, judged_fields, replayed, still_unscored, with_judge
 
-__all__ = ["ATTACKS", "FLIP", "ORIGINAL", "PERTURBATIONS", "attack_reply", "flipped", "perturbation_hash"]
+__all__ = [
+    "ATTACKS",
+    "DIRECT",
+    "FLIP",
+    "ORIGINAL",
+    "PERTURBATIONS",
+    "DirectJudge",
+    "EmbeddedDirectJudge",
+    "LLMDirectJudge",
+    "attack_reply",
+    "flipped",
+    "perturbation_hash",
+    "perturbed",
+]
+
 
 ORIGINAL = "original"
 """The unchanged variant, with which the others are paired."""
@@ -32,7 +60,7 @@ _INVERTED = {"high": "low", "medium": "medium", "low": "high"}
 _KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivational"}
 
 
-def flipped(scenario: Brief) -> Brief:
+def flipped(scenario: EmpaBrief) -> EmpaBrief:
     """The scenario with inverted needs.
 
     Every IEDR level l becomes 3 - l, so that on each axis the deficit as a share of its maximum, s, becomes 1 - s. The priorities
@@ -77,7 +105,7 @@ def perturbation_hash() -> dict[str, str]:
     return {_FILE: file_hash((resources.files(__package__) / _FILE).read_bytes())}
 
 
-def _shares(scenario: Brief) -> dict[Axis, float]:
+def _shares(scenario: EmpaBrief) -> dict[Axis, float]:
     """The deficit of each axis as a share of its maximum, in [0, 1]."""
     most = {axis: sum(points[-1] for name, points in DEFICIT_POINTS.items() if name[0] == axis) for axis in AXES}
     return {axis: -lacking / most[axis] for axis, lacking in zip(_KINDS, scenario.start, strict=True)}
@@ -86,3 +114,182 @@ def _shares(scenario: Brief) -> dict[Axis, float]:
 @cache
 def _texts() -> Mapping[str, Any]:
     return tomllib.loads((resources.files(__package__) / _FILE).read_text(encoding="utf-8"))
+
+
+_NEUTRAL, _A_LEVEL = 50.0, 25.0
+
+
+class DirectJudge(Protocol):
+    """Rates the replies of a window with one number."""
+
+    def describe(self) -> Mapping[str, str]:
+        """Hash of each prompt, by name."""
+        ...
+
+    async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
+        """How well the replies of the window care for the user, in [0, 100].
+
+        Args:
+            judged: the judgement of the same window, used by the embedded direct judge; a model does not see it.
+
+        Raises:
+            AnswerError: no valid answer after the re-asks.
+            ModelError: a call failed after the retries.
+        """
+        ...
+
+
+class _Impression(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    reason: Annotated[str, Sent(maxLength=500)] = ""
+    score: float = Field(ge=0, le=100, strict=True)
+
+
+class LLMDirectJudge:
+    """The direct judge as a language model.
+
+    Args:
+        sampling: sampling settings; its seed, or else the dialogue's, is advanced by turn.
+    """
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
+        self._model = model
+        self._sampling = sampling or Sampling()
+        self._prompts = {name: load_prompt(__package__, name) for name in ("impression", "impression_turn")}
+
+    def describe(self) -> Mapping[str, str]:
+        return {name: prompt.hash for name, prompt in self._prompts.items()}
+
+    async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
+        system = self._prompts["impression"].fill(
+            card=render_card(view.scenario), story="\n".join(source_text(view.scenario, source) for source in SOURCES)
+        )
+        window = "reply" if view.window == 1 else f"{view.window} replies"
+        text = self._prompts["impression_turn"].fill(dialogue=dialogue_of(view, "Person", "Supporter"), window=window)
+        answer = await ask(
+            self._model,
+            [Message(role="system", content=system), Message(role="user", content=text)],
+            _Impression,
+            sampling=self._sampling.seeded(view.seed, 3 * view.turn + 2),
+            on_reply=log.recorder("impression", view.turn, "judge"),
+        )
+        return answer.score
+
+
+class EmbeddedDirectJudge:
+    """The direct judge as a formula over the embedded judge's evidence."""
+
+    def describe(self) -> Mapping[str, str]:
+        return {}
+
+    async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
+        return round(_NEUTRAL + _A_LEVEL * net_effect(judged), 2)
+
+
+DIRECT = "direct"
+"""Key of the direct judge's number in a judged turn's evidence."""
+
+
+class _BothJudges:
+    """The judge and the direct judge. With an original, the dialogue before the window is taken from it."""
+
+    def __init__(self, judge: EmpaUser, direct: DirectJudge, original: Transcript | None) -> None:
+        self._judge = judge
+        self._direct = direct
+        self._original = original
+        self._judgements: tuple[Judgement, ...] = () if original is None else _judgements_of(original)
+
+    @property
+    def name(self) -> str:
+        return self._judge.name
+
+    def describe(self) -> Mapping[str, Any]:
+        about = self._judge.describe()
+        return {**about, "prompts": {**about.get("prompts", {}), **self._direct.describe(), **perturbation_hash()}}
+
+    def admit(self, scenario: EmpaBrief) -> None:
+        self._judge.admit(scenario)
+
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
+        view = self._in_place(view)
+        judged = await self._judge.adjudicate(view, log)
+        return judged._replace(evidence={**judged.evidence, DIRECT: await self._direct.impression(view, judged, log)})
+
+    def _in_place(self, view: EmpaView) -> EmpaView:
+        if self._original is None:
+            return view
+        first, windows = len(view.heard) - view.window, len(view.judgements)
+        dialogue = judged_dialogue(self._original)
+        return view._replace(
+            heard=(*(turn.reply for turn in self._original.turns[:first]), *view.heard[first:]),
+            judgements=self._judgements[:windows],
+            path=trace(dialogue._replace(forms=dialogue.forms[:windows]), preset=view.preset),
+        )
+
+
+async def perturbed(
+    played: Transcript,
+    scenario: EmpaBrief,
+    judge: EmpaUser,
+    direct: DirectJudge,
+    *,
+    variant: str,
+    preset: str,
+    original: Transcript | None = None,
+) -> Transcript:
+    """The dialogue in a variant, rated by both judges. An unscored dialogue is returned with its cause, without a call.
+
+    Args:
+        scenario: the scenario, unchanged since it was played.
+        variant: one of `PERTURBATIONS`.
+        original: for an attack, the dialogue in the variant `ORIGINAL` under the same judges.
+
+    Raises:
+        UseError: an attack without the original.
+        InputError: as `check_readable`.
+        BudgetSpent: a budget is spent.
+    """
+    check_readable(played, scenario, judge)
+    attack = variant in ATTACKS
+    if attack and original is None:
+        raise UseError(f"{played.scenario}: {variant} replaces replies of the judged original; judge {ORIGINAL} first")
+    if attack and original is not None and not original.scored:
+        played = original  # no pair is possible
+    both = _BothJudges(judge, direct, original if attack else None)
+    replies = _attacked(played, variant) if attack else played
+    about = judged_fields(replies, both.name, both.describe())
+    judged = still_unscored(played, both.name, about, preset)
+    if judged is None:
+        empa = Empa(
+            [flipped(scenario) if variant == FLIP else scenario],
+            StoredPerson(replies, both),
+            preset=preset,
+            variant=played.variant,
+            max_turns=len(played.turns),
+            window=int(played.facts.get("window", "1")),
+            to_the_end=True,
+        )
+        judged = with_judge(await replayed(replies, empa), about)
+    stop = judged.stop if judged.failure is not None else "cut"
+    label = played.variant if variant == ORIGINAL else f"{played.variant}, {variant}"
+    return judged.model_copy(update={"stop": stop, "variant": label})
+
+
+def _attacked(played: Transcript, attack: str) -> Transcript:
+    """The dialogue with every reply replaced, and without calls."""
+    turns = [
+        turn.model_copy(
+            update={
+                "reply": attack_reply(attack, played.scenario, played.seed, turn.index),
+                "silent": False,
+                "truncated": False,
+            }
+        )
+        for turn in played.turns
+    ]
+    return played.model_copy(update={"turns": tuple(turns), "calls": ()})
+
+
+def _judgements_of(original: Transcript) -> tuple[Judgement, ...]:
+    forms = [turn.evidence for turn in original.turns if turn.state is not None]
+    return tuple(Judgement(e["levels"], e["quotes"], e["reasons"], e) for e in forms)

@@ -8,8 +8,8 @@ does not require them. Does not cover near-duplicates (`heartloop.authoring`), n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Literal, Self, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -18,18 +18,21 @@ from heartloop.core.schemas import Sent
 from heartloop.environments.cues import check_concerns, plain_words, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit
 from heartloop.environments.records import Cue, Key, Line, Matter, Part, Passage, Sentences, Short, Tags, Written, set_loader
+from heartloop.environments.spec import Scenarios
 
 __all__ = [
     "DOMAINS",
+    "SCENARIOS",
     "SETS",
     "SOURCES",
     "Attempt",
     "Axis",
     "Beat",
-    "Brief",
     "Concern",
     "Difficulty",
     "Domain",
+    "EmpaBrief",
+    "EmpaScenario",
     "Indicator",
     "Lines",
     "Needs",
@@ -37,7 +40,6 @@ __all__ = [
     "Person",
     "Priorities",
     "Priority",
-    "Scenario",
     "Situation",
     "Stage",
     "Story",
@@ -47,8 +49,13 @@ __all__ = [
     "load_any",
     "load_scenarios",
     "problems_of",
+    "render_card",
+    "render_released",
+    "render_scenario",
+    "source_text",
     "unquoted",
 ]
+
 
 Axis = Literal["C", "A", "P"]
 Threshold = Literal["low", "medium", "high"]
@@ -204,7 +211,7 @@ class Lines(Part):
     """At the end, without success."""
 
 
-class Brief(Written):
+class EmpaBrief(Written):
     """The short form of a scenario, without written beats and lines, for models in all roles."""
 
     id: str = Field(pattern=r"^empa-[cap]-[a-z]+-\d{2,8}$")
@@ -278,7 +285,7 @@ class Brief(Written):
         return difficulty_of(self.distance)
 
 
-class Scenario(Brief):
+class EmpaScenario(EmpaBrief):
     """One scenario: everything that the user simulator may come to know. The policy sees none of it."""
 
     concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
@@ -302,10 +309,10 @@ def difficulty_of(distance: float) -> Difficulty:
     return "hard" if distance <= MEAN + SPREAD else "extreme"
 
 
-def problems_of(scenario: Brief) -> list[str]:
+def problems_of(scenario: EmpaBrief) -> list[str]:
     """Errors in a scenario beyond the schema, one sentence each."""
     problems: list[str] = []
-    if isinstance(scenario, Scenario):
+    if isinstance(scenario, EmpaScenario):
         closing = {*scenario.lines.settled, *scenario.lines.left}
         lines = [line for line in written_lines(scenario.lines) if line not in closing]
         problems += problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines])
@@ -315,7 +322,7 @@ def problems_of(scenario: Brief) -> list[str]:
     if dominant_axis(scenario.iedr) != scenario.axis:
         problems.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
     problems += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
-    if not isinstance(scenario, Scenario):
+    if not isinstance(scenario, EmpaScenario):
         return problems
     for axis in AXES:
         of_axis = [concern for concern in scenario.concerns if concern.axis == axis]
@@ -349,7 +356,7 @@ def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
     ]
 
 
-def _beat_problems(scenario: Scenario) -> list[str]:
+def _beat_problems(scenario: EmpaScenario) -> list[str]:
     problems: list[str] = []
     by_source = {source: [beat for beat in scenario.beats if beat.source == source] for source in SOURCES}
     problems += [f"no beat of {source!r}" for source in SOURCES if not by_source[source]]
@@ -377,8 +384,105 @@ def _texts(value: object) -> list[str]:
     return []
 
 
-load_scenarios = set_loader(Scenario, SETS, __package__, schema="docs/empa.md")
+load_scenarios = set_loader(EmpaScenario, SETS, __package__, schema="docs/empa.md")
 """Loads a shipped set by name, or a file by path, of complete scenarios."""
 
-load_any: Callable[..., list[Brief]] = set_loader(Scenario, SETS, __package__, schema="docs/empa.md", brief=Brief)
+load_any: Callable[..., list[EmpaBrief]] = set_loader(EmpaScenario, SETS, __package__, schema="docs/empa.md", brief=EmpaBrief)
 """As `load_scenarios`, where a file may hold the short form."""
+
+
+_PRIORITIES = (("affective", "A"), ("motivational", "P"), ("cognitive", "C"))
+
+
+def render_card(scenario: EmpaBrief) -> str:
+    """The card: person and needs, without the story and the memories."""
+    p, needs, now = scenario.person, scenario.needs, scenario.situation
+    priorities = [
+        f"- {name} ({axis}): {priority.level}. {priority.why}"
+        for name, axis in _PRIORITIES
+        if (priority := getattr(scenario.priorities, name))
+    ]
+    return "\n".join(
+        (
+            f"{scenario.who}, {p.gender}. {scenario.place}.",
+            f"With others: {p.social}",
+            f"Inside: {p.inner}",
+            f"Speaks: {p.speaking_style}",
+            f"Takes empathy ({scenario.threshold} threshold): {scenario.receptive}",
+            f"Wants to talk about: {scenario.topic}",
+            f"What they want to pour out: {needs.vent}",
+            f"What they hope somebody sees: {needs.hopes}",
+            f"What closes them: {needs.constraints}",
+            "Which kind of empathy they need now:",
+            *priorities,
+            f"How they live: {now.circumstances}",
+            f"After: {now.goal}",
+            f"What they would like to be: {now.vision}",
+            *_of_ours("What weighs on them", [c.text for c in scenario.concerns if c.depth != "core"]),
+            *_of_ours("Tried in vain", [a.text for a in scenario.attempts]),
+            *_of_ours("Hurts them", [s.text for s in scenario.sores]),
+        )
+    )
+
+
+def _of_ours(title: str, texts: Sequence[str]) -> list[str]:
+    """A line of the card, which the short form may lack."""
+    return [f"{title}: {' '.join(texts)}"] if texts else []
+
+
+def source_text(scenario: EmpaBrief, source: str) -> str:
+    """The text of one source, that is one part of the story or of the past; `opening` is the trigger."""
+    story, past = scenario.story, scenario.past
+    if source == "opening":
+        return f"What made them come: {story.trigger} {story.outcome}"
+    if source == "epilogue":
+        return f"What comes up late: {story.epilogue}"
+    if source.startswith("stage"):
+        stage = story.stages[int(source.split()[1]) - 1]
+        return f"{stage.title}: {stage.text}"
+    return f"From their {source}: {getattr(past, source.replace(' ', '_'))}"
+
+
+def render_released(scenario: EmpaBrief, released: Sequence[str]) -> str:
+    """The released sources as text, in order of release."""
+    return "\n".join(source_text(scenario, source) for source in released)
+
+
+def render_scenario(scenario: EmpaBrief) -> str:
+    """The whole scenario as text."""
+    c, a, p = scenario.start
+    story = [source_text(scenario, f"stage {n}") for n in (1, 2, 3, 4)]
+    parts = [
+        f"{scenario.title} ({scenario.id}; {scenario.domain}; {scenario.difficulty}; {' '.join(scenario.tags)})",
+        f"Lacks at the start: C {c:g}, A {a:g}, P {p:g}; distance {scenario.distance:.1f}.",
+        render_card(scenario),
+        "\n".join(source_text(scenario, period) for period in ("childhood", "adolescence", "young adulthood")),
+        f"What became of it: {scenario.past.arc}",
+        "\n".join([source_text(scenario, "opening"), *story, source_text(scenario, "epilogue")]),
+        "\n".join(f"{name} {line.level}: {line.reason} “{line.evidence}”" for name, line in scenario.iedr.items()),
+        f"Opening: {scenario.opening}",
+        "\n".join(f"  {beat.source:15} {beat.kind:8} {beat.text}" for beat in scenario.told),
+    ]
+    return "\n\n".join(parts)
+
+
+def _line(s: Any) -> str:
+    return f"{s.id:22} {s.axis} {s.difficulty:8} {s.who}: {s.domain} [{' '.join(s.tags)}]"
+
+
+def _story(s: Any) -> str:
+    return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.told)])
+
+
+SCENARIOS = Scenarios(
+    sets=tuple(SETS),
+    load=load_any,
+    template=__package__,
+    owns=lambda path, record: "iedr" in record,
+    line=_line,
+    text=render_scenario,
+    problems=problems_of,
+    identity=lambda s: (s.person.name, s.person.occupation),
+    lines=lambda s: written_lines(s.lines) if isinstance(s, EmpaScenario) else (),
+    story=_story,
+)

@@ -14,9 +14,7 @@ from typing import Any, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
 from heartloop.environments.base import answered
-from heartloop.environments.empa.acts import Act
-from heartloop.environments.empa.environment import Judgement, View, ends, judged_dialogue, numbers_of
-from heartloop.environments.empa.options import VARIANTS, EmpaOptions
+from heartloop.environments.empa.environment import Act, EmpaOptions, EmpaView, Judgement, ends, judged_dialogue, numbers_of
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Player, Stored
@@ -80,7 +78,7 @@ def _stop(played: Transcript, stop: StopReason | None, turns: int) -> StopReason
 class FormJudge(Player, Protocol):
     """The judge of stored replies."""
 
-    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
         """As `EmpaUser.adjudicate`."""
         ...
 
@@ -88,20 +86,19 @@ class FormJudge(Player, Protocol):
 class StoredPerson(StandIn[FormJudge]):
     """A user simulator and a director with stored messages and calls, and the judge's levels."""
 
-    async def adjudicate(self, view: View, log: CallLog) -> Judgement:
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
         return await answered("judge", self._judge.adjudicate(view, log))
 
-    async def direct(self, view: View, log: CallLog) -> Act:
+    async def direct(self, view: EmpaView, log: CallLog) -> Act:
         stored = self._played.turns[view.turn].evidence.get("director")
         return Act(**stored) if stored else Act("wait", reason="the stored dialogue had ended here")
 
-    async def speak(self, view: View, log: CallLog) -> str:
+    async def speak(self, view: EmpaView, log: CallLog) -> str:
         return self._played.turns[view.turn].message or ""
 
 
 def _options(played: Transcript) -> dict[str, Any]:
-    variant = played.variant if played.variant in VARIANTS else VARIANTS[0]  # runs imported by heartloop 0.1 have "released"
-    return {"preset": played.preset, "variant": variant, "window": int(played.facts.get("window", "1"))}
+    return {"preset": played.preset, "variant": played.variant, "window": int(played.facts.get("window", "1"))}
 
 
 STORED = Stored(options=_options, rescored=rescored, stand_in=StoredPerson, stops_with_its_turns=True)

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.empa.endings import Failure, Success, failure, reached
 from heartloop.environments.empa.environment import judged_dialogue
-from heartloop.environments.empa.scoring import EpmQ, Trajectory, composed, indices_of, trace
+from heartloop.environments.empa.scoring import EpmQ, Failure, Success, Trajectory, composed, failure, indices_of, reached, trace
 
 __all__ = ["ENDINGS", "FAILED", "SUCCEEDED", "Measured", "measured"]
 

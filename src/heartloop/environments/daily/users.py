@@ -1,0 +1,86 @@
+"""What the learned reader knows of a daily scenario besides the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Sampling
+from heartloop.core.errors import InputError
+from heartloop.core.prompts import load_prompt
+from heartloop.environments.answer_grades import AnswerPlayer, leveled
+from heartloop.environments.appraising import evidence_of
+from heartloop.environments.daily.environment import JUDGES, DailyView, prompt_values
+from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
+from heartloop.environments.dialogue_text import dialogue_text
+from heartloop.environments.episode import CallLog
+from heartloop.environments.grading import Grade, JudgeModel, Level
+from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
+
+__all__ = ["READING", "DailyEmbeddedUser", "DailyLLMUser", "context_of"]
+
+
+def context_of(scenario: DailyScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The query, what it implies, the notes that bear on it, and what hurts: sore topics and notes that do not belong here."""
+    notes = (*scenario.dialogue_memory, *scenario.event_memory)
+    return Context(
+        tuple(messages),
+        tuple(replies),
+        unsaid=with_cues((scenario.implied,)),
+        sore=(*with_cues(scenario.sores), *(note.text for note in notes if note.bearing != "bears")),
+        known=tuple(note.text for note in notes if note.bearing == "bears"),
+    )
+
+
+READING = LearnedReading(
+    "heartloop.environments.daily",
+    context_of,
+    tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in ("empathy", "topic", "value", "intention", "fluency", "colloquial")),
+    group=lambda scenario: str(scenario.want),
+)
+"""The levels of the six metrics."""
+
+
+class DailyLLMUser(JudgeModel):
+    """A model as all six judges."""
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
+        prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
+        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+
+    async def grade(self, judge: str, view: DailyView, log: CallLog) -> Grade:
+        system = self._prompts["judge"].fill(
+            **prompt_values(view.scenario), query=view.scenario.query, metric=self._prompts[judge].text
+        )
+        question = self._prompts["judge_turn"].fill(answer=dialogue_text([("The answer", view.reply)]))
+        number = JUDGES.index(judge)
+        answer = await self.verdict(judge, number, system, question, view.reply, Level, seed=view.seed, log=log)
+        return Grade(answer.score, answer.reason.strip(), answer.quote.strip())
+
+
+class DailyEmbeddedUser(AnswerPlayer):
+    """The six judges."""
+
+    reading = READING
+
+    def admit(self, scenario: DailyBrief) -> None:
+        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: the short form.
+
+        Raises:
+            InputError: says so.
+        """
+        if not isinstance(scenario, DailyScenario):
+            raise InputError(
+                f"scenario {scenario.id!r} has no asked, implied and sores, which the embedded judges read; "
+                "add them, or use --judge MODEL for the short form"
+            )
+        texts = (scenario.query, scenario.about, *(memory.text for memory in scenario.memories))
+        self.appraiser.admit(scenario.id, texts)
+
+    async def grade(self, judge: str, view: DailyView, log: CallLog) -> Grade:
+        appraisal = self.appraise(view.scenario, view.reply, view.seed)
+        grade = leveled(appraisal, judge, view.reply)
+        more = evidence_of(appraisal) if judge == JUDGES[0] else {}
+        return grade._replace(evidence={**grade.evidence, **more})

@@ -1,0 +1,353 @@
+"""What the learned reader knows of an EMPA scenario besides the dialogue."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from heartloop.core.dialogue import Turn
+from heartloop.environments.appraising import (
+    Appraisal,
+    Appraiser,
+    AppraisingPlayer,
+    Missed,
+    evidence_of,
+    missed_by,
+    no_written_lines,
+    reason_of,
+)
+from heartloop.environments.empa.environment import MEMORIES, MIN_TURNS, STAGES, Act, EmpaView, Judgement, releases
+from heartloop.environments.empa.scenario import Beat, EmpaBrief, EmpaScenario
+from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, LEVELS, Case, deficit, form_keys, trace
+from heartloop.environments.episode import CallLog
+from heartloop.environments.lines import least_recent, pick, pick_unsaid
+from heartloop.environments.quotes import SILENT, stands_in
+from heartloop.environments.reading import LearnedReading, unsaid, with_cues
+from heartloop.reader.features import Context
+from heartloop.reader.reader import Output
+
+__all__ = [
+    "CORE_FROM",
+    "READING",
+    "EmpaEmbeddedUser",
+    "context_of",
+    "decide",
+    "group_of",
+    "judge",
+    "judged_of",
+    "line_of",
+    "net_effect",
+    "open_beats",
+    "output_of",
+]
+
+
+_MOST = deficit(dict.fromkeys(DEFICIT_POINTS, 3))
+
+
+def context_of(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The dialogue so far, the concerns that were not told yet, and what hurts the person."""
+    return Context(
+        tuple(messages),
+        tuple(replies),
+        unsaid=unsaid(scenario.concerns, scenario.told, messages),
+        sore=with_cues(scenario.sores),
+    )
+
+
+def group_of(scenario: EmpaBrief) -> str:
+    """The axis with the largest deficit as a share of its maximum, by the IEDR form, which the persona flip changes.
+
+    Of two axes alike the first; only a flipped scenario has such.
+    """
+    return AXES[int(np.argmax(np.array(scenario.start) / _MOST))]
+
+
+def output_of(key: str) -> str:
+    """The output for a key of the MDEP form.
+
+    >>> output_of("C.Prog"), output_of("A.Neg")
+    ('C+', 'A-')
+    """
+    axis, side = key.split(".")
+    return axis + ("+" if side == "Prog" else "-")
+
+
+def judged_of(turn: Turn) -> dict[str, float] | None:
+    """The levels of a judged window, by output."""
+    levels = turn.evidence.get("levels")
+    return None if levels is None else {output_of(key): float(levels[key]) for key in form_keys()}
+
+
+READING = LearnedReading(
+    "heartloop.environments.empa",
+    context_of,
+    tuple(Output(f"{axis}{sign}", *limits) for axis in "CAP" for sign, limits in (("+", (0.0, 2.0)), ("-", (-2.0, 0.0)))),
+    group=group_of,
+    judged=judged_of,
+)
+"""Progress and setback on each axis, as levels of the MDEP form; what does good depends on the axis of the largest deficit."""
+
+
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
+_MOST_SENTENCES = 8
+"""Sentences of a reply that are read for a quote."""
+
+
+class _Read(NamedTuple):
+    """A reply of the window."""
+
+    place: int
+    text: str
+    appraisal: Appraisal
+
+    @property
+    def dangerous(self) -> bool:
+        return self.appraisal.reading is not None and self.appraisal.reading.floor == "danger"
+
+
+def judge(view: EmpaView, appraiser: Appraiser) -> Judgement:
+    """The form of the window that ends with the latest reply."""
+    scenario, seed = view.scenario, view.seed
+    indices = range(len(view.heard) - view.window, len(view.heard))
+    replies = [
+        _Read(n, view.heard[n], appraiser.appraise(scenario, view.said[: n + 1], view.heard[: n + 1], seed=seed)) for n in indices
+    ]
+    dangerous = [reply for reply in replies if reply.dangerous]
+    effects = {key: sum(_effect(key, reply.appraisal) for reply in replies) for key in form_keys()}
+    if dangerous:
+        effects = {key: float(_worst(key)) for key in effects}
+    levels = {key: _level(key, effect) for key, effect in effects.items()}
+    parts: dict[int, list[tuple[str, Appraisal]]] = {}
+    quotes: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for key in (key for key, level in levels.items() if level):
+        reply = max(dangerous or replies, key=lambda reply: abs(_effect(key, reply.appraisal)))
+        if reply.place not in parts:
+            parts[reply.place] = _sentences(view, reply, appraiser)
+        quotes[key] = max(parts[reply.place], key=lambda part: abs(_effect(key, part[1])))[0]
+        reasons[key] = _reason(reply.appraisal, good=levels[key] > 0)
+    last = replies[-1].appraisal
+    predicted = {axis: [round(effects[key], 2) + 0.0 for key in form_keys([axis])] for axis in AXES}  # no -0
+    return Judgement(levels, quotes, reasons, {**evidence_of(last), "missed": missed_by(last), "predicted": predicted})
+
+
+def net_effect(judged: Judgement) -> float:
+    """The mean over the axes of what a window did, before rounding, in [-2, 2]."""
+    return fmean(min(2.0, up) + max(-2.0, down) for up, down in judged.evidence["predicted"].values())
+
+
+def _effect(key: str, appraisal: Appraisal) -> float:
+    """What a reply did on this side of an axis.
+
+    A reply is either progress or a setback there (judges gave both at once in 16 of 4,035 cases). What is predicted on both
+    sides is the reader's doubt, and is netted: EMPA's points charge a setback at least double.
+    """
+    axis = key.split(".")[0]
+    net = sum(_bounded(side, appraisal.change[output_of(side)]) for side in form_keys([axis]))
+    return _bounded(key, net)
+
+
+def _worst(key: str) -> int:
+    return min(LEVELS[key.split(".")[1]])
+
+
+def _bounded(key: str, effect: float) -> float:
+    steps = LEVELS[key.split(".")[1]]
+    return min(float(max(steps)), max(float(min(steps)), effect))
+
+
+def _level(key: str, effect: float) -> int:
+    """The nearest level; half a level counts as one."""
+    bounded = _bounded(key, effect)
+    return int(math.copysign(math.floor(abs(bounded) + 0.5), bounded))
+
+
+def _sentences(view: EmpaView, reply: _Read, appraiser: Appraiser) -> list[tuple[str, Appraisal]]:
+    """The sentences of a reply that can be quoted, each read as if it were the whole reply; else the whole reply."""
+    parts = [part.strip() for part in _SENTENCE.split(reply.text) if stands_in(part, [reply.text])][:_MOST_SENTENCES]
+    if len(parts) < 2:
+        return [(parts[0] if parts else reply.text.strip() or SILENT, reply.appraisal)]
+    said, earlier = view.said[: reply.place + 1], view.heard[: reply.place]
+    return [(part, appraiser.appraise(view.scenario, said, (*earlier, part), seed=view.seed)) for part in parts]
+
+
+def _reason(appraisal: Appraisal, *, good: bool) -> str:
+    if appraisal.silent:
+        return "It said nothing."
+    if appraisal.reading is None:
+        return "Predicted by a student of the judge."
+    reason = reason_of(appraisal, good=good) or ("it did good" if good else "it did harm")
+    return f"{reason[:1].upper()}{reason[1:]}."
+
+
+STAGE_AFTER = 2
+"""Windows of positive energy since the last release, after which the next stage is released."""
+RUNNING_OUT = 1
+"""Untold open lines at which a source is released sooner."""
+EPILOGUE_FROM = 0.55
+"""Share of |P_0| made good from which the epilogue may be released."""
+STUCK = 3
+"""Windows that, in sum, did no good: a memory may help."""
+MEMORY_AFTER = 3
+"""Windows between two releases before a memory is released to a stuck dialogue."""
+FOCUS_AFTER = 4
+"""Windows between two changes of focus."""
+QUIET = 8
+"""Windows in a row without positive energy, after which the dialogue ends."""
+
+
+def open_beats(view: EmpaView) -> list[Beat]:
+    """Written lines with a released source that the user has not said yet, in order."""
+    spoken, released = " ".join(view.said), view.released
+    return [beat for beat in view.scenario.told if beat.source in released and beat.text not in spoken]
+
+
+def decide(view: EmpaView) -> Act:
+    """The director's call after the latest window."""
+    energy, released = view.path.energy, view.released
+    made_good = view.path.total / view.scenario.distance
+    waited = next((n for n, act in enumerate(reversed(view.acts)) if releases(act)), len(view.acts)) + 1
+    good = int((energy[-waited:] > 0).sum())
+    stuck = len(energy) >= STUCK and float(energy[-STUCK:].sum()) <= 0.0
+    if view.turn + 1 >= MIN_TURNS and len(energy) >= QUIET and bool((energy[-QUIET:] <= 0).all()):
+        return Act("end", reason=f"nothing did good in {QUIET} windows")
+    stage = next((source for source in STAGES if source not in released), None)
+    memory = next((source for source in MEMORIES if source not in released), None)
+    short = bool(view.scenario.told) and len(open_beats(view)) <= RUNNING_OUT and float(energy[-1]) > 0
+    late = stage == "epilogue" and made_good < EPILOGUE_FROM
+    if stage is not None and not late and (good >= STAGE_AFTER or short):
+        return Act("reveal_stage", stage, "Let it come up in your own way.", f"{good} windows did good since the last release")
+    if memory is not None and ((stuck and waited >= MEMORY_AFTER) or (short and stage in (None, "epilogue"))):
+        return Act("reveal_memory", memory, "Something from that time comes to mind.", "stuck" if stuck else "the rest is told")
+    lacking = min(zip(view.path.position[-1], AXES, strict=True))[1]
+    focused = next((n for n, act in enumerate(reversed(view.acts)) if act.function == "adjust_focus"), len(view.acts))
+    if lacking != view.focus and focused >= FOCUS_AFTER:
+        return Act("adjust_focus", lacking, "Bring that side of it forward.", "most is still lacking there")
+    if float(energy[-1]) < 0 and (not view.acts or view.acts[-1].function != "advise"):
+        return Act("advise", note="Say plainly that this did not help.", reason="the last window did harm")
+    return Act("wait")
+
+
+CORE_FROM = 1 / 6
+"""Share of |P_0| made good from which the person tells what matters most.
+
+In SAGE the core is told from emotion 50, one sixth of the way from the start (40) to success (100). Here success is |P_0|.
+"""
+MOVED_FROM, ACK_FROM = 4.0, 1.5
+"""Energies from which a reply reached the person deeply, and from which they may say that it helped."""
+COLD_AFTER = 3
+"""Windows in a row without positive energy, from which the person grows cold."""
+
+
+class EmpaEmbeddedUser(AppraisingPlayer):
+    """The user, the judge and the director with one appraiser."""
+
+    reading = READING
+    roles = ("user", "judge", "director")
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        return {} if self.role == "director" else super().hashes  # the director's rules depend on no weights
+
+    def admit(self, scenario: EmpaBrief) -> None:
+        """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
+
+        Raises:
+            InputError: says so.
+        """
+        self.appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.told)))
+        if self.role == "user" and not isinstance(scenario, EmpaScenario):
+            raise no_written_lines(scenario.id, self.name)
+
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
+        return judge(view, self.appraiser)
+
+    async def direct(self, view: EmpaView, log: CallLog) -> Act:
+        return decide(view)
+
+    async def speak(self, view: EmpaView, log: CallLog) -> str:
+        if view.ending is None and len(view.judgements) < len(view.heard):
+            return line_of(view, _effect_of(view, judge(view._replace(window=1), self.appraiser)))
+        return line_of(view)
+
+
+class _Effect(NamedTuple):
+    """What the latest reply did to the person."""
+
+    energy: float
+    missed: Missed
+    axis: str
+    """The axis on which it did worst, weighed by what is lacking there."""
+
+
+def _effect_of(view: EmpaView, own: Judgement | None = None) -> _Effect:
+    """The effect by the latest judgement, or by the person's own where a window has several replies: they answer the last one."""
+    judgements = view.judgements if own is None else (*view.judgements, own)
+    if not judgements:
+        return _Effect(0.0, "vague", view.scenario.axis)
+    path = view.path
+    if own is not None:
+        path = trace(Case(view.scenario.start, [judgement.levels for judgement in judgements]), preset=view.preset)
+    silent = not view.heard[-1].strip()  # a model as the judge says nothing of what was missed
+    missed: Missed = judgements[-1].evidence.get("missed", "silence" if silent else "vague")
+    lacking = -path.position[0]
+    return _Effect(float(path.energy[-1]), missed, min(zip(path.increment[-1] * lacking, AXES, strict=True))[1])
+
+
+_LINES: Mapping[Missed, str] = {
+    "silence": "silence", "repeat": "repeat", "cruel": "cold", "lecture": "lecture", "advice": "advice", "template": "template",
+    "flattery": "flattery", "misread": "unclear", "unfelt": "unfelt",
+}  # fmt: skip
+"""Which of the written lines answer what was missed; else those of the axis."""
+_BY_AXIS: Mapping[str, str] = {"C": "unclear", "A": "unfelt", "P": "unhelped"}
+
+
+def line_of(view: EmpaView, effect: _Effect | None = None) -> str:
+    """The person's next line.
+
+    A farewell at the ends. After a reply of positive energy, the next beat that the director has released, the core only from
+    `CORE_FROM`; after one of no energy a line that says what was missed, and in every other turn a beat of facts; after one of
+    negative energy, or an insult, no beat. No line is said twice while one is left.
+    """
+    scenario, lines = view.scenario, view.written.lines
+    if view.ending is not None:
+        return pick(lines.settled if view.ending == "success" else lines.left, "end", scenario.id, view.seed)
+
+    def fresh(*groups: Sequence[str]) -> str:
+        return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn) or ""
+
+    energy, missed, axis = effect or _effect_of(view)
+    if energy > 0:
+        beat, ack = _next_beat(view, facts_only=False), ""
+        if energy >= MOVED_FROM:
+            ack = fresh(lines.moved, lines.acks)
+        elif energy >= ACK_FROM and view.turn % 3 == 1:
+            ack = fresh(lines.acks)
+        if beat is not None:
+            return f"{ack} {beat.text}".strip()
+        return ack or fresh(lines.acks, lines.moved) or least_recent([*lines.acks, *lines.moved], view.said)
+    apt: Sequence[str] = getattr(lines, _LINES.get(missed, _BY_AXIS[axis]))
+    others = [getattr(lines, group) for group in dict.fromkeys((_BY_AXIS[axis], *_BY_AXIS.values()))]
+    without = len(list(takewhile(lambda e: e <= 0, reversed(view.path.energy.tolist()))))
+    cold = without >= COLD_AFTER and view.turn % 2 == 1
+    line = fresh(*([lines.cold] if cold else []), apt, *others, lines.cold, lines.repeat)
+    facts = _next_beat(view, facts_only=True) if energy == 0 and missed != "cruel" else None
+    if facts is not None and (not line or view.turn % 2 == 0):
+        return f"{line} {facts.text}".strip()
+    return line or least_recent([*apt, *(line for group in others for line in group)], view.said)
+
+
+def _next_beat(view: EmpaView, *, facts_only: bool) -> Beat | None:
+    """The next line that is open: of the focused axis where one of the next few is, else in order."""
+    core = view.path.total >= CORE_FROM * view.scenario.distance and not facts_only
+    kinds = {"fact"} if facts_only else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
+    ahead = [beat for beat in open_beats(view) if beat.kind in kinds][:4]
+    axis_of = {concern.key: concern.axis for concern in view.scenario.concerns}
+    return next((beat for beat in ahead if view.focus and axis_of[beat.concern] == view.focus), ahead[0] if ahead else None)

@@ -1,0 +1,474 @@
+"""Checks that a scenario does not repeat words of the dialogue it was made from.
+
+Covers whole sentences and sequences of words, regardless of punctuation and case, and placeholders of `personal_data`. Does not
+cover paraphrase: the writer of a scenario does not see the dialogue.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.prompts import load_prompt
+from heartloop.core.schemas import Sent
+from heartloop.environments.empa.scenario import (
+    DOMAINS,
+    Attempt,
+    Axis,
+    Beat,
+    Concern,
+    Domain,
+    EmpaScenario,
+    Indicator,
+    Lines,
+    Needs,
+    Past,
+    Person,
+    Priorities,
+    Prose,
+    Situation,
+    Story,
+    Threshold,
+    dominant_axis,
+    load_scenarios,
+    problems_of,
+    unquoted,
+)
+from heartloop.environments.empa.scoring import DEFICIT_POINTS
+from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
+from heartloop.environments.places import places
+from heartloop.environments.raw_dialogues import RawDialogue
+from heartloop.environments.records import Line, Matter, Passage, Sentences, Tags, check_tags, crisis_tags
+from heartloop.environments.writing import (
+    MAX_SCENARIOS,
+    Answer,
+    Seeded,
+    Stage,
+    Writing,
+    as_json,
+    check_size,
+    problems_of_tags,
+    run_number,
+)
+
+__all__ = [
+    "LEAST_WORDS",
+    "MOST_CHARACTERS",
+    "RUN",
+    "SENTENCE",
+    "Card",
+    "Crisis",
+    "EmpaDistilling",
+    "Features",
+    "Filter",
+    "Label",
+    "Voice",
+    "axis_of",
+    "card_of",
+    "carried_over",
+    "problems_of_card",
+    "problems_of_filter",
+    "problems_of_label",
+    "said_by_person",
+    "tags_of",
+]
+
+
+SENTENCE, RUN = 5, 8
+"""Minimum number of words of a sentence, and of a sequence of words, that must not be repeated (ours)."""
+
+
+def carried_over(log: Sequence[str], value: Any) -> list[str]:
+    """One sentence for each text within a JSON value that repeats words of a log.
+
+    >>> carried_over(["I never told her. Well."], {"line": "And I never told her that."})
+    []
+    >>> carried_over(["I never told her why, well."], {"line": "And: I never told her why, well!"})
+    ["these words stand in the dialogue it was made from, say it otherwise: 'i never told her why well'"]
+    """
+    runs = {run for text in log for part in _unbroken(text) for run in _runs(part, RUN)}
+    sentences = {
+        tuple(words)
+        for text in log
+        for sentence in re.split(r"[.!?…\n]+", text)
+        for words in [_words(sentence)]
+        if SENTENCE <= len(words) < RUN and not PLACEHOLDER.search(sentence)
+    }
+    problems: dict[str, None] = {}
+    for text in _texts(value):
+        words = _words(text)
+        repeated = next((run for run in _runs(words, RUN) if run in runs), None) or next(
+            (run for n in range(SENTENCE, RUN) for run in _runs(words, n) if run in sentences), None
+        )
+        if repeated:
+            problems[f"these words stand in the dialogue it was made from, say it otherwise: {' '.join(repeated)!r}"] = None
+        if blank := PLACEHOLDER.search(text):
+            problems[f"{blank[0]} is a blank of the dialogue; invent something of its own, or leave it out"] = None
+    return list(problems)
+
+
+def _unbroken(text: str) -> list[list[str]]:
+    """The words of a text between its placeholders."""
+    return [_words(part) for part in PLACEHOLDER.split(text)]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", re.sub("['’]", "", text.casefold()))
+
+
+def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [text for part in parts for text in _texts(part)]
+
+
+_Turn = Annotated[int, Sent(maximum=999)]  # `problems_of_filter` knows the last one
+
+
+class Filter(Answer):
+    """Whether somebody needs empathy, in which turns (from 1 on), and what the dialogue touches."""
+
+    needs: bool
+    why: str = Field(min_length=10, max_length=400)
+    first: _Turn = Field(ge=1)
+    last: _Turn = Field(ge=1)
+    tags: Tags
+
+
+class _Feeling(Answer):
+    feeling: str = Field(min_length=3, max_length=40)
+    about: Line = Field(min_length=5)
+    strength: int = Field(ge=1, le=5)
+
+
+class Features(Answer):
+    """What is kept of a dialogue: the need, without anything by which somebody could be found."""
+
+    trouble: Passage = Field(min_length=30)
+    feelings: tuple[_Feeling, ...] = Field(max_length=5)
+    beneath: Sentences = Field(min_length=15)
+    cognitive: Sentences = Field(min_length=10)
+    affective: Sentences = Field(min_length=10)
+    proactive: Sentences = Field(min_length=10)
+    tried: tuple[Line, ...] = Field(max_length=6)
+    closes: tuple[Line, ...] = Field(max_length=6)
+    reaches: tuple[Line, ...] = Field(max_length=6)
+    threshold: Threshold
+    manner: Sentences = Field(min_length=15)
+    life: tuple[Line, ...] = Field(max_length=6)
+    earlier: tuple[Line, ...] = Field(max_length=6)
+
+
+class Card(Answer):
+    """The persona card."""
+
+    title: str = Field(min_length=5, max_length=80)
+    tags: Tags
+    person: Person
+    receptive: Prose
+    topic: Line = Field(min_length=15)
+    needs: Needs
+    past: Past
+    situation: Situation
+
+
+class Crisis(Answer):
+    """What happened: the story in stages, what was tried, what hurts."""
+
+    story: Story
+    attempts: tuple[Attempt, ...] = Field(min_length=2, max_length=3)
+    sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
+
+
+class _Indicators:
+    """The nine indicators as fields of the schema that is sent; `problems_of_label` names the ones that are wrong or missing."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        indicator = handler(schema)["additionalProperties"]
+        return {"type": "object", "properties": dict.fromkeys(DEFICIT_POINTS, indicator)}
+
+
+class Label(Answer):
+    """What they lack at the start, and what a set of cases is sorted by."""
+
+    domain: Domain
+    threshold: Threshold
+    priorities: Priorities
+    iedr: Annotated[Mapping[str, Indicator], _Indicators()]
+
+
+class Voice(Answer):
+    """What weighs on them, and their own lines."""
+
+    opening: str = Field(min_length=20, max_length=360)
+    concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
+    beats: tuple[Beat, ...] = Field(min_length=20, max_length=24)
+    lines: Lines
+
+
+def problems_of_filter(answer: Filter, facts: Mapping[str, Any]) -> list[str]:
+    """Errors in the turns or tags of a filter's answer."""
+    turns = facts["turns"]
+    problems = []
+    if not answer.first <= answer.last <= len(turns):
+        problems.append(f"first and last are {answer.first} and {answer.last}, expected turns from 1 to {len(turns)}, in order")
+    elif answer.needs and not said_by_person(turns[answer.first - 1 : answer.last]):
+        problems.append("nothing in this stretch is said by the person")
+    if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
+        problems.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
+    return problems + problems_of_tags(answer.tags)
+
+
+def problems_of_card(answer: Card, facts: Mapping[str, Any], tags: Sequence[str]) -> list[str]:
+    """Differences between a card and the given name, gender and tags."""
+    person = answer.person
+    problems = problems_of_tags(answer.tags)
+    if facts["name"].casefold() not in person.name.casefold():
+        problems.append(f"person.name is {person.name!r}, expected {facts['name']}, alone or with a family name")
+    if person.gender != facts["gender"]:
+        problems.append(f"person.gender is {person.gender!r}, expected {facts['gender']!r}")
+    if missing := [tag for tag in tags if tag not in answer.tags]:
+        problems.append(f"tags: {', '.join(missing)} must be among them")
+    return problems
+
+
+def problems_of_label(answer: Label, card: Mapping[str, Any]) -> list[str]:
+    """Errors in an IEDR form, its quotes and the priorities."""
+    if answer.iedr.keys() != DEFICIT_POINTS.keys():
+        odd = sorted(answer.iedr.keys() ^ DEFICIT_POINTS.keys())
+        return [f"iedr is wrong at {', '.join(odd)}; expected {', '.join(DEFICIT_POINTS)}"]
+    axis = dominant_axis(answer.iedr)
+    if axis is None:
+        return ["iedr: no group stands out; two lack the same share of the most they could"]
+    problems = unquoted(answer.iedr, card)
+    if answer.priorities.of(axis).level != "high":
+        problems.append(f"{axis} stands out in the form, so its priority must be high")
+    return problems
+
+
+def tags_of(answer: BaseModel) -> list[str]:
+    """The tags of a filter's answer, without `none`."""
+    assert isinstance(answer, Filter)
+    return [tag for tag in answer.tags if tag != "none"]
+
+
+def axis_of(answer: BaseModel) -> Axis:
+    """The dominant axis of a label's form. `problems_of_label` rejects a form without one.
+
+    Raises:
+        InputError: there is none.
+    """
+    assert isinstance(answer, Label)
+    axis = dominant_axis(answer.iedr)
+    if axis is None:
+        raise InputError("the IEDR form has no dominant axis")
+    return axis
+
+
+def card_of(done: Mapping[str, BaseModel]) -> dict[str, Any]:
+    """The parts of a scenario that are written so far."""
+    stages = [stage for stage in ("card", "story", "label") if stage in done]
+    return {name: value for stage in stages for name, value in done[stage].model_dump(mode="json").items()}
+
+
+def said_by_person(turns: Sequence[Sequence[str]]) -> list[str]:
+    """The person's messages in some turns."""
+    return [text for speaker, text in turns if speaker == "person"]
+
+
+LEAST_WORDS = 20
+"""Minimum number of words of the person, including the situation that the file states (ours)."""
+MOST_CHARACTERS = 12_000
+"""Maximum length of a dialogue in a question; later turns are cut (ours)."""
+
+_AXES: Mapping[Axis, str] = {
+    "C": "to be understood, and to see their own matter clearly (C)",
+    "A": "to be felt with, and not alone in it (A)",
+    "P": "to have worth, will and room to move again (P)",
+}
+
+
+class EmpaDistilling(Writing):
+    """EMPA scenarios from dialogues, in random order by seed.
+
+    Args:
+        dialogues: as read from the file; personal data is removed here.
+        exclude_tags: dialogues with these tags are skipped; tags come from the text and from the filter's answer.
+        shipped: scenarios that a new one must not repeat; the shipped set by default.
+
+    Raises:
+        UseError: an unknown tag.
+    """
+
+    name = "empa"
+    scenario = EmpaScenario
+    stages = (
+        Stage("filter", load_prompt(__package__, "distil_filter"), Filter, load_prompt(__package__, "distil_reader")),
+        Stage("features", load_prompt(__package__, "distil_features"), Features, load_prompt(__package__, "distil_reader")),
+        Stage("card", load_prompt(__package__, "empa_card"), Card),
+        Stage("story", load_prompt(__package__, "empa_story"), Crisis),
+        Stage("label", load_prompt(__package__, "empa_label"), Label),
+        Stage("voice", load_prompt(__package__, "empa_voice"), Voice),
+    )
+    audit = load_prompt(__package__, "audit_empa")
+    fixed = ("id", "axis", "domain", "threshold", "place", "name", "age", "gender", "key", "kind", "concern", "depth", "source")
+
+    def __init__(
+        self, dialogues: Sequence[RawDialogue], *, exclude_tags: Sequence[str] = (), shipped: Sequence[EmpaScenario] | None = None
+    ) -> None:
+        check_tags(exclude_tags)
+        self._dialogues, self._exclude, self._shipped = dialogues, frozenset(exclude_tags), shipped
+        self._cleaned: dict[str, Mapping[str, Any]] = {}
+
+    @cached_property
+    def shipped(self) -> Sequence[EmpaScenario]:
+        """Scenarios that a new one must not repeat."""
+        return self._shipped if self._shipped is not None else load_scenarios("cases")
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """Digest of the source, and the excluded tags."""
+        records = json.dumps([dialogue._asdict() for dialogue in self._dialogues], ensure_ascii=False)
+        return {"source": hashlib.sha256(records.encode()).hexdigest()[:16], "exclude": sorted(self._exclude)}
+
+    def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
+        """The first `n` dialogues in random order by seed.
+
+        Raises:
+            UseError: `n` or `seed` out of range, or `only` given, which does not apply.
+        """
+        if only:
+            raise UseError(f"--only is {only[0]!r}, but does not apply to dialogues; use --exclude-tag")
+        check_size(min(n, MAX_SCENARIOS), seed)
+        shuffled = sorted(self._dialogues, key=lambda raw: hashlib.sha256(f"{seed}|{raw.place}".encode()).digest())
+        return [
+            Seeded(number, f"empa-{run_number(seed, number)}", self._facts(raw, seed))
+            for number, raw in enumerate(shuffled[: min(n, MAX_SCENARIOS)], start=1)
+        ]
+
+    def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
+        counts: Counter[str] = Counter()
+        for seeded in seeds:
+            counts.update(seeded.facts["removed"])
+        return dict(counts)
+
+    def as_read(self, seeded: Seeded) -> str:
+        return f"{_metadata(seeded.facts['told'])}\n{_numbered(seeded.facts['turns'], None)}"
+
+    def _facts(self, raw: RawDialogue, run: int) -> Mapping[str, Any]:
+        """The dialogue without personal data, and place, gender and name for the invented person."""
+        if raw.place not in self._cleaned:
+            metadata = {name: text for name, text in raw.metadata.items() if len(text) <= MOST_CHARACTERS}
+            lengths = list(accumulate(len(turn.text) for turn in raw.turns))
+            read = raw.turns[: sum(length <= MOST_CHARACTERS for length in lengths)]
+            removed = without_personal_data([*metadata.values(), *(turn.text for turn in read)], raw.names)
+            metadata = dict(zip(metadata, removed.texts, strict=False))
+            turns = [[turn.speaker, text] for turn, text in zip(read, removed.texts[len(metadata) :], strict=True)]
+            self._cleaned[raw.place] = {
+                "source": raw.place, "told": metadata, "turns": turns, "left_out": len(raw.turns) - len(read),
+                "removed": dict(removed.counts), "crisis": crisis_tags(" ".join(removed.texts)),
+            }  # fmt: skip
+        rng = random.Random(f"distil|{run}|{raw.place}")
+        place = rng.choice(places())
+        gender = rng.choice(("woman", "man"))
+        name = rng.choice(place.names(gender))
+        return {**self._cleaned[raw.place], "place": place.name, "gender": gender, "name": name}
+
+    def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        facts = seeded.facts
+        filtered = done.get("filter")
+        excluded = {*facts["crisis"], *(filtered.tags if isinstance(filtered, Filter) else ())} & self._exclude
+        if excluded:
+            return f"excluded by --exclude-tag: {', '.join(sorted(excluded))}"
+        if not facts["turns"]:
+            return f"its first turn is longer than {MOST_CHARACTERS:,} characters"
+        words = sum(len(text.split()) for text in [*said_by_person(facts["turns"]), facts["told"].get("situation", "")])
+        if words < LEAST_WORDS:
+            return f"the person says too little ({words} words, expected {LEAST_WORDS})"
+        if isinstance(filtered, Filter) and not filtered.needs:
+            return f"no empathy is needed: {filtered.why}"
+        features = done.get("features")
+        if isinstance(features, Features) and not features.feelings:
+            return "no feeling was extracted"
+        return ""
+
+    def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
+        facts = seeded.facts
+        if stage.name in ("filter", "features"):
+            return {"told": _metadata(facts["told"]), "dialogue": _numbered(facts["turns"], done.get("filter"))}
+        if stage.name == "card":
+            drawn = {name: str(facts[name]) for name in ("place", "name", "gender")}
+            return {**drawn, "features": as_json(done["features"]), "tags": ", ".join(tags_of(done["filter"])) or "none"}
+        if stage.name == "story":
+            return {"card": as_json(done["card"]), "features": as_json(done["features"])}
+        case = json.dumps(card_of(done), ensure_ascii=False)
+        if stage.name == "label":
+            return {"case": case, "domains": ", ".join(DOMAINS)}
+        axis = axis_of(done["label"])
+        return {"case": case, "axis": axis, "axis_means": _AXES[axis]}
+
+    def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
+        answer, facts = done[stage.name], seeded.facts
+        if isinstance(answer, Filter):
+            return problems_of_filter(answer, facts)
+        problems = self.unwanted(seeded, answer.model_dump(mode="json"))
+        if isinstance(answer, Card):
+            return problems + problems_of_card(answer, facts, tags_of(done["filter"]))
+        if isinstance(answer, Label):
+            return problems + problems_of_label(answer, card_of({name: done[name] for name in ("card", "story")}))
+        if isinstance(answer, Voice):
+            return problems + self.problems_of_whole(seeded, done, problems_of)
+        return problems
+
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        """Words repeated from the dialogue in a scenario or answer, and excluded tags, one sentence each."""
+        log = [text for _, text in seeded.facts["turns"]] + list(seeded.facts["told"].values())
+        excluded = sorted(self._exclude.intersection(scenario.get("tags", ())))
+        return carried_over(log, scenario) + [
+            f"tags: this run leaves out {tag}; invent what does not touch it" for tag in excluded
+        ]
+
+    def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
+        label = done["label"]
+        assert isinstance(label, Label)
+        axis = axis_of(label)
+        return {
+            "id": f"empa-{axis.lower()}-{label.domain.split()[0]}-{seeded.id.rpartition('-')[2]}",
+            "axis": axis,
+            "place": seeded.facts["place"],
+            **{
+                name: value
+                for stage in ("card", "story", "label", "voice")
+                for name, value in done[stage].model_dump(mode="json").items()
+            },
+        }
+
+    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
+        return {"axis": scenario["axis"], "field": "iedr.C.2.level", "value": "2"}
+
+
+def _metadata(fields: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}: {text}" for name, text in fields.items()) or "nothing"
+
+
+def _numbered(turns: Sequence[Sequence[str]], filtered: BaseModel | None) -> str:
+    """The turns of the dialogue with their numbers; only those selected by the filter, if it has answered."""
+    first, last = (filtered.first, filtered.last) if isinstance(filtered, Filter) else (1, len(turns))
+    return "\n".join(f"{n} {speaker}: {text}" for n, (speaker, text) in enumerate(turns, start=1) if first <= n <= last)

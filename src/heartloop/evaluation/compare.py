@@ -1,0 +1,585 @@
+"""Paired comparison of two models on the dialogues scored in both: difference, interval, test, effect size.
+
+Pure: dialogues and settings in, a `Comparison` out. A pair has the same scenario, with the same text (fingerprint), and the same
+repeat; statistics are clustered by scenario. Does not cover the text (`comparison_text`) or more than two models (`scores`).
+
+Differences are B - A in points: above 0, B scored higher.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
+from heartloop.core.text import printable
+from heartloop.core.wording import amount
+from heartloop.environments.appraising import WEIGHTS
+from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import Scale
+from heartloop.evaluation.scores import (
+    ALLOWED_UNSCORED,
+    course_of,
+    group_of,
+    in_group_order,
+    latest,
+    model_names,
+    options_of,
+    points_of,
+    scale_of,
+)
+from heartloop.evaluation.store import StoredRun
+from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman_matrix
+from heartloop.scoring.power import sample_size_for
+from heartloop.scoring.statistics import (
+    EXACT_UP_TO,
+    Interval,
+    Shape,
+    cluster_means,
+    cohens_dz,
+    paired_difference,
+    permutation_p,
+    rank_biserial,
+)
+
+__all__ = [
+    "FEW_SCENARIOS",
+    "Agreement",
+    "Comparison",
+    "GroupDifference",
+    "Pair",
+    "Side",
+    "agreement",
+    "agreement_text",
+    "choose_sides",
+    "compare",
+    "comparison_text",
+    "evidence_words",
+    "needed_words",
+    "verdict",
+    "worse_by",
+]
+
+
+_MOST_DIFFERENT = 5
+_TEXT_DIFFERS = "the scenario's text differs"
+FEW_SCENARIOS = 10
+"""Fewer scenarios cannot show whether the scores are near normal, which an interval relies on."""
+
+
+class Side(NamedTuple):
+    """A model in a run, with one transcript per dialogue."""
+
+    run: str
+    model: str
+    settings: Mapping[str, Any]
+    dialogues: tuple[Transcript, ...]
+
+
+class Pair(NamedTuple):
+    """The dialogues of both models with one scenario, in one repeat."""
+
+    a: Transcript
+    b: Transcript
+    score_a: float
+    """In points."""
+    score_b: float
+
+    @property
+    def difference(self) -> float:
+        """B - A in points."""
+        return self.score_b - self.score_a
+
+
+class GroupDifference(NamedTuple):
+    """The difference within one group of scenarios."""
+
+    key: str
+    pairs: int
+    mean_a: float
+    mean_b: float
+    difference: Interval
+
+
+class Comparison(NamedTuple):
+    """Result of `compare`, in points."""
+
+    a: Side
+    b: Side
+    scale: Scale
+    """The scale of the points."""
+    pairs: int
+    scenarios: int
+    mean_a: float
+    mean_b: float
+    difference: Interval
+    p: float
+    exact: bool
+    """Whether p is from all sign patterns; otherwise from 10,000 random ones."""
+    effect: float
+    """Cohen's d_z over scenarios."""
+    rank_biserial: float
+    sd: float | None
+    """Standard deviation of the scenarios' mean differences; `None` with one scenario."""
+    needed: int | None
+    """Scenarios needed to distinguish `aim` from 0 with 80 % power at the 95 % level; `None` if not defined."""
+    aim: float
+    """The difference for `needed`: `min_difference`, or else the observed one."""
+    left_out: tuple[tuple[str, int], ...]
+    """Reasons why dialogues are in no pair, with their numbers."""
+    groups: tuple[GroupDifference, ...]
+    extremes: tuple[Pair, ...]
+    """The pairs with the largest differences of either sign."""
+    warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Without the dialogues, which fill pages."""
+        low, high = self.difference.low, self.difference.high
+        return (
+            f"Comparison({self.b.model} - {self.a.model}: {self.difference.mean:+.1f} ({low:.1f} to {high:.1f}), p={self.p:.3g})"
+        )
+
+    def __str__(self) -> str:
+        """As `heartloop compare` prints it."""
+
+        return comparison_text(self)
+
+
+def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
+    """The two sides of a comparison; with one run, two of its models, which need no names where it has two.
+
+    Raises:
+        UseError: an unknown model, no model named in a run with several, or a model compared with itself.
+    """
+    if run_b is None and model_a is None and model_b is None and len(names := _names(run_a)) == 2:
+        model_a, model_b = names
+    if run_b is None and (model_a is None or model_b is None):
+        raise UseError("got one run; expected a second run, or two models of this one with --model-a and --model-b")
+    a, b = _side(run_a, model_a, "--model-a"), _side(run_b or run_a, model_b, "--model-b")
+    if a.model == b.model and (run_b is None or run_a.path.resolve() == run_b.path.resolve()):
+        raise UseError(f"A and B are both {a.model} of the same run; expected two runs, or two models")
+    return a, b
+
+
+def _names(run: StoredRun) -> list[str]:
+    """The models of a run, planned and played."""
+    return list(dict.fromkeys([*model_names(run.settings), *(dialogue.model for dialogue in run.transcripts)]))
+
+
+def _side(run: StoredRun, model: str | None, option: str) -> Side:
+    dialogues, names = latest(run.transcripts), _names(run)
+    if model is None and len(names) == 1:
+        model = names[0]
+    if model not in names:
+        problem = "has several models" if model is None else f"has no model {model!r}"
+        raise UseError(f"{run.path} {problem}; expected {option} with one of {', '.join(names) or 'none (it is empty)'}")
+    return Side(str(run.path), model, run.settings, tuple(d for d in dialogues if d.model == model))
+
+
+def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Comparison:
+    """Compares B with A on the pairs scored in both.
+
+    Args:
+        min_difference: smallest difference that matters, in points; the sample size is computed for it instead of the observed
+            difference.
+
+    Raises:
+        UseError: no pair, two environments, different weights of an embedded user or student, or a `min_difference` that is not
+            above 0 and within the scale.
+    """
+    scale = _scale_of(a, b)
+    _check_weights(a, b)
+    widest = scale.high - scale.low
+    if min_difference is not None and not 0.0 < min_difference <= widest:
+        raise UseError(f"--min-difference is {min_difference!r}; expected points of {scale.title} above 0, at most {widest:g}")
+    pairs, left_out = _paired(a.dialogues, b.dialogues)
+    if not pairs:
+        reasons = "; ".join(f"{reason}: {n}" for reason, n in left_out) or "both are empty"
+        raise UseError(f"{a.model} and {b.model} share no scored dialogue ({reasons}); evaluate them on the same scenarios")
+    differences = [pair.difference for pair in pairs]
+    scenarios = [pair.a.scenario for pair in pairs]
+    means = cluster_means(differences, scenarios)
+    sd = statistics.stdev(means) if len(means) > 1 else None
+    difference = _interval(pairs)
+    aim = min_difference if min_difference is not None else abs(difference.mean)
+    return Comparison(
+        a=a,
+        b=b,
+        scale=scale,
+        pairs=len(pairs),
+        scenarios=len(means),
+        mean_a=statistics.fmean(pair.score_a for pair in pairs),
+        mean_b=statistics.fmean(pair.score_b for pair in pairs),
+        difference=difference,
+        p=permutation_p(differences, clusters=scenarios),
+        exact=sum(mean != 0.0 for mean in means) <= EXACT_UP_TO,
+        effect=cohens_dz(differences, clusters=scenarios),
+        rank_biserial=rank_biserial(differences, clusters=scenarios),
+        sd=sd,
+        needed=sample_size_for(aim, sd) if sd and aim else None,
+        aim=aim,
+        left_out=tuple(left_out),
+        groups=tuple(_by_group(pairs, scale)),
+        extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
+        warnings=tuple(_warnings(a, b, pairs, left_out, len(means), difference.shape)),
+    )
+
+
+def worse_by(comparison: Comparison, threshold: float) -> bool:
+    """Whether the whole 95 % interval of B - A lies below -`threshold` points.
+
+    Raises:
+        UseError: a threshold that is negative or beyond the scale, or only one scenario, which gives no interval.
+    """
+    widest = comparison.scale.high - comparison.scale.low
+    if not 0.0 <= threshold <= widest:
+        raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.scale.title} from 0 to {widest:g}")
+    if comparison.scenarios < 2:
+        raise UseError("--worse-than needs an interval, which one scenario does not give; compare on more scenarios")
+    return comparison.difference.high < -threshold
+
+
+def _scale_of(a: Side, b: Side) -> Scale:
+    """The common scale of both sides.
+
+    Raises:
+        UseError: two environments, or an unknown one.
+    """
+    names = {str(d.environment) for side in (a, b) for d in side.dialogues}
+    names = names or {str(side.settings.get("environment")) for side in (a, b)}
+    if len(names) > 1:
+        raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of one environment")
+    return scale_of(names.pop())
+
+
+def _check_weights(a: Side, b: Side) -> None:
+    """Refuses dialogues that were judged by different weights: the same reply would have another score.
+
+    Raises:
+        UseError: names the weights and their hashes.
+    """
+    first, second = (
+        {item for d in side.dialogues for item in d.prompts.items() if item[0].startswith(WEIGHTS)} for side in (a, b)
+    )
+    both = {name for name, _ in first} & {name for name, _ in second}
+    different = sorted({name for name, _ in first ^ second} & both)
+    if different:
+        shown = "; ".join(
+            f"{name.removeprefix(WEIGHTS)} {' and '.join(sorted(digest for key, digest in first | second if key == name))}"
+            for name in different
+        )
+        raise UseError(
+            f"A and B were judged by different weights ({shown}); rejudge one of them (heartloop rejudge RUN --judge ...)"
+        )
+
+
+def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]]]:
+    in_a, in_b = ({(d.scenario, d.repeat): d for d in side} for side in (a, b))
+    pairs: list[Pair] = []
+    left_out: Counter[str] = Counter()
+    for key in dict.fromkeys([*in_a, *in_b]):
+        mine, yours = in_a.get(key), in_b.get(key)
+        if mine is None or yours is None:
+            left_out["not played in A" if mine is None else "not played in B"] += 1
+        elif mine.fingerprint != yours.fingerprint:
+            left_out[_TEXT_DIFFERS] += 1
+        elif (a_points := points_of(mine)) is None or (b_points := points_of(yours)) is None:
+            broken = [f"unscored in {name} ({_cause(d)})" for name, d in (("A", mine), ("B", yours)) if not d.scored]
+            left_out[" and ".join(broken)] += 1
+        else:
+            pairs.append(Pair(mine, yours, a_points, b_points))
+    return pairs, left_out.most_common()
+
+
+def _cause(dialogue: Transcript) -> str:
+    return f"{dialogue.failure.role}: {dialogue.failure.kind}" if dialogue.failure else "cause unknown"
+
+
+def _interval(pairs: Sequence[Pair]) -> Interval:
+    return paired_difference([p.score_a for p in pairs], [p.score_b for p in pairs], clusters=[p.a.scenario for p in pairs])
+
+
+def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
+    groups: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        groups.setdefault(group_of(pair.a), []).append(pair)
+    for key in in_group_order(scale, filter(None, groups)):
+        mine = groups[key]
+        means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
+        yield GroupDifference(key, len(mine), *means, _interval(mine))
+
+
+def _warnings(
+    a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], scenarios: int, shape: Shape
+) -> Iterable[str]:
+    """Warnings about the difference, as sentences."""
+    yield from _other_rules(pairs)
+    yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
+    texts = dict(left_out).get(_TEXT_DIFFERS, 0)
+    if texts:
+        yield f"{amount(texts, 'dialogue')} left out: the scenario's text differs between A and B."
+    if any(pair.a.seed != pair.b.seed for pair in pairs):
+        yield "Seeds differ between A and B."
+    unscored = sum(n for reason, n in left_out if reason.startswith("unscored"))
+    if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
+        yield (
+            f"Unscored in one or both: {unscored} of {amount(unscored + len(pairs), 'dialogue')} played in both; "
+            f"above {ALLOWED_UNSCORED:.0%} the comparison is not reliable."
+        )
+    if scenarios == 1:
+        yield "Only one scenario: no interval and no test."
+    elif scenarios < FEW_SCENARIOS:
+        yield (
+            f"Only {scenarios} scenarios: too few to show whether the interval holds, "
+            f"and p cannot fall below {2 / 2**scenarios:.2g}."
+        )
+    elif shape is Shape.SKEWED:
+        yield f"The differences are too skewed for {scenarios} scenarios: the interval covers less than 95 %."
+
+
+def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
+    """Differences between the dialogues' own records: roles, rules, start, prompts, sampling."""
+
+    def both(name: str) -> tuple[str, str]:
+        mine, yours = ({str(_named(d, name)) for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
+        return " and ".join(sorted(mine)), " and ".join(sorted(yours))
+
+    rejudged = any("judge" in d.models for p in pairs for d in (p.a, p.b))
+    for name, words in (
+        ("user", "The user simulator is {} in A and {} in B: the difference may be the simulators', not the models'."),
+        ("judge", "The judge is {} in A and {} in B: the difference may be the judges', not the models'."),
+        ("preset", "The preset is {} in A and {} in B: the rules differ, so the scores are not comparable."),
+        ("variant", "The variant is {} in A and {} in B: their difficulty may differ."),
+    ):
+        mine, yours = both(name)
+        if mine != yours and (name != "judge" or rejudged):
+            yield words.format(mine, yours)
+    others = {role for p in pairs for role in {*p.a.models, *p.b.models}} - {"policy", "user", "judge"}
+    for role in sorted(others):
+        by_a, by_b = ({d.models.get(role, "missing") for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
+        if by_a != by_b:
+            yield f"The {role} is {' and '.join(sorted(by_a))} in A and {' and '.join(sorted(by_b))} in B."
+    if any(pair.a.start != pair.b.start for pair in pairs):
+        yield "The start state differs between A and B."
+    prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
+    if prompts:
+        yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. The difference may come from that."
+    roles = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
+    if any(("judge" in p.a.models) != ("judge" in p.b.models) for p in pairs):
+        roles.discard("judge")  # one side has no judge, which another warning says
+    for role in sorted(roles - {"policy"}):  # the sampling of the policy is part of what is compared
+        yield f"The {role}'s sampling settings differ."
+
+
+def _named(dialogue: Transcript, name: str) -> object:
+    """A field of a dialogue. `judge` is the judge, or the user simulator where it judges; `user` is the user simulator."""
+    if name == "judge":
+        return dialogue.models.get("judge", dialogue.user)
+    return (
+        dialogue.models.get("user", dialogue.user) if name == "user" and "judge" in dialogue.models else getattr(dialogue, name)
+    )
+
+
+def _plain(value: object) -> object:
+    return (" and ".join(map(str, value)) or "nothing") if isinstance(value, (list, tuple)) else value
+
+
+def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str) -> Iterable[str]:
+    for option in load_environment(environment).options.declared():
+        mine, yours = (_plain(options_of(side).get(option.name, option.default)) for side in (a, b))
+        if option.name not in ("preset", "variant") and mine != yours:  # compared by dialogue, in `_other_rules`
+            yield f"Option {option.name} differs: {mine} in A, {yours} in B."
+    if ("rescored" in a) != ("rescored" in b):
+        yield f"{'A' if 'rescored' in a else 'B'} was rescored from its transcripts, the other was not."
+    if ("rejudged" in a) != ("rejudged" in b):
+        yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another judge scored stored replies, the dialogues are not new."
+
+
+def comparison_text(comparison: Comparison, *, min_difference: float | None = None) -> str:
+    """The comparison as text, about 100 columns wide.
+
+    Args:
+        min_difference: smallest difference that matters, in points; an interval within it is called equivalent.
+    """
+    return "\n".join(printable(line) for line in _lines(comparison, min_difference))
+
+
+def _lines(comparison: Comparison, min_difference: float | None) -> Iterable[str]:
+    for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b)):
+        yield f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
+    yield f"Paired on {amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}, scored in both."
+    for reason, n in comparison.left_out:
+        yield f"  left out: {n} {reason}"
+    for warning in comparison.warnings:
+        yield f"! {warning}"
+    yield ""
+    yield f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"
+    yield from evidence_words(comparison)
+    yield verdict(comparison, min_difference)
+    yield needed_words(comparison)
+    if comparison.groups:
+        yield from ("", *_groups(comparison))
+    if comparison.extremes:
+        yield from ("", *_extremes(comparison))
+
+
+def _groups(comparison: Comparison) -> Iterable[str]:
+    rows = [
+        (i.key, str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
+        for i in comparison.groups
+    ]
+    yield from _table((f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
+    if any(i.pairs < FEW_SCENARIOS for i in comparison.groups):
+        yield "Groups of fewer than 10 dialogues are too few to conclude from."
+
+
+def _extremes(comparison: Comparison) -> Iterable[str]:
+    repeats = len({pair.a.repeat for pair in comparison.extremes}) > 1
+    rows = [
+        (
+            pair.a.scenario + (f" (repeat {pair.a.repeat + 1})" if repeats else ""),
+            f"{pair.score_a:.0f}",
+            f"{pair.score_b:.0f}",
+            _signed(pair.difference, 0),
+            " ".join(pair.a.facts.get("title", "").split()),
+        )
+        for pair in comparison.extremes
+    ]
+    yield from _table(("largest differences", "A", "B", "B - A", "title"), rows, left=(0, 4))
+
+
+def evidence_words(comparison: Comparison) -> tuple[str, str]:
+    """The test and the effect sizes, a sentence each."""
+    how = "exact" if comparison.exact else "10,000 random sign patterns"
+    return (
+        f"permutation test p {_p(comparison.p)} ({how}, by scenario)",
+        f"effect d_z {_effect(comparison.effect)}, rank-biserial {_signed(comparison.rank_biserial, 2)}",
+    )
+
+
+def verdict(comparison: Comparison, min_difference: float | None = None) -> str:
+    """What the interval supports, as a sentence."""
+    low, high = comparison.difference.low, comparison.difference.high
+    if math.isnan(low):
+        return "One scenario: no verdict."
+    if min_difference is not None and -min_difference < low and high < min_difference:
+        return f"Equivalent: the interval excludes differences of {min_difference:g} or more."
+    if low > 0:
+        return "B is better: the interval lies above 0."
+    if high < 0:
+        return "B is worse: the interval lies below 0."
+    return "Not distinguished: the interval includes 0. This does not show that they are equal."
+
+
+def needed_words(comparison: Comparison) -> str:
+    """How many scenarios a comparison needs, as a sentence."""
+    if comparison.needed is None:
+        return "The sample size is not defined: the difference or its spread is 0."
+    return (
+        f"A difference of {comparison.aim:.1f} needs about {comparison.needed:,} scenarios (80 % power, 95 % level); "
+        f"this comparison has {comparison.scenarios}."
+    )
+
+
+def _ends(interval: Interval, before: str = "") -> str:
+    return "" if math.isnan(interval.low) else f"{before}{_signed(interval.low)} to {_signed(interval.high)}"
+
+
+def _signed(value: float, digits: int = 1) -> str:
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0.0 else text
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
+
+
+def _effect(value: float) -> str:
+    if math.isnan(value):
+        return "not defined for one scenario"
+    if math.isinf(value):
+        return "infinite (the difference is the same in every scenario)"
+    size = abs(value)
+    words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
+    return f"{_signed(value, 2)} ({words})"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterable[str]:
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
+    for row in (heads, *rows):
+        cells = [cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        yield "  ".join(cells).rstrip()
+
+
+class Agreement(NamedTuple):
+    """Agreement on the dialogues scored by both judges and the replies judged by both."""
+
+    dialogues: int
+    pearson: float | None
+    """Of the scores; `None` with fewer than two dialogues, or if one judge's scores are all equal."""
+    spearman: float | None
+    difference: Interval | None
+    """Mean of second minus first in points, clustered by scenario."""
+    replies: int
+    signs: float | None
+    """Share of replies with the same sign of the change."""
+    cut: int
+    """Dialogues that the second judge would have continued beyond the stored replies."""
+
+
+def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:
+    """Agreement of two judges on dialogues paired by model, scenario and repeat."""
+    before = {played.key: played for played in latest(tuple(first))}
+    both = [(before[read.key], read) for read in latest(tuple(second)) if read.key in before]
+    points = [(a, b, points_of(a), points_of(b)) for a, b in both]
+    scored = [(a, b, x, y) for a, b, x, y in points if x is not None and y is not None]
+    a_scores, b_scores = [a for *_, a, _ in scored], [b for *_, b in scored]
+    changes = [pair for a, b, *_ in scored for pair in _changes(a, b)]
+    names = [str(a.key) for a, *_ in scored]
+    table = {"first": dict(zip(names, a_scores, strict=True)), "second": dict(zip(names, b_scores, strict=True))}
+    return Agreement(
+        dialogues=len(scored),
+        pearson=_defined(lambda: mean_pairwise_pearson([a_scores, b_scores])),
+        spearman=_defined(lambda: spearman_matrix(table).between("first", "second")),
+        difference=paired_difference(a_scores, b_scores, clusters=[a.scenario for a, *_ in scored]) if scored else None,
+        replies=len(changes),
+        signs=sign_agreement([a for a, _ in changes], [b for _, b in changes]) if changes else None,
+        cut=sum(b.stop == "cut" for _, b, *_ in scored),
+    )
+
+
+def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
+    """The agreement as text, with the names of the judges."""
+    if agreed.difference is None:
+        return printable(f"No dialogue is scored by both {first} and {second}.")
+    lines = [f"{second} against {first}, on {amount(agreed.dialogues, 'dialogue')} scored by both:"]
+    correlations = " and ".join(
+        f"{name} {value:.2f}" for name, value in (("Pearson", agreed.pearson), ("Spearman", agreed.spearman)) if value is not None
+    )
+    lines.append(f"  scores: {correlations or 'correlation not defined: needs two dialogues and scores that differ'}")
+    mean, low, high, _ = agreed.difference
+    ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one scenario
+    lines.append(f"  mean difference {mean:+.1f}{ends}")
+    if agreed.signs is not None:
+        lines.append(f"  direction of the change: equal after {agreed.signs:.0%} of {amount(agreed.replies, 'reply', 'replies')}")
+    if agreed.cut:
+        lines.append(f"  {amount(agreed.cut, 'dialogue')} cut: {second} would have continued, but no further reply is stored")
+    return "\n".join(printable(line) for line in lines)
+
+
+def _changes(a: Transcript, b: Transcript) -> Sequence[tuple[float, float]]:
+    """Change of the score by each reply that both judged, as pairs."""
+    moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in (a, b))
+    return list(zip(*moves, strict=False))
+
+
+def _defined(value: Callable[[], float]) -> float | None:
+    try:
+        return value()
+    except UseError:  # too few, or all equal
+        return None

@@ -1,0 +1,561 @@
+"""The laptop policy: a word tokenizer and a small Llama that learns, in minutes on two cores, to write as scripted baselines do.
+
+Next-token loss on the replies alone, AdamW, cosine, whole examples as rows. No example quotes the person. Three things keep the
+policy able to use words of scenarios it has never seen: initial weights that can copy (`prime`); a share of the rows whose
+content words are exchanged for others of their kind, consistently within the row, so that they cannot be memorised; and a larger
+weight on content words, which are few among the baselines' set phrases. Deterministic on one machine for a given number of
+threads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import torch
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.utils.logging import disable_progress_bar
+
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import write_whole
+from heartloop.models.baselines.scripted import phrases
+from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, read_or_make
+from heartloop.training.recipe import Recipe, first_problem
+from heartloop.training.rollouts import ChatFormat
+
+__all__ = [
+    "MARKERS", "WarmStart", "WarmStartSettings", "build_tokenizer", "chat_template", "is_laptop_template", "new_model", "prepare",
+    "prime", "rows_of", "warm_start_of",
+]  # fmt: skip
+
+MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
+"""Token ids 0 to 5. `<end>` closes every message and ends a reply."""
+
+_SPACE = "▁"
+_OPENING = "“"
+"""An opening quotation mark is a token of its own, and the word after it the same token as without it, so that it can be
+copied."""
+_PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
+
+
+_TEMPLATE = """\
+{%- for m in messages -%}
+<{{ m['role'] }}>
+{%- if m['role'] == 'system' -%}
+{%- set kept = namespace(words=[]) -%}
+{%- for heading in HEADINGS -%}
+{%- for part in m['content'].split('## ') -%}
+{%- if part.startswith(heading + '\\n') -%}
+{%- set kept.words = kept.words + part[heading | length:].replace('\\n- ', '\\n').split() -%}
+{%- endif -%}
+{%- endfor -%}
+{%- endfor -%}
+{{ (kept.words[:130] | join(' ')).replace('<', '') }}
+{%- else -%}
+{{ (m['content'].split()[:WORDS] | join(' ')).replace('<', '') }}
+{%- endif -%}
+<end>
+{%- endfor -%}
+{%- if add_generation_prompt -%}<assistant>{%- endif -%}
+"""
+_AS_IT_IS = """\
+{%- elif m['role'] == 'assistant' -%}
+{{ m['content'].replace('<', '') }}
+{%- else -%}
+"""
+
+
+def chat_template(layout: Layout) -> str:
+    """The template of a layout: 130 words of the system prompt, the first words of other messages, no `<` in any."""
+    headings = ", ".join(f"'{heading}'" for heading in layout.headings)
+    template = _TEMPLATE.replace("HEADINGS", f"({headings})").replace("WORDS", str(layout.message_words))
+    return template.replace("{%- else -%}\n", _AS_IT_IS) if layout.breaks else template
+
+
+def is_laptop_template(template: str | None) -> bool:
+    """Whether a chat template is one of `chat_template`, whatever its layout."""
+    return (template or "").startswith(_TEMPLATE.partition("HEADINGS")[0])
+
+
+def build_tokenizer(
+    texts: Iterable[str], *, least: int = 2, known: Iterable[str] = (), layout: Layout | None = None
+) -> PreTrainedTokenizerFast:
+    """A tokenizer that knows the words of the texts.
+
+    Args:
+        texts: duplicates count once.
+        least: minimum number of occurrences of a known word.
+        known: texts whose words are known however seldom they occur.
+        layout: what of a dialogue stands in a prompt; by default no section of a system prompt.
+    """
+    layout = layout or Layout()
+    tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.NFC(),
+            normalizers.Replace(Regex("[’‘]"), "'"),
+            normalizers.Replace(Regex("[“”]"), '"'),
+            normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Replace(Regex(r'(?<![^\s(])"(?=\w)'), f"{_OPENING} "),
+            normalizers.Strip(),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always", split=False),
+            pre_tokenizers.Split(Regex(_PIECE), behavior="removed", invert=True),
+        ]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Metaspace(replacement=_SPACE, prepend_scheme="always"),
+            decoders.Fuse(),
+            decoders.Replace(f"{_OPENING} ", '"'),
+            decoders.Replace(_OPENING, '"'),
+        ]
+    )
+    trainer = trainers.WordLevelTrainer(min_frequency=least, special_tokens=list(MARKERS), show_progress=False)
+    tokenizer.train_from_iterator([*sorted(set(texts)), *(sorted(set(known)) * least)], trainer)
+    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in layout.breaks])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        eos_token="<end>",
+        additional_special_tokens=["<system>", "<user>", "<assistant>"],
+        chat_template=chat_template(layout),
+        clean_up_tokenization_spaces=False,
+        model_max_length=1024,
+    )
+
+
+PRIMED_CONFIG: dict[str, Any] = {
+    "attention_bias": True,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e10},
+    "tie_word_embeddings": True,
+    "initializer_range": 0.08,
+}
+"""Settings of the `LlamaConfig`: a head that looks a fixed distance back has queries and keys that depend on no word, so biases;
+positions rotate some dimensions of a head fast and leave most of them still, to carry words; input and output embeddings are
+one."""
+
+_FAST, _STILL = 0.02, 1.0 / 400
+"""Radians a token: dimensions that rotate faster encode positions, those that rotate slower carry words."""
+
+_LARGE, _LAST_NORM = 8.0, 0.35
+"""Factor of the embeddings over the other weights, and the last norm's weight, which keeps the logits moderate."""
+
+_BACK = 3
+_WORD = 48 / 128
+"""Share of the stream for the current word; the rest is for the words before it."""
+
+_NEAR = 20.0
+"""Nats by which the target position outweighs one that agrees in no rotating dimension."""
+
+_AGREE = (14.0, 12.0, 10.0)
+"""Nats that agreement of the last, the second last and the third last word adds in the search."""
+
+_SHARES = (0.44, 0.30, 0.26)
+"""Shares of a head's still dimensions, by the same three."""
+
+_KEPT, _HANDED_ON = 0.7, 6.0
+"""Sizes of what the looking-back heads and the copying ones write, beside the stream. Set by hand: of random tokens nearly all
+are copied rightly (the tests check it)."""
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def prime(model: Any, *, seed: int = 0) -> None:
+    """Writes a circuit that copies words into the initial weights, in place.
+
+    To quote a message, a model needs an induction circuit (Olsson et al. 2022, *In-context Learning and Induction Heads*): heads
+    that bring the preceding tokens to every token, and in a later layer heads that find the place whose last words are the
+    current ones, and copy the next word. Learning it takes longer than a whole warm start on two cores. Here three heads of the
+    first layer and two of the second start with it, three words back. All other weights start without effect; training does the
+    rest: when to copy, what, and what to write instead.
+
+    The residual stream is split into four parts: the current word, and one, two and three words back. Embeddings start in the
+    first part, and large, so that what the other parts learn to write does not drown them.
+
+    Args:
+        model: a `LlamaForCausalLM` of `PRIMED_CONFIG` with random weights.
+
+    Raises:
+        UseError: fewer than two layers, three heads in the first, or heads too small to hold the circuit.
+    """
+    config = model.config
+    width, size = config.hidden_size, config.head_dim
+    half, turns = size // 2, [float(x) for x in model.model.rotary_emb.inv_freq]
+    fast = [i for i in range(half) if turns[i] > _FAST]
+    still = [place for i in range(half) if turns[i] < _STILL for place in (i, i + half)]
+    words = round(width * _WORD)
+    back = (width - words) // _BACK
+    shares = [int(len(still) * share) for share in _SHARES]
+    few = config.num_hidden_layers < 2 or config.num_attention_heads < _BACK
+    if few or words > size or max(shares) > back or not min(shares):
+        raise UseError(
+            f"{config.num_hidden_layers} layers, {config.num_attention_heads} heads of {size} and width {width} do not hold the "
+            "copying circuit; expected at least 2 layers, 3 heads, and heads of half the width"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    basis = _orthonormal(width, generator)
+    present, before = basis[:words], [basis[words + k * back : words + (k + 1) * back] for k in range(_BACK)]
+    sign = math.sqrt(words / back) * _orthonormal(words, generator)[:back] @ present  # a word in as many dimensions as there are
+
+    embedding = model.model.embed_tokens.weight
+    embedding.copy_(_LARGE * embedding @ present.T @ present)
+    model.model.norm.weight.fill_(_LAST_NORM)
+    length = float(embedding.norm(dim=1).mean())
+    stream = length * math.sqrt(1.0 + _BACK * _KEPT**2)  # of a token after the first layer
+    for layer in model.model.layers:
+        layer.self_attn.o_proj.weight.zero_()
+        layer.mlp.down_proj.weight.zero_()
+
+    first, second = model.model.layers[0].self_attn, model.model.layers[1].self_attn
+    strength = math.sqrt(_NEAR * math.sqrt(size) / sum(1.0 - math.cos(turns[i]) for i in fast))
+    for k in range(_BACK):
+        rows = slice(k * size, (k + 1) * size)
+        for part in (first.q_proj, first.k_proj):
+            part.weight[rows] = 0.0
+            part.bias[rows] = 0.0
+        for i in fast:  # the query is the key, turned back by k + 1 places
+            first.k_proj.bias[k * size + i] = strength
+            first.q_proj.bias[k * size + i] = strength * math.cos((k + 1) * turns[i])
+            first.q_proj.bias[k * size + i + half] = -strength * math.sin((k + 1) * turns[i])
+        first.v_proj.weight[rows] = _padded(sign, size)
+        first.o_proj.weight[:, rows] = _padded(before[k] * _KEPT * length / math.sqrt(width), size).T
+
+    for head in range(2):
+        rows = slice(head * size, (head + 1) * size)
+        query, key = torch.zeros(size, width), torch.zeros(size, width)
+        used = 0
+        for k, share in enumerate(shares):
+            places = still[used : used + share]
+            used += share
+            mixed = _orthonormal(back, generator)[:share]
+            # the effect of agreement without a factor: the stream is scaled to length sqrt(width) before a layer
+            plain = (length / stream) ** 2 * width * _KEPT * (_KEPT if k else 1.0) * share / back / math.sqrt(size)
+            factor = math.sqrt(_AGREE[k] / plain)
+            query[places] = factor * mixed @ (before[k - 1] if k else sign)
+            key[places] = factor * mixed @ before[k]
+        second.q_proj.weight[rows], second.k_proj.weight[rows] = query, key
+        second.v_proj.weight[rows] = _padded(present, size)
+        second.o_proj.weight[:, rows] = _padded(present * _HANDED_ON * stream / math.sqrt(width) / 2, size).T
+
+
+def primed_parameters(model: Any) -> list[Any]:
+    """The parameters of the circuit, without embeddings: they are trained slowly, or the circuit is lost before it is used."""
+    return [parameter for layer in model.model.layers[:2] for parameter in layer.self_attn.parameters()]
+
+
+def _orthonormal(size: int, generator: torch.Generator) -> Tensor:
+    return torch.linalg.qr(torch.randn(size, size, generator=generator))[0].T
+
+
+def _padded(rows: Tensor, size: int) -> Tensor:
+    out = torch.zeros(size, rows.shape[1])
+    out[: len(rows)] = rows
+    return out
+
+
+class WarmStartSettings(BaseModel):
+    """The settings that determine the warm-started policy, weight by weight on one machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    corpus: Annotated[
+        Annotated[CorpusSettings, Tag("dialogues")] | Annotated[AnswersSettings, Tag("answers")],
+        Discriminator(lambda given: "answers" if "answers" in dict(given) else "dialogues"),
+    ] = Field(default_factory=CorpusSettings)
+    """Dialogues, or, where `answers` is set, answers in an environment's own form."""
+    seed: int = 0
+    """Random seed of initial weights, order of rows and exchanged words."""
+    least_count: int = Field(default=2, ge=1)
+    """Minimum number of different texts of the corpus with a word, for it to be known."""
+    held_out_words: bool = True
+    """Whether the tokenizer also knows every word of the held-out scenarios; their sentences are not learned."""
+    width: int = Field(default=128, ge=64, multiple_of=16)
+    layers: int = Field(default=3, ge=2)
+    heads: int = Field(default=4, ge=3)
+    """Each of half the width, as the initial weights require."""
+    steps: int = Field(default=600, ge=1)
+    rows: int = Field(default=4, ge=1)
+    """Examples in a step."""
+    learning_rate: float = Field(default=4e-3, gt=0.0)
+    exchanged: float = Field(default=0.75, ge=0.0, le=1.0)
+    """Share of rows with exchanged content words."""
+    content_weight: float = Field(default=2.0, gt=0.0)
+    """Weight in the loss of a content word, relative to a frequent word or one of the baselines' set phrases."""
+    threads: int = Field(default=1, ge=1)
+    """Of torch; for matrices this small a second thread gains nothing on a busy machine."""
+
+    @property
+    def hash(self) -> str:
+        """First 12 hex digits of the SHA-256 of the settings."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+
+_BREAK_WEIGHT = 5.0
+"""Weight in the loss of a token of the form, relative to a frequent word (ours)."""
+
+
+class ExampleRow(NamedTuple):
+    """An example as token ids; `in_reply` marks the tokens of the replies, their end tokens included."""
+
+    tokens: tuple[int, ...]
+    in_reply: tuple[bool, ...]
+
+
+class WarmStart(NamedTuple):
+    """A warm-started policy, and how well it learned."""
+
+    model: Path
+    """A Hugging Face checkpoint with its tokenizer."""
+    curve: Path
+    """JSON lines: `step`, `loss` in nats a token, `seconds`; the last line holds the held-out `perplexity`."""
+    perplexity: float | None
+    """Of replies in held-out dialogues; `None` where each has an unknown word."""
+
+
+def rows_of(examples: Sequence[Example], form: ChatFormat) -> list[ExampleRow]:
+    """Examples as rows. A reply with a word that the tokenizer does not know stands in its row and is not learned."""
+    rows: list[ExampleRow] = []
+    unknown = form.tokenizer.unk_token_id
+    for example in examples:
+        tokens: list[int] = []
+        in_reply: list[bool] = []
+        for message in example.messages:
+            ids = form.message_ids(message)
+            tokens += ids
+            if message.role == "assistant" and unknown not in form.tokenizer.encode(message.content, add_special_tokens=False):
+                in_reply += [False] * len(form.opening) + [True] * (len(ids) - len(form.opening))
+            else:
+                in_reply += [False] * len(ids)
+        rows.append(ExampleRow(tuple(tokens), tuple(in_reply)))
+    return rows
+
+
+def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -> Any:
+    """A Llama with initial weights that can copy; its input and output embeddings are one.
+
+    Not a Qwen2: transformers 5 loads its checkpoints with Qwen's own tokenizer, whatever is beside the weights.
+    """
+    disable_progress_bar()
+    torch.manual_seed(settings.seed)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=settings.width,
+        intermediate_size=round(settings.width * 8 / 3 / 16) * 16,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        num_key_value_heads=settings.heads,
+        max_position_embeddings=1024,
+        head_dim=settings.width // 2,
+        **PRIMED_CONFIG,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = LlamaForCausalLM(config)
+    prime(model, seed=settings.seed)
+    return model
+
+
+def _losses(model: Any, rows: Sequence[ExampleRow], tables: Sequence[Tensor | None] | None = None) -> tuple[Tensor, Tensor]:
+    """Loss in nats of every token of the replies, and the tokens. Logits are computed only there."""
+    longest = max(len(row.tokens) for row in rows)
+    tokens = torch.zeros(len(rows), longest, dtype=torch.long)
+    in_reply = torch.zeros(len(rows), longest, dtype=torch.bool)
+    for number, row in enumerate(rows):
+        ids = torch.tensor(row.tokens)
+        table = None if tables is None else tables[number]
+        tokens[number, : len(ids)] = ids if table is None else table[ids]
+        in_reply[number, : len(ids)] = torch.tensor(row.in_reply)
+    # padding is on the right, so the causal mask excludes it
+    hidden = model.model(input_ids=tokens).last_hidden_state
+    wanted = in_reply[:, 1:]
+    scores = model.lm_head(hidden[:, :-1][wanted])
+    target = tokens[:, 1:][wanted]
+    return cross_entropy(scores, target, reduction="none"), target
+
+
+class Exchange:
+    """Draws tables that exchange content words for others of their kind: capitalised or not, and by ending.
+
+    Args:
+        fixed: tokens that stay what they are.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, fixed: set[int]) -> None:
+        self.content = torch.ones(len(tokenizer), dtype=torch.bool)
+        """Shape (vocabulary,): the tokens that are not fixed."""
+        self.content[sorted(fixed)] = False
+        kinds: dict[tuple[Any, ...], list[int]] = {}
+        for word, token in sorted(tokenizer.get_vocab().items()):  # in no order of its own
+            plain = word.strip("▁")
+            if token in fixed or not plain.isalpha():
+                continue
+            ending = next((e for e in ("ing", "ed", "ly", "s") if plain.endswith(e)), "")
+            kinds.setdefault((word[0] == "▁", plain[0].isupper(), ending), []).append(token)
+        self._kinds = [torch.tensor(sorted(tokens)) for tokens in kinds.values() if len(tokens) > 1]
+        self._size = len(tokenizer)
+
+    def draw(self, generator: torch.Generator) -> Tensor:
+        """Shape (vocabulary,): what each token becomes."""
+        table = torch.arange(self._size)
+        for tokens in self._kinds:
+            table[tokens] = tokens[torch.randperm(len(tokens), generator=generator)]
+        return table
+
+
+def _batches(rows: Sequence[ExampleRow], size: int, rng: random.Random) -> Iterator[list[ExampleRow]]:
+    """Rows of about one length together, in random order, without end."""
+    while True:
+        order = sorted(rows, key=lambda row: len(row.tokens) + rng.random() * 80)
+        batches = [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
+        rng.shuffle(batches)
+        yield from batches
+
+
+def _train(
+    model: Any, rows: Sequence[ExampleRow], settings: WarmStartSettings, exchange: Exchange, *, breaks: Sequence[int] = ()
+) -> Iterator[dict[str, float]]:
+    """Trains the model in place; gives `step`, `loss` (every token alike) and `seconds` after each step.
+
+    Args:
+        breaks: tokens of the form of a reply, one of fifty, without which all the rest is worth nothing: they count more.
+    """
+    torch.set_num_threads(settings.threads)
+    weights = torch.where(exchange.content, settings.content_weight, 1.0)
+    weights[list(breaks)] = _BREAK_WEIGHT
+    generator = torch.Generator().manual_seed(settings.seed)
+    rng = random.Random(settings.seed)
+    circuit, words = primed_parameters(model), [model.model.embed_tokens.weight]
+    slow = {id(parameter) for parameter in (*circuit, *words)}
+    rest = [parameter for parameter in model.parameters() if id(parameter) not in slow]
+    parts = [(circuit, 0.1), (words, 0.6), (rest, 1.0)]
+    optimiser = torch.optim.AdamW([{"params": part} for part, _ in parts], betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+    warm = max(1, settings.steps // 20)
+    started = time.monotonic()
+    model.train()
+    for step, batch in zip(range(settings.steps), _batches(rows, settings.rows, rng), strict=False):
+        share = min(1.0, (step + 1) / warm) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / settings.steps)))
+        for group, (_, pace) in zip(optimiser.param_groups, parts, strict=True):
+            group["lr"] = settings.learning_rate * share * pace
+        tables = [exchange.draw(generator) if rng.random() < settings.exchanged else None for _ in batch]
+        losses, target = _losses(model, batch, tables)
+        share_of = weights[target]
+        torch.autograd.backward((losses * share_of).sum() / share_of.sum())
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad()
+        yield {"step": step + 1, "loss": round(losses.mean().item(), 4), "seconds": round(time.monotonic() - started, 1)}
+    model.eval()
+
+
+def _perplexity(model: Any, rows: Sequence[ExampleRow], *, size: int = 8) -> float | None:
+    """Of the replies' tokens; `None` where there are none."""
+    model.eval()
+    total = count = 0.0
+    with torch.no_grad():
+        for start in range(0, len(rows), size):
+            losses, _ = _losses(model, rows[start : start + size])
+            total += float(losses.sum())
+            count += len(losses)
+    return round(math.exp(total / count), 3) if count else None
+
+
+def warm_start_of(recipe: Recipe, held_out: Sequence[Any]) -> WarmStartSettings:
+    """The warm start of a recipe.
+
+    Raises:
+        InputError: a setting that does not fit, or a warm start that learns from held-out scenarios.
+    """
+    given = dict(recipe.policy.warm_start)
+    if recipe.environment.training.answer_form is not None:
+        given["corpus"] = {"environment": recipe.environment.name, **given["corpus"]}
+    try:
+        settings = WarmStartSettings.model_validate(given)
+    except ValidationError as error:
+        kind = 1 if error.errors()[0]["loc"][:1] == ("corpus",) else None  # the kind of corpus, which is not written
+        raise InputError(f"{first_problem(error, 'policy.warm_start', skip=kind)}; correct or remove it") from error
+    if isinstance(settings.corpus, AnswersSettings):
+        both = set(settings.corpus.learned_scenarios()) & {scenario.id for scenario in held_out}
+        if both:
+            raise InputError(
+                f"the warm start learns from {len(both)} held-out scenarios, such as {min(both)}; "
+                "set policy.warm_start.corpus.held_out_share to scenarios.held_out_share"
+            )
+    return settings
+
+
+def prepare(
+    folder: Path, settings: WarmStartSettings, *, processes: int = 2, progress: Callable[[str], None] = lambda _: None
+) -> WarmStart:
+    """A warm-started policy in `folder/<hash of its settings>`, made now, or read where it exists.
+
+    Examples are written beside it under the hash of their own settings, so that another policy can learn from the same ones.
+
+    Args:
+        processes: that make the examples.
+        progress: takes lines of progress.
+    """
+    directory = folder / settings.hash
+    model_folder, curve = directory / "model", directory / "curve.jsonl"
+    if curve.is_file():  # written last
+        return WarmStart(model_folder, curve, json.loads(curve.read_text(encoding="utf-8").splitlines()[-1])["perplexity"])
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    corpus = settings.corpus
+    digest = hashlib.sha256(corpus.model_dump_json().encode()).hexdigest()[:12]
+    progress("Playing the dialogues to learn from.")
+    learn, held_out = read_or_make(folder / f"corpus-{digest}.jsonl", lambda: corpus.examples(processes=processes))
+    texts = (message.content for example in learn for message in example.messages)
+    known = corpus.held_out_texts() if settings.held_out_words else ()
+    tokenizer = build_tokenizer(texts, least=settings.least_count, known=known, layout=corpus.layout)
+    form = ChatFormat(tokenizer)
+    rows = rows_of(learn, form)
+    torch.set_num_threads(settings.threads)  # first weights come of matrix products: their last bits depend on it
+    model = new_model(settings, tokenizer)
+    size = sum(p.numel() for p in model.parameters())
+    progress(f"{len(rows)} examples, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")
+    lines: list[str] = []
+    breaks = tokenizer.convert_tokens_to_ids(list(corpus.layout.breaks))
+    for line in _train(model, rows, settings, Exchange(tokenizer, _fixed(rows, tokenizer)), breaks=breaks):
+        lines.append(json.dumps(line))
+        if line["step"] % 50 == 0:
+            progress(f"step {line['step']} of {settings.steps}: loss {line['loss']:.3f}, {line['seconds']:.0f} s")
+    perplexity = _perplexity(model, rows_of(held_out, form))
+    progress(f"Held-out perplexity {perplexity}.")
+    model.save_pretrained(model_folder)
+    tokenizer.save_pretrained(model_folder)
+    write_whole(curve, "\n".join([*lines, json.dumps({"perplexity": perplexity})]) + "\n")
+    return WarmStart(model_folder, curve, perplexity)
+
+
+def _fixed(rows: Sequence[ExampleRow], tokenizer: PreTrainedTokenizerFast, *, frequent: int = 300) -> set[int]:
+    """Tokens that are not exchanged: markers, the most frequent words, and those of the baselines' set phrases."""
+    counts = Counter(token for row in rows for token in row.tokens)
+    own = {token for text in _texts(phrases()) for token in tokenizer.encode(text, add_special_tokens=False)}
+    return {*range(len(MARKERS)), *(token for token, _ in counts.most_common(frequent)), *own}
+
+
+def _texts(table: Any) -> Iterator[str]:
+    if isinstance(table, str):
+        yield table
+    elif isinstance(table, (list, tuple)):
+        for item in table:
+            yield from _texts(item)
+    elif isinstance(table, Mapping):
+        for name, item in table.items():
+            if name != "about":  # word lists, not texts
+                yield from _texts(item)
