@@ -17,9 +17,8 @@ from heartloop.core.blocks import Chart, Estimate, Point, Range, Series, Shade, 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.card import Outcomes
-from heartloop.evaluation.comparison import Comparison, Pair
-from heartloop.evaluation.comparison_text import evidence_words, needed_words, verdict
+from heartloop.evaluation.compare import Comparison, Pair, evidence_words, needed_words, verdict
+from heartloop.evaluation.scores import Outcomes
 from heartloop.evaluation.study import mean_over_instruments
 from heartloop.report.page import Page
 from heartloop.scoring.agreement import spearman_matrix

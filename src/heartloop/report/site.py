@@ -24,9 +24,10 @@ from heartloop.core.text import printable, script_json
 from heartloop.core.wording import money
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.evaluation.comparison import Comparison
-from heartloop.evaluation.runs import Run, comparable, read_run
+from heartloop.evaluation.api import Run
+from heartloop.evaluation.compare import Comparison
 from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.comparing import COMPARISON, FEW_MODELS, Matrix, comparison_page, matrix_of, side_by_side
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
 from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
