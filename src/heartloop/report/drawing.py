@@ -163,7 +163,8 @@ def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn
         zero=y(max(low, min(high, 0.0))),
         line=None if chart.line is None else y(chart.line),
         series=_apart(series, bottom) if chart.numbered and chart.form == "lines" else series,
-        ticks_x=[(x(word), word) for word in words] or [(x(value), _label(value, [value] if logarithmic else ticks_x)) for value in ticks_x],
+        ticks_x=[(x(word), word) for word in words]
+        or [(x(value), _label(value, [value] if logarithmic else ticks_x)) for value in ticks_x],
         ticks_y=[(y(value), label) for value, label in zip(ticks_y, labels, strict=True)],
         zones=[(y(zone_high), y(zone_low) - y(zone_high), tint, name) for name, tint, zone_low, zone_high in chart.zones],
         logarithmic=logarithmic,

@@ -24,10 +24,9 @@ from heartloop.core.text import printable, script_json
 from heartloop.core.wording import money
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.evaluation.api import Run
 from heartloop.evaluation.compare import Comparison
 from heartloop.evaluation.scores import score_card
-from heartloop.evaluation.store import comparable, read_run
+from heartloop.evaluation.store import StoredRun, comparable, read_run
 from heartloop.report.comparing import COMPARISON, FEW_MODELS, Matrix, comparison_page, matrix_of, side_by_side
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
 from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
@@ -57,7 +56,7 @@ class Site(NamedTuple):
 
 
 def write_site(
-    runs: Sequence[Path | Run | TrainingRun],
+    runs: Sequence[Path | StoredRun | TrainingRun],
     out: Path,
     *,
     reload: bool = False,
@@ -84,7 +83,7 @@ def write_site(
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
     found = [_read(run) for run in runs]
-    measurements = comparable([run for run in found if isinstance(run, Run)])
+    measurements = comparable([run for run in found if isinstance(run, StoredRun)])
     names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
@@ -135,14 +134,14 @@ def assign_colours(models: Iterable[str]) -> dict[str, int]:
     return colours
 
 
-def _read(run: Path | Run | TrainingRun) -> Run | TrainingRun:
+def _read(run: Path | StoredRun | TrainingRun) -> StoredRun | TrainingRun:
     if not isinstance(run, Path):
         return run
     return read_training_run(run) if is_training_run(run) else read_run(run)
 
 
 def _pages(
-    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[Run]
+    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]
 ) -> tuple[list[tuple[str, str, dict[str, Any]]], list[dict[str, str]]]:
     """Every page as file, template and what is shown, and the links between them."""
     written: list[tuple[str, str, dict[str, Any]]] = [
@@ -209,7 +208,7 @@ class PublishedSection(NamedTuple):
     measured: list[tuple[str, Page, Table | None]]
 
 
-def _published(pages: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[str, Any]:
+def _published(pages: Sequence[tuple[str, Page]], runs: Sequence[StoredRun]) -> dict[str, Any]:
     """Published results of all installed environments, beside the pages of this report."""
     sections = []
     for spec in specs():
