@@ -49,7 +49,7 @@ def transcript(**changes: object) -> Transcript:
         "fingerprint": "0" * 16,
         "model": "scripted",
         "preset": "corrected",
-        "simulator": "embedded",
+        "user": "embedded",
         "opening": "Hello.",
         "start": {"emotion": 40.0},
         "turns": (Turn(index=0, reply="Hello yourself.", state={"emotion": 45.0}, change={"emotion": 5.0}),),

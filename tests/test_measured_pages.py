@@ -213,7 +213,7 @@ def test_replies_are_counted_before_and_after(tmp_path: Path) -> None:
     def talk(*replies: tuple[str, str | None]) -> str:
         turns = tuple(Turn(index=n, reply=r, state={}, evidence={"worst": w, "best": None}) for n, (r, w) in enumerate(replies))
         shared = {"environment": "eibench", "scenario": "a", "fingerprint": "1", "model": "m", "preset": "paper", "start": {}}
-        ended = {"simulator": "embedded", "opening": None, "turns": turns, "stop": "turn_limit", "score": 0.0}
+        ended = {"user": "embedded", "opening": None, "turns": turns, "stop": "turn_limit", "score": 0.0}
         return Transcript.model_validate({**shared, **ended}).model_dump_json()
 
     folder = tmp_path / "transcripts"
@@ -240,7 +240,7 @@ def test_replies_are_counted_before_and_after(tmp_path: Path) -> None:
 def test_in_sage_it_is_counted_what_replies_did_and_who_left(tmp_path: Path) -> None:
     folder = tmp_path / "transcripts"
     folder.mkdir()
-    shared = {"environment": "sage", "fingerprint": "1", "model": "m", "preset": "paper", "start": {}, "simulator": "embedded"}
+    shared = {"environment": "sage", "fingerprint": "1", "model": "m", "preset": "paper", "start": {}, "user": "embedded"}
     for step, changes, stop in ((0, (-10.0, -2.0), "failure"), (20, (3.0, 0.0), "turn_limit")):
         turns = tuple(Turn(index=n, reply="Well.", state={}, change={"emotion": c}) for n, c in enumerate(changes))
         ended = {"scenario": "a", "opening": None, "turns": turns, "stop": stop, "score": 0.0}

@@ -24,11 +24,9 @@ from pydantic import (
     ValidationError,
     field_validator,
     model_serializer,
-    model_validator,
 )
 
 from heartloop.core.errors import InputError
-from heartloop.core.renames import current_transcript
 
 __all__ = [
     "Call", "Failure", "Message", "Sampling", "StopReason", "Transcript", "TranscriptLine", "Turn", "Usage", "Visible",
@@ -42,7 +40,6 @@ StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "fail
 simulator, judge or policy failed; the dialogue is unscored."""
 
 SCHEMA_VERSION = 2
-"""Transcripts of schema 1 are read through the table in `core.renames`."""
 
 
 def writable(text: str) -> str:
@@ -228,6 +225,8 @@ class Call(_Frozen):
     usage: Usage = Usage()
     reask: int = 0
     """0 for the first call, then 1, 2, ... after answers that did not parse."""
+    cached: bool = Field(default=False, exclude=True)
+    """Not paid for: the answer is from the cache, or repeats a stored dialogue. Logged by a run, not in transcripts."""
 
     @property
     def thinking(self) -> str:
@@ -295,12 +294,6 @@ class Transcript(_Frozen):
     counts: dict[str, int] = Field(default_factory=dict)
     """silences, truncated replies, re-asks that mended an answer, clamped changes."""
     seconds: float = 0.0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _current(cls, record: Any) -> Any:
-        old = isinstance(record, dict) and "simulator" in record and record.get("schema_version", 1) == 1
-        return current_transcript(record) if old else record
 
     @property
     def key(self) -> tuple[str, str, int]:

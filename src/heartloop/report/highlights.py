@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from heartloop.core.content import HEAVY_TAGS, content_tags
 from heartloop.core.dialogue import Transcript
-from heartloop.evaluation.measures import group_of
+from heartloop.evaluation.scores import group_of
 from heartloop.report.trajectories import Frame, path_of
 
 __all__ = ["Highlight", "highlight_of"]

@@ -38,7 +38,7 @@ from heartloop.environments.empa.scoring import trace
 from heartloop.environments.published import published
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import RejudgingSuite, Result, Slope, SlopePanel, Slopes, Variants
-from heartloop.scoring.shifts import TIE, Shift, shift
+from heartloop.scoring.effects import TIE, Shift, shift
 
 __all__ = [
     "ALIGNED", "ALL", "PERTURBED", "SCORERS", "SUITE", "PerturbationJudges", "PerturbationShifts", "ScenarioShift", "ScorerShift",

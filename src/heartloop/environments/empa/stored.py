@@ -14,16 +14,7 @@ from typing import Any, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
 from heartloop.environments.base import answered
-from heartloop.environments.empa.environment import (
-    VARIANTS,
-    Act,
-    EmpaOptions,
-    EmpaView,
-    Judgement,
-    ends,
-    judged_dialogue,
-    numbers_of,
-)
+from heartloop.environments.empa.environment import Act, EmpaOptions, EmpaView, Judgement, ends, judged_dialogue, numbers_of
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.spec import Player, Stored
@@ -107,8 +98,7 @@ class StoredPerson(StandIn[FormJudge]):
 
 
 def _options(played: Transcript) -> dict[str, Any]:
-    variant = played.variant if played.variant in VARIANTS else VARIANTS[0]  # runs imported by heartloop 0.1 have "released"
-    return {"preset": played.preset, "variant": variant, "window": int(played.facts.get("window", "1"))}
+    return {"preset": played.preset, "variant": played.variant, "window": int(played.facts.get("window", "1"))}
 
 
 STORED = Stored(options=_options, rescored=rescored, stand_in=StoredPerson, stops_with_its_turns=True)
