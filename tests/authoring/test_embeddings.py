@@ -131,8 +131,8 @@ class Counting:
         return Embedded(vectors, Usage(prompt_tokens=len(texts)))
 
 
-def near(embedder: Any) -> Neighbours:
-    return Neighbours(SHIPPED, Likeness(list(SHIPPED.values())), embedder)
+def near(embedder: Any, texts: dict[str, str] = SHIPPED) -> Neighbours:
+    return Neighbours(texts, Likeness(list(texts.values())), embedder)
 
 
 async def found_by(embedder: Any, out: Path, text: str) -> list[Neighbour]:
@@ -170,7 +170,7 @@ async def test_large_sets_are_asked_for_in_parts(tmp_path: Path) -> None:
     many = {f"s{i}": f"text {i}" for i in range(2 * BATCH + 1)}
     embedder = Counting()
     with WrittenFiles(tmp_path / "a.jsonl", {}) as files:
-        await Neighbours(many, Likeness(list(many.values())), embedder).prepare(files.steps())
+        await near(embedder, many).prepare(files.steps())
     assert [len(part) for part in embedder.asked] == [BATCH, BATCH, 1]
 
 
