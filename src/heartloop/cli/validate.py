@@ -62,8 +62,7 @@ def validate(
     from heartloop.cli.running import Judging, read_options
     from heartloop.core.errors import UseError
     from heartloop.environments.suites import RejudgingSuite
-    from heartloop.validity.material import material_of
-    from heartloop.validity.suites import environment_of, run_suites, suite_of
+    from heartloop.validity.suites import environment_of, material_of, run_suites, suite_of
 
     spec = environment_of(runs)
     chosen = {name: suite_of(spec, name) for name in suite or ()}
@@ -114,8 +113,7 @@ def _read(
     from heartloop.core.errors import UseError
     from heartloop.core.wording import amount
     from heartloop.validity.judging import beside
-    from heartloop.validity.page import Part, write_validity_json, write_validity_page
-    from heartloop.validity.text import print_results
+    from heartloop.validity.page import Part, print_results, write_validity_json, write_validity_page
 
     lacking = {name: why for name, one in suites.items() if (why := one.lacks(material)) is not None}
     if named and lacking:
@@ -165,8 +163,7 @@ def _rejudge(
 
     from heartloop.cli.running import exit_code_of, play_run
     from heartloop.validity.judging import JudgedVariants, directories, judged_variants, output_folder
-    from heartloop.validity.page import Part, write_validity_json, write_validity_page
-    from heartloop.validity.text import result_table
+    from heartloop.validity.page import Part, result_table, write_validity_json, write_validity_page
 
     ((judge, model),) = by.models.items()
     judges = suite.judges(spec, model, by.sampling)
