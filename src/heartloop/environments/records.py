@@ -38,6 +38,7 @@ __all__ = [
     "Written",
     "check_tags",
     "crisis_tags",
+    "fingerprint_of",
     "first_record",
     "half_of",
     "load_own_or_imported",
@@ -77,14 +78,18 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
 
+def fingerprint_of(value: Any) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical JSON of a value: changes when any word does."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 class Written(Part):
     """A whole scenario of our own form."""
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return fingerprint_of(self.model_dump(mode="json"))
 
 
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z' -]{1,28}$")]

@@ -15,7 +15,6 @@ from heartloop.core.dialogue import Failure, Message, Sampling, Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import BROKEN_FORMATS, Environment, play
 from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Stored
-from heartloop.models.cache import count_free
 
 __all__ = [
     "RESCORING",
@@ -82,8 +81,7 @@ class StoredReplies:
         call, turn = self._calls.get(index), self._played.turns[index]
         if call is None:  # an imported dialogue has no calls, so no tokens
             return Reply(turn.reply, finish_reason="length" if turn.truncated else "stop")
-        count_free(self.name, "policy", call.usage)
-        return Reply(call.text, call.reasoning, call.finish_reason, call.usage)
+        return Reply(call.text, call.reasoning, call.finish_reason, call.usage, cached=True)
 
 
 def check_turns(played: Transcript, options: Options) -> None:

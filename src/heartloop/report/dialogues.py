@@ -16,7 +16,7 @@ from heartloop.core.content import HEAVY_TAGS, content_tags
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import printable
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
-from heartloop.evaluation.measures import group_of, points_of
+from heartloop.evaluation.scores import group_of, points_of
 
 __all__ = ["CHUNK", "clean", "dialogue_chunk", "dialogue_ids", "dialogue_list", "model_ids"]
 

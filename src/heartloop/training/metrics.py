@@ -16,7 +16,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.steps import read_steps
 from heartloop.core.system import write_whole
 from heartloop.core.wording import clock
-from heartloop.evaluation.measures import heard
+from heartloop.evaluation.scores import heard
 from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED, repeats_of
 from heartloop.training.rollouts import RolloutRewards, TokenPolicy

@@ -178,8 +178,7 @@ class OneReply(StandIn[SageUser]):
         turn = self._played.turns[view.turn]
         if view.turn >= self._turn or turn.change is None:
             return await self._judge.feel(view, log)
-        content, fit, activity, feeling = (turn.thoughts.get(name, "") for name in ("content", "fit", "activity", "feeling"))
-        return Feeling(turn.change["emotion"], content, fit, activity, feeling, turn.evidence)
+        return Feeling(turn.change["emotion"], turn.thoughts, turn.evidence)
 
 
 def _options(played: Transcript) -> dict[str, Any]:

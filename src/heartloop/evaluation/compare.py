@@ -1,27 +1,38 @@
-"""Paired comparison of two models on the dialogues scored in both: difference, interval, test, effect size.
+"""Paired comparison of two models on the dialogues scored in both, its text, and the agreement of two judges.
 
-Pure: dialogues and settings in, a `Comparison` out. A pair has the same scenario, with the same text (fingerprint), and the same
-repeat; statistics are clustered by scenario. Does not cover the text (`comparison_text`) or more than two models (`scores`).
-
+A pair has the same scenario, with the same text (fingerprint), and the same repeat; statistics are clustered by scenario.
 Differences are B - A in points: above 0, B scored higher.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
+from heartloop.core.text import printable
 from heartloop.core.wording import amount
 from heartloop.environments.appraising import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.measures import group_of, in_group_order, options_of, points_of, scale_of
-from heartloop.evaluation.runs import Run
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, latest, model_names
+from heartloop.evaluation.scores import (
+    ALLOWED_UNSCORED,
+    course_of,
+    group_of,
+    in_group_order,
+    latest,
+    model_names,
+    options_of,
+    points_of,
+    scale_of,
+)
+from heartloop.evaluation.store import StoredRun
+from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman_matrix
 from heartloop.scoring.power import sample_size_for
 from heartloop.scoring.statistics import (
     EXACT_UP_TO,
@@ -34,7 +45,11 @@ from heartloop.scoring.statistics import (
     rank_biserial,
 )
 
-__all__ = ["FEW_SCENARIOS", "Comparison", "GroupDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
+__all__ = [
+    "FEW_SCENARIOS", "Agreement", "Comparison", "GroupDifference", "Pair", "Side", "agreement", "agreement_text", "aligned",
+    "choose_sides", "compare", "comparison_text", "evidence_words", "needed_words", "verdict", "worse_by",
+]  # fmt: skip
+
 
 _MOST_DIFFERENT = 5
 _TEXT_DIFFERS = "the scenario's text differs"
@@ -116,12 +131,10 @@ class Comparison(NamedTuple):
 
     def __str__(self) -> str:
         """As `heartloop compare` prints it."""
-        from heartloop.evaluation.comparison_text import comparison_text  # which reads this module
-
         return comparison_text(self)
 
 
-def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
+def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
     """The two sides of a comparison; with one run, two of its models, which need no names where it has two.
 
     Raises:
@@ -137,12 +150,12 @@ def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: st
     return a, b
 
 
-def _names(run: Run) -> list[str]:
+def _names(run: StoredRun) -> list[str]:
     """The models of a run, planned and played."""
     return list(dict.fromkeys([*model_names(run.settings), *(dialogue.model for dialogue in run.transcripts)]))
 
 
-def _side(run: Run, model: str | None, option: str) -> Side:
+def _side(run: StoredRun, model: str | None, option: str) -> Side:
     dialogues, names = latest(run.transcripts), _names(run)
     if model is None and len(names) == 1:
         model = names[0]
@@ -216,11 +229,6 @@ def worse_by(comparison: Comparison, threshold: float) -> bool:
 
 
 def _scale_of(a: Side, b: Side) -> Scale:
-    """The common scale of both sides.
-
-    Raises:
-        UseError: two environments, or an unknown one.
-    """
     names = {str(d.environment) for side in (a, b) for d in side.dialogues}
     names = names or {str(side.settings.get("environment")) for side in (a, b)}
     if len(names) > 1:
@@ -229,11 +237,7 @@ def _scale_of(a: Side, b: Side) -> Scale:
 
 
 def _check_weights(a: Side, b: Side) -> None:
-    """Refuses dialogues that were judged by different weights: the same reply would have another score.
-
-    Raises:
-        UseError: names the weights and their hashes.
-    """
+    """Refuses dialogues that were judged by different weights: the same reply would have another score."""
     first, second = (
         {item for d in side.dialogues for item in d.prompts.items() if item[0].startswith(WEIGHTS)} for side in (a, b)
     )
@@ -315,26 +319,31 @@ def _warnings(
 
 def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
     """Differences between the dialogues' own records: roles, rules, start, prompts, sampling."""
+    sides = [[pair.a for pair in pairs], [pair.b for pair in pairs]]
 
-    def both(name: str) -> tuple[str, str]:
-        mine, yours = ({str(_named(d, name)) for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
-        return " and ".join(sorted(mine)), " and ".join(sorted(yours))
+    def both(named: Callable[[Transcript], object]) -> list[str]:
+        return [" and ".join(sorted({str(named(d)) for d in side})) for side in sides]
 
-    rejudged = any("judge" in d.models for p in pairs for d in (p.a, p.b))
-    for name, words in (
-        ("user", "The user simulator is {} in A and {} in B: the difference may be the simulators', not the models'."),
-        ("judge", "The judge is {} in A and {} in B: the difference may be the judges', not the models'."),
-        ("preset", "The preset is {} in A and {} in B: the rules differ, so the scores are not comparable."),
-        ("variant", "The variant is {} in A and {} in B: their difficulty may differ."),
-    ):
-        mine, yours = both(name)
-        if mine != yours and (name != "judge" or rejudged):
+    judged = ["judge" in d.models for side in sides for d in side]
+    for name, named, words in (
+        (
+            "user", lambda d: d.models.get("user", d.user) if "judge" in d.models else d.user,
+            "The user simulator is {} in A and {} in B: the difference may be the simulators', not the models'.",
+        ),
+        (
+            "judge", lambda d: d.models.get("judge", d.user),  # the user simulator where it judges
+            "The judge is {} in A and {} in B: the difference may be the judges', not the models'.",
+        ),
+        ("preset", lambda d: d.preset, "The preset is {} in A and {} in B: the rules differ, so the scores are not comparable."),
+        ("variant", lambda d: d.variant, "The variant is {} in A and {} in B: their difficulty may differ."),
+    ):  # fmt: skip
+        mine, yours = both(named)
+        if mine != yours and (name != "judge" or any(judged)):
             yield words.format(mine, yours)
-    others = {role for p in pairs for role in {*p.a.models, *p.b.models}} - {"policy", "user", "judge"}
-    for role in sorted(others):
-        by_a, by_b = ({d.models.get(role, "missing") for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
-        if by_a != by_b:
-            yield f"The {role} is {' and '.join(sorted(by_a))} in A and {' and '.join(sorted(by_b))} in B."
+    for role in sorted({role for side in sides for d in side for role in d.models} - {"policy", "user", "judge"}):
+        mine, yours = both(lambda d, role=role: d.models.get(role, "missing"))  # type: ignore[misc]
+        if mine != yours:
+            yield f"The {role} is {mine} in A and {yours} in B."
     if any(pair.a.start != pair.b.start for pair in pairs):
         yield "The start state differs between A and B."
     prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
@@ -347,25 +356,194 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
         yield f"The {role}'s sampling settings differ."
 
 
-def _named(dialogue: Transcript, name: str) -> object:
-    """A field of a dialogue. `judge` is the judge, or the user simulator where it judges; `user` is the user simulator."""
-    if name == "judge":
-        return dialogue.models.get("judge", dialogue.user)
-    return (
-        dialogue.models.get("user", dialogue.user) if name == "user" and "judge" in dialogue.models else getattr(dialogue, name)
-    )
-
-
-def _plain(value: object) -> object:
-    return (" and ".join(map(str, value)) or "nothing") if isinstance(value, (list, tuple)) else value
-
-
 def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str) -> Iterable[str]:
+    def plain(value: object) -> object:
+        return (" and ".join(map(str, value)) or "nothing") if isinstance(value, (list, tuple)) else value
+
     for option in load_environment(environment).options.declared():
-        mine, yours = (_plain(options_of(side).get(option.name, option.default)) for side in (a, b))
+        mine, yours = (plain(options_of(side).get(option.name, option.default)) for side in (a, b))
         if option.name not in ("preset", "variant") and mine != yours:  # compared by dialogue, in `_other_rules`
             yield f"Option {option.name} differs: {mine} in A, {yours} in B."
     if ("rescored" in a) != ("rescored" in b):
         yield f"{'A' if 'rescored' in a else 'B'} was rescored from its transcripts, the other was not."
     if ("rejudged" in a) != ("rejudged" in b):
         yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another judge scored stored replies, the dialogues are not new."
+
+
+def comparison_text(comparison: Comparison, *, min_difference: float | None = None) -> str:
+    """The comparison as text, about 100 columns wide.
+
+    Args:
+        min_difference: smallest difference that matters, in points; an interval within it is called equivalent.
+    """
+    lines = [
+        f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
+        for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b))
+    ]
+    lines.append(
+        f"Paired on {amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}, scored in both."
+    )
+    lines += [f"  left out: {n} {reason}" for reason, n in comparison.left_out]
+    lines += [f"! {warning}" for warning in comparison.warnings]
+    lines += ["", f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"]
+    lines += [*evidence_words(comparison), verdict(comparison, min_difference), needed_words(comparison)]
+    if comparison.groups:
+        lines += ["", *_groups(comparison)]
+    if comparison.extremes:
+        lines += ["", *_extremes(comparison)]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _groups(comparison: Comparison) -> Iterable[str]:
+    rows = [
+        (i.key, str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
+        for i in comparison.groups
+    ]
+    yield from aligned([(f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), *rows])
+    if any(i.pairs < FEW_SCENARIOS for i in comparison.groups):
+        yield "Groups of fewer than 10 dialogues are too few to conclude from."
+
+
+def _extremes(comparison: Comparison) -> Iterable[str]:
+    repeats = len({pair.a.repeat for pair in comparison.extremes}) > 1
+    rows = [
+        (
+            pair.a.scenario + (f" (repeat {pair.a.repeat + 1})" if repeats else ""),
+            f"{pair.score_a:.0f}",
+            f"{pair.score_b:.0f}",
+            _signed(pair.difference, 0),
+            " ".join(pair.a.facts.get("title", "").split()),
+        )
+        for pair in comparison.extremes
+    ]
+    yield from aligned([("largest differences", "A", "B", "B - A", "title"), *rows], left=(0, 4))
+
+
+def evidence_words(comparison: Comparison) -> tuple[str, str]:
+    """The test and the effect sizes, a sentence each."""
+    p = f"{comparison.p:.4f}" if comparison.p >= 0.0001 else f"{comparison.p:.1e}"
+    how = "exact" if comparison.exact else "10,000 random sign patterns"
+    return (
+        f"permutation test p {p} ({how}, by scenario)",
+        f"effect d_z {_effect(comparison.effect)}, rank-biserial {_signed(comparison.rank_biserial, 2)}",
+    )
+
+
+def verdict(comparison: Comparison, min_difference: float | None = None) -> str:
+    """What the interval supports, as a sentence."""
+    low, high = comparison.difference.low, comparison.difference.high
+    if math.isnan(low):
+        return "One scenario: no verdict."
+    if min_difference is not None and -min_difference < low and high < min_difference:
+        return f"Equivalent: the interval excludes differences of {min_difference:g} or more."
+    if low > 0:
+        return "B is better: the interval lies above 0."
+    if high < 0:
+        return "B is worse: the interval lies below 0."
+    return "Not distinguished: the interval includes 0. This does not show that they are equal."
+
+
+def needed_words(comparison: Comparison) -> str:
+    """How many scenarios a comparison needs, as a sentence."""
+    if comparison.needed is None:
+        return "The sample size is not defined: the difference or its spread is 0."
+    return (
+        f"A difference of {comparison.aim:.1f} needs about {comparison.needed:,} scenarios (80 % power, 95 % level); "
+        f"this comparison has {comparison.scenarios}."
+    )
+
+
+def _ends(interval: Interval, before: str = "") -> str:
+    return "" if math.isnan(interval.low) else f"{before}{_signed(interval.low)} to {_signed(interval.high)}"
+
+
+def _signed(value: float, digits: int = 1) -> str:
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0.0 else text
+
+
+def _effect(value: float) -> str:
+    if math.isnan(value):
+        return "not defined for one scenario"
+    if math.isinf(value):
+        return "infinite (the difference is the same in every scenario)"
+    size = abs(value)
+    words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
+    return f"{_signed(value, 2)} ({words})"
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterable[str]:
+    """Rows as lines of a table; columns are right-aligned but for those in `left`."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        yield "  ".join(cells).rstrip()
+
+
+class Agreement(NamedTuple):
+    """Agreement on the dialogues scored by both judges and the replies judged by both."""
+
+    dialogues: int
+    pearson: float | None
+    """Of the scores; `None` with fewer than two dialogues, or if one judge's scores are all equal."""
+    spearman: float | None
+    difference: Interval | None
+    """Mean of second minus first in points, clustered by scenario."""
+    replies: int
+    signs: float | None
+    """Share of replies with the same sign of the change."""
+    cut: int
+    """Dialogues that the second judge would have continued beyond the stored replies."""
+
+
+def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:
+    """Agreement of two judges on dialogues paired by model, scenario and repeat."""
+    before = {played.key: played for played in latest(tuple(first))}
+    both = [(before[read.key], read) for read in latest(tuple(second)) if read.key in before]
+    points = [(a, b, points_of(a), points_of(b)) for a, b in both]
+    scored = [(a, b, x, y) for a, b, x, y in points if x is not None and y is not None]
+    a_scores, b_scores = [a for *_, a, _ in scored], [b for *_, b in scored]
+    changes = [pair for a, b, *_ in scored for pair in _changes(a, b)]
+    names = [str(a.key) for a, *_ in scored]
+    table = {"first": dict(zip(names, a_scores, strict=True)), "second": dict(zip(names, b_scores, strict=True))}
+    return Agreement(
+        dialogues=len(scored),
+        pearson=_defined(lambda: mean_pairwise_pearson([a_scores, b_scores])),
+        spearman=_defined(lambda: spearman_matrix(table).between("first", "second")),
+        difference=paired_difference(a_scores, b_scores, clusters=[a.scenario for a, *_ in scored]) if scored else None,
+        replies=len(changes),
+        signs=sign_agreement([a for a, _ in changes], [b for _, b in changes]) if changes else None,
+        cut=sum(b.stop == "cut" for _, b, *_ in scored),
+    )
+
+
+def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
+    """The agreement as text, with the names of the judges."""
+    if agreed.difference is None:
+        return printable(f"No dialogue is scored by both {first} and {second}.")
+    lines = [f"{second} against {first}, on {amount(agreed.dialogues, 'dialogue')} scored by both:"]
+    correlations = " and ".join(
+        f"{name} {value:.2f}" for name, value in (("Pearson", agreed.pearson), ("Spearman", agreed.spearman)) if value is not None
+    )
+    lines.append(f"  scores: {correlations or 'correlation not defined: needs two dialogues and scores that differ'}")
+    mean, low, high, _ = agreed.difference
+    ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one scenario
+    lines.append(f"  mean difference {mean:+.1f}{ends}")
+    if agreed.signs is not None:
+        lines.append(f"  direction of the change: equal after {agreed.signs:.0%} of {amount(agreed.replies, 'reply', 'replies')}")
+    if agreed.cut:
+        lines.append(f"  {amount(agreed.cut, 'dialogue')} cut: {second} would have continued, but no further reply is stored")
+    return "\n".join(printable(line) for line in lines)
+
+
+def _changes(a: Transcript, b: Transcript) -> Sequence[tuple[float, float]]:
+    """Change of the score by each reply that both judged, as pairs."""
+    moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in (a, b))
+    return list(zip(*moves, strict=False))
+
+
+def _defined(value: Callable[[], float]) -> float | None:
+    try:
+        return value()
+    except UseError:  # too few, or all equal
+        return None
