@@ -14,8 +14,8 @@ from heartloop.core.errors import InputError
 from heartloop.core.system import write_whole
 from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
 from heartloop.evaluation.leaderboard import terminal_table
+from heartloop.report.drawing import Frame
 from heartloop.report.site import Site, copy_assets, templates
-from heartloop.report.trajectories import Frame
 from heartloop.scoring.statistics import Interval
 
 if TYPE_CHECKING:

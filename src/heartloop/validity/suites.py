@@ -26,8 +26,7 @@ from heartloop.environments.lines import chance
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import Material, Question, RejudgingSuite, RunSuite
-from heartloop.evaluation.run_directory import saved_settings
-from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.store import read_run, saved_settings
 
 __all__ = [
     "GENERIC",
