@@ -137,7 +137,7 @@ class Judging:
         self.models |= {judge: counted(model, self.meter, "judge", self.cache) for judge, model in self.opened.items()}
 
     def pilot(self, *, yes: bool, only: bool) -> Pilot | None:
-        """The estimate before the judges of stored dialogues are asked; `None` if nobody is paid and it was not requested."""
+        """The estimate before the judges of stored dialogues are asked; `None` if no judge is paid and it was not requested."""
         return Pilot(self.meter, yes=yes, only=only) if only or any(map(is_paid, self.models)) else None
 
     def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:

@@ -152,7 +152,7 @@ def cautions(card: ScoreCard) -> list[str]:
             notes.append(f"{', '.join(models)}: {words}")
     for row in card.models:
         if (share := row.said_to_others or 0.0) >= REPEATED and not is_baseline(row.model):
-            notes.append(f"{row.model}: {100 * share:.0f} % of the replies said word for word in another scenario too")
+            notes.append(f"{row.model}: {100 * share:.0f} % of the replies repeat a reply in another scenario word for word")
     return notes
 
 

@@ -196,7 +196,7 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
 
 
 def mean_over_instruments(columns: Sequence[Iterable[Transcript]], model: str) -> JudgeMean | None:
-    """A model's mean over user simulators or judges, which stand for many, on the scenarios that all of them scored.
+    """A model's mean over user simulators or judges, taken as a sample of many, on the scenarios that all of them scored.
 
     `None` for fewer than two instruments or scenarios.
 
