@@ -23,7 +23,7 @@ from heartloop.core.errors import InputError
 from heartloop.environments.perm.scenario import parse
 from heartloop.environments.registry import load_environment
 from heartloop.training.checkpoints import CheckpointModel
-from heartloop.training.laptop import policy
+from heartloop.training.laptop import corpus, policy
 from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, words_in
 from heartloop.training.laptop.policy import WarmStartSettings, build_tokenizer, chat_template, prepare, warm_start_of
 from heartloop.training.plan import missing
@@ -39,8 +39,9 @@ ANSWERS, DIALOGUES = SETTINGS.layout, CorpusSettings().layout
 
 @pytest.fixture(scope="module")
 def answers() -> Examples:
-    learn, held_out = SETTINGS.jobs()
-    return SETTINGS.made(learn[::48]), SETTINGS.made(held_out)
+    learn, _ = SETTINGS.jobs()
+    apart = sorted(set(corpus._default_set("perm").scenario_ids) - set(SETTINGS.learned_scenarios()))
+    return SETTINGS.made(learn[::48]), SETTINGS.made([(None, scenario, 0) for scenario in apart[:3]])
 
 
 @pytest.fixture(scope="module")

@@ -107,12 +107,12 @@ class TestTheCheckpoint:
         assert model.lm_head.weight is model.model.embed_tokens.weight
 
     def test_is_written_once_and_whole(self, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+        cut_off, part = made.model.with_name("whole"), made.model.with_name("model.part")
         monkeypatch.setattr(local_policy, "_write", lambda file, folder, name: shutil.copytree(cut_off, folder))
         written = (made.model / "model.safetensors").stat().st_mtime_ns
         assert made.prepared() == made.model
         assert (made.model / "model.safetensors").stat().st_mtime_ns == written
         assert len(made.lines) == 1
-        cut_off, part = made.model.with_name("whole"), made.model.with_name("model.part")
         made.model.rename(cut_off)
         part.mkdir()  # as a kill would leave it
         assert made.prepared() == made.model
