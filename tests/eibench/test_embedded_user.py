@@ -22,7 +22,7 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError
 from heartloop.environments.cues import written_lines
-from heartloop.environments.eibench.environment import EIBench, EIBenchView
+from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, EIBenchView
 from heartloop.environments.eibench.scenario import (
     LINES,
     SCENES,
@@ -219,7 +219,7 @@ CHINESE = released("你错过了最后一班船，很生气。", "就差五分�
 async def test_a_judge_needs_no_written_lines() -> None:
     judge = EIBenchEmbeddedUser(role="judge")
     judge.admit(ENGLISH)
-    view = EIBenchView(ENGLISH, (str(ENGLISH.opening),), ("You are right to be angry.",), ((50.0, 50.0),), 0, 0, "paper", 8)
+    view = EIBenchView(ENGLISH, (str(ENGLISH.opening),), ("You are right to be angry.",), ((50.0, 50.0),), 0, EIBenchOptions())
     reaction = await judge.react(view, CallLog())
     assert (reaction.goes_on, reaction.reply) == (True, "")
     assert max(abs(reaction.a), abs(reaction.t)) <= 10

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.environments.grading import whole
-from heartloop.reader.features import Context, Layout, features_of
+from heartloop.reader.features import Context, FeatureLayout, features_of
 from heartloop.reader.linear import SHIPPED, LinearModel
 
 __all__ = ["LAYOUT", "OVERLAPS", "LearnedAnalysis", "combined"]
 
-LAYOUT = Layout(bits=13, words=(1, 2), characters=(3, 4))
+LAYOUT = FeatureLayout(bits=13, words=(1, 2), characters=(3, 4))
 OVERLAPS = ("story_overlap", "unsaid_overlap", "known_overlap", "demand_overlap", "ways_overlap")
 """The counts that tell whether an analysis is about this person."""
 _LOWEST, _HIGHEST = 1.0, 5.0
