@@ -1,7 +1,7 @@
 """The steps of a training run on disk: `metrics.jsonl`, one JSON object per line.
 
 Covers reading them, for training and for its report, which do not import each other. Does not cover writing them
-(`training.progress`), nor the meaning of each metric (`report.training_metrics`).
+(`training.metrics`), nor the meaning of each metric (`report.training_metrics`).
 """
 
 from __future__ import annotations

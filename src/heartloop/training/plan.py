@@ -184,11 +184,8 @@ def command_text(python: str, arguments: list[str]) -> str:
 
 EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
 """Modules of the extra `train`."""
-
-_LEAST_MEMORY = 3.0
-"""Gigabytes of memory for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)."""
-_WITH_GGUF = 15.0
-"""The same with the smallest instruct model, a GGUF file of 135M parameters (measured: 15.0 with `grpo_smollm2`)."""
+_LEAST_MEMORY = 3.0  # gigabytes for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)
+_WITH_GGUF = 15.0  # with the smallest instruct model, a GGUF file of 135M parameters (measured with `grpo_smollm2`)
 
 
 class Missing(NamedTuple):

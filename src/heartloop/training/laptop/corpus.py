@@ -53,8 +53,6 @@ policy should not have to unlearn it; `silent` and `garbage`, which are no Engli
 _IN_ANSWERS: Mapping[str, float] = {
     "reflector": 1.0, "template": 0.6, "lecturer": 0.6, "fixer": 0.6, "flatterer": 0.6, "interviewer": 0.3,
 }  # fmt: skip
-_MESSAGE_WORDS = 48
-"""Words that the policy reads of a message."""
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
 Job: TypeAlias = "tuple[Source | None, str, int]"
@@ -146,7 +144,7 @@ class CorpusSettings(_Settings):
     @property
     def layout(self) -> Layout:
         headings = [heading for source in self.learn if (one := source.training) is not None for heading in one.prompt_headings]
-        return Layout(tuple(dict.fromkeys(headings)), _MESSAGE_WORDS)
+        return Layout(tuple(dict.fromkeys(headings)))
 
     def held_out_texts(self) -> list[str]:
         """Texts of all held-out scenarios, sorted: for a tokenizer's words alone.
