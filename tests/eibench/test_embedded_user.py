@@ -37,7 +37,7 @@ from heartloop.environments.eibench.users import CORE_FROM, EIBenchEmbeddedUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import rejudged
+from heartloop.environments.replay import rejudged
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve

@@ -251,7 +251,7 @@ class Scale(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """Rescoring and rejudging of stored dialogues (`heartloop.environments.stored`)."""
+    """Rescoring and rejudging of stored dialogues (`heartloop.environments.replay`)."""
 
     options: Callable[[Transcript], Mapping[str, Any]]
     """The options that a transcript stores; the others are in the run's settings."""

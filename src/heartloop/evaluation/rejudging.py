@@ -15,8 +15,8 @@ from typing import Any
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import check_readable, judged_prompts, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
-from heartloop.environments.stored import check_readable, judged_prompts, rejudged
 from heartloop.evaluation.imported import RAW, scenarios_of
 from heartloop.evaluation.run_directory import played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Job

@@ -19,8 +19,8 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import sha256_of
 from heartloop.core.wording import amount
 from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import RESCORING
 from heartloop.environments.spec import EnvironmentSpec, Options
-from heartloop.environments.stored import RESCORING
 from heartloop.evaluation.run_directory import check_new, saved_settings
 
 __all__ = ["Rescored", "rescore_run"]

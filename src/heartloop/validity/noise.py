@@ -28,7 +28,7 @@ from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
 from heartloop.environments.lines import chance
-from heartloop.environments.stored import judged_prompts, rejudged
+from heartloop.environments.replay import judged_prompts, rejudged
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import sign_agreement
 from heartloop.scoring.estimates import estimate

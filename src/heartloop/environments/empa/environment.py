@@ -39,6 +39,7 @@ from heartloop.environments.empa.scoring import (
     trace,
 )
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.environments.replay import reading_transcript
 from heartloop.environments.spec import (
     DemoRun,
     EnvironmentSpec,
@@ -55,7 +56,6 @@ from heartloop.environments.spec import (
     rewards_by_turn,
     score_of,
 )
-from heartloop.environments.stored import reading_transcript
 
 __all__ = [
     "FUNCTIONS",

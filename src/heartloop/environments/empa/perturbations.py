@@ -29,7 +29,7 @@ from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.empa.users import dialogue_of
 from heartloop.environments.episode import CallLog
 from heartloop.environments.lines import chance, file_hash
-from heartloop.environments.stored import check_readable, judged_fields, replayed, still_unscored, with_judge
+from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored, with_judge
 
 __all__ = [
     "ATTACKS",

@@ -41,8 +41,8 @@ from heartloop.environments.perm.scoring import (
     broken_form,
     perm_reward,
 )
+from heartloop.environments.replay import reading_transcript
 from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
-from heartloop.environments.stored import reading_transcript
 
 __all__ = [
     "JUDGES",
