@@ -225,7 +225,7 @@ def run_floor(case: Case) -> dict[str, Any]:
 
 def run_inspect(case: Case) -> dict[str, Any]:
     """The same dialogues with Inspect and its own provider for such endpoints; at most one per scenario."""
-    tasks = importlib.import_module("heartloop.integrations.inspect.registry").TASKS
+    tasks = importlib.import_module("heartloop.integrations.inspect.task").TASKS
     inspect_ai = importlib.import_module("inspect_ai")
 
     os.environ["BENCH_API_KEY"] = "not-needed"
@@ -267,7 +267,7 @@ def inspect_missing() -> str | None:
     if importlib.util.find_spec("openai") is None:
         return "openai, which Inspect's provider needs, is not installed"
     try:
-        there = importlib.util.find_spec("heartloop.integrations.inspect.registry") is not None
+        there = importlib.util.find_spec("heartloop.integrations.inspect.task") is not None
     except ModuleNotFoundError:
         there = False
     return None if there else "this version has no Inspect integration"

@@ -9,12 +9,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from heartloop.authoring.checks import NEAR_DUPLICATE, plain_lines, problems_of_set, similarity
+from heartloop.core.errors import UseError
 from heartloop.environments.sage.listing import SCENARIOS
 from heartloop.environments.sage.scenario import SageScenario, load_scenarios
 
@@ -28,6 +30,14 @@ def plain(scenario: SageScenario) -> dict[str, Any]:
 
 def changed(scenario: SageScenario, **changes: Any) -> SageScenario:
     return SageScenario.model_validate(plain(scenario) | changes)
+
+
+def test_without_scikit_learn_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [module for module in sys.modules if module.partition(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(UseError, match=r"scikit-learn.*\[authoring\]"):
+        problems_of_set(SCENARIOS, [ONE, TWO])
 
 
 def test_three_different_people_are_no_problem() -> None:

@@ -22,7 +22,8 @@ import heartloop
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.sources import yaml_value
-from heartloop.integrations.tables import export_csv, export_hf, export_jsonl, export_parquet
+from heartloop.integrations import FORMATS, export_run
+from heartloop.integrations.export import _table_content
 from heartloop.integrations.training_data import export_dpo, export_sft
 from tests.commands import heartloop as command
 
@@ -64,7 +65,7 @@ def dialogues(run: Path) -> dict[tuple[str, str], Transcript]:
 
 
 def test_csv_holds_the_rows_as_text(run: Path, tmp_path: Path) -> None:
-    export_csv(run, tmp_path / "out")
+    export_run(run, "csv", tmp_path / "out")
     for name in ("dialogues", "turns", "calls"):
         with (tmp_path / "out" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -74,22 +75,30 @@ def test_csv_holds_the_rows_as_text(run: Path, tmp_path: Path) -> None:
 
 def test_jsonl_and_parquet_hold_the_rows_with_their_types(run: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    export_jsonl(run, tmp_path / "lines", table=["turns"])
-    export_parquet(run, tmp_path / "parquet", table=["turns"])
+    export_run(run, "jsonl", tmp_path / "lines", table=["turns"])
+    export_run(run, "parquet", tmp_path / "parquet", table=["turns"])
     expected = heartloop.load_run(run).table("turns")
     assert lines(tmp_path / "lines" / "turns.jsonl") == expected
     assert parquet.read_table(tmp_path / "parquet" / "turns.parquet").to_pylist() == expected
     assert not (tmp_path / "lines" / "calls.jsonl").exists()
 
 
+def test_whole_numbers_stay_whole_and_digits_stay_where_some_are_missing() -> None:
+    """As pandas would not by itself: a column of whole numbers with a gap is one of fractions there."""
+    content = _table_content(
+        [{"n": 3, "x": 0.1 + 0.2, "s": "a,b", "f": True}, {"n": None, "x": None, "s": None, "f": None}], "csv"
+    )
+    assert content == b'n,x,s,f\r\n3,0.30000000000000004,"a,b",True\r\n,,,\r\n'
+
+
 def test_without_pyarrow_one_sentence_says_what_to_do(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UseError, match=r"pip install pyarrow.*csv"):
-        export_parquet(run)
+        export_run(run, "parquet")
 
 
 def test_unscored_dialogues_are_rows_without_a_score(run: Path, tmp_path: Path) -> None:
-    export_jsonl(changed(run, tmp_path / "run", unscored), tmp_path / "out")
+    export_run(changed(run, tmp_path / "run", unscored), "jsonl", tmp_path / "out")
     rows = lines(tmp_path / "out" / "dialogues.jsonl")
     assert {(row["scored"], row["points"], row["failure_kind"]) for row in rows} == {(False, None, "TransportError")}
 
@@ -98,7 +107,7 @@ def test_unscored_dialogues_are_rows_without_a_score(run: Path, tmp_path: Path) 
 
 
 def test_the_card_names_the_files_the_licence_of_each_part_and_the_provenance(run: Path, tmp_path: Path) -> None:
-    card, *_ = export_hf(run, tmp_path / "out")
+    card, *_ = export_run(run, "hf", tmp_path / "out")
     header = yaml_value(card.read_text(encoding="utf-8").split("---\n")[1])
     for config in header["configs"]:
         assert (card.parent / config["data_files"]).is_file()
@@ -120,7 +129,7 @@ def test_texts_of_models_keep_their_terms_and_foreign_scenarios_their_licence(ru
     foreign = changed(run, tmp_path / "run", by_others)
     settings = json.loads((foreign / "settings.json").read_text())
     (foreign / "settings.json").write_text(json.dumps({**settings, "scenario_set": "/private/mine.jsonl"}))
-    card, provenance, *_ = export_hf(foreign, tmp_path / "out")
+    card, provenance, *_ = export_run(foreign, "hf", tmp_path / "out")
     licence = json.loads(provenance.read_text())["licence"]
     assert not any("CC BY" in terms for terms in licence.values())
     assert "the terms of that model" in licence["messages, thoughts and judgements of lab/two"]
@@ -128,7 +137,7 @@ def test_texts_of_models_keep_their_terms_and_foreign_scenarios_their_licence(ru
 
 
 def test_a_dialogue_s_messages_are_what_the_policy_read(run: Path, tmp_path: Path) -> None:
-    export_hf(run, tmp_path / "out")
+    export_run(run, "hf", tmp_path / "out")
     for row in lines(tmp_path / "out" / "data" / "dialogues.jsonl"):
         played = dialogues(run)[row["scenario"], row["model"]]
         roles = [message["role"] for message in row["messages"]]
@@ -137,13 +146,13 @@ def test_a_dialogue_s_messages_are_what_the_policy_read(run: Path, tmp_path: Pat
 
 
 def test_a_second_export_replaces_the_first_and_a_foreign_folder_is_refused(run: Path, tmp_path: Path) -> None:
-    export_csv(run, tmp_path / "out")
-    export_csv(run, tmp_path / "out", table=["turns"])
+    export_run(run, "csv", tmp_path / "out")
+    export_run(run, "csv", tmp_path / "out", table=["turns"])
     assert [path.name for path in (tmp_path / "out").glob("*.csv")] == ["turns.csv"]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "README.md").write_text("mine")
     with pytest.raises(UseError, match="not empty"):
-        export_csv(run, tmp_path / "mine")
+        export_run(run, "csv", tmp_path / "mine")
     assert (tmp_path / "mine" / "README.md").read_text() == "mine"
 
 
@@ -229,14 +238,12 @@ def test_a_pair_has_at_least_the_margin_and_an_unscored_dialogue_is_in_none(run:
 
 # --- 5. nothing to export -------------------------------------------------------------------------
 
-EXPORTS = (export_csv, export_jsonl, export_parquet, export_hf, export_sft, export_dpo)
 
-
-@pytest.mark.parametrize("export", EXPORTS)
-def test_a_run_without_a_dialogue_is_refused(export: Callable[..., object], run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", [name for name in FORMATS if name != "inspect"])
+def test_a_run_without_a_dialogue_is_refused(to: str, run: Path, tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_bytes((run / "settings.json").read_bytes())
     with pytest.raises(InputError, match="no finished dialogue"):
-        export(tmp_path)
+        export_run(tmp_path, to)
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
 
 
@@ -253,6 +260,7 @@ def test_the_command_writes_and_refuses_options_of_other_formats(run: Path, tmp_
     assert (done.code, (tmp_path / "out" / "turns.csv").is_file()) == (0, True)
     for words, named in (
         (("--to", "csv", "--margin", "3"), "--margin"),
+        (("--to", "inspct"), "'inspect'"),
         (("--to", "jsonl", "--table", "turn"), "'turns'"),
         (("--to", "dpo", "--margin", "-1"), "-1"),
         (("--to", "sft", "--model", "nobody"), "'nobody'"),

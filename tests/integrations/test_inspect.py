@@ -42,8 +42,8 @@ from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
 from heartloop.evaluation.measures import points_of
 from heartloop.evaluation.settings import dialogue_seed, stratified
-from heartloop.integrations.inspect.registry import TASKS
 from heartloop.integrations.inspect.samples import KEY
+from heartloop.integrations.inspect.task import TASKS
 from heartloop.models.names import close, resolve
 from tests import faulty_server
 from tests.faulty_server import FaultyServer, Request
@@ -400,7 +400,7 @@ class TestArguments:
             ({}, {}, "--model-role user="),
             ({"user": "embedded"}, {"user": "heartloop/reflector"}, "every role has a model"),
             ({"user": "nobody"}, {}, "'nobody'"),
-            ({"user": "embedded", "preset": "correct"}, {}, "the nearest is corrected"),
+            ({"user": "embedded", "preset": "correct"}, {}, "the nearest is 'corrected'"),
             ({"user": "embedded", "variant": "hard"}, {}, "'hard'"),
             ({"user": "embedded", "max_turn": 3}, {}, "the nearest is 'max_turns'"),
             ({"user": "embedded", "max_turns": 0}, {}, "at least 1"),

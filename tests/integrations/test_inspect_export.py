@@ -36,9 +36,8 @@ from heartloop.environments.sage.users import SageLLMUser
 from heartloop.evaluation.imported import write_run
 from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import settings_of
-from heartloop.integrations.inspect.export import export_run
-from heartloop.integrations.inspect.samples import KEY
-from heartloop.integrations.inspect.scorer import failure, metrics_of, success
+from heartloop.integrations.inspect.export import export_logs
+from heartloop.integrations.inspect.samples import KEY, failure, metrics_of, success
 from heartloop.models.baselines import Baseline
 from tests.released_form import log as log_of_one
 from tests.released_form import write
@@ -75,7 +74,7 @@ def read(path: Path) -> tuple[EvalLog, list[EvalSample]]:
 
 
 def test_one_log_a_model_with_the_settings_as_its_spec(run: Path) -> None:
-    one, two = export_run(run)
+    one, two = export_logs(run)
     assert [path.name for path in (one, two)] == ["lab-one.eval", "lab-two.eval"]
     log, samples = read(one)
     assert (log.status, log.eval.task, log.eval.model) == ("success", "heartloop/sage", "lab/one")
@@ -90,7 +89,7 @@ def test_one_log_a_model_with_the_settings_as_its_spec(run: Path) -> None:
 
 
 def test_every_turn_has_its_words_mood_thoughts_and_calls(run: Path) -> None:
-    _, samples = read(export_run(run)[0])
+    _, samples = read(export_logs(run)[0])
     sample = samples[0]
     assert [m.role for m in sample.messages] == ["system", "user", "assistant", "user", "assistant"]
     assert sample.messages[2].text == "I see."
@@ -105,7 +104,7 @@ def test_every_turn_has_its_words_mood_thoughts_and_calls(run: Path) -> None:
 
 
 def test_tokens_are_told_by_model_and_role(run: Path) -> None:
-    log, samples = read(export_run(run)[0])
+    log, samples = read(export_logs(run)[0])
     # per dialogue: two replies of 55 tokens, three calls of the user of 110
     assert samples[0].model_usage["lab/one"].total_tokens == 110
     assert samples[0].role_usage["user"].total_tokens == 330
@@ -113,12 +112,12 @@ def test_tokens_are_told_by_model_and_role(run: Path) -> None:
 
 
 def test_thinking_is_reasoning_and_no_reply(run: Path) -> None:
-    _, samples = read(export_run(run)[0])
+    _, samples = read(export_logs(run)[0])
     assert not any("hm" in m.text.split() or "hurt" in m.text for m in samples[0].messages)
 
 
 def test_the_results_are_the_score_card(run: Path) -> None:
-    log, _ = read(export_run(run)[0])
+    log, _ = read(export_logs(run)[0])
     card = write_scores(read_run(run))
     mine = next(model for model in card.models if model.model == "lab/one").own
     assert log.results is not None
@@ -128,7 +127,7 @@ def test_the_results_are_the_score_card(run: Path) -> None:
 
 
 def test_a_failed_dialogue_is_unscored_with_its_error_and_a_replayed_one_counts_once(run: Path) -> None:
-    log, samples = read(export_run(run)[1])
+    log, samples = read(export_logs(run)[1])
     assert len(samples) == 2
     assert log.results is not None
     assert (log.results.scores[0].scored_samples, log.results.scores[0].unscored_samples) == (1, 1)
@@ -143,7 +142,7 @@ def test_a_failed_dialogue_is_unscored_with_its_error_and_a_replayed_one_counts_
 def test_the_data_frames_of_inspect_open_it(run: Path) -> None:
     from inspect_ai.analysis import evals_df, messages_df, samples_df
 
-    folder = export_run(run)[0].parent
+    folder = export_logs(run)[0].parent
     samples = samples_df(str(folder))
     assert len(evals_df(str(folder))) == 2
     assert sorted(samples["score_points"].dropna()) == [52.0, 52.0, 52.0]
@@ -160,7 +159,7 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     played = asyncio.run(play(bench, scenario.id, Baseline("counsellor"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
-    log, [sample] = read(export_run(tmp_path)[0])
+    log, [sample] = read(export_logs(tmp_path)[0])
     assert log.eval.task == "heartloop/eibench"
     assert log.eval.task_args["relation_weight"] == 0.5
     assert sample.scores is not None
@@ -188,7 +187,7 @@ def test_a_run_of_empa_has_epmq_states_and_levels(tmp_path: Path) -> None:
     played = asyncio.run(play(bench, scenario.id, Baseline("assistant"), seed=7))
     (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
     (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
-    log, [sample] = read(export_run(tmp_path)[0])
+    log, [sample] = read(export_logs(tmp_path)[0])
     assert log.eval.task == "heartloop/empa"
     assert sample.scores is not None
     assert sample.scores["points"].as_float() == played.score
@@ -216,7 +215,7 @@ def test_the_words_of_an_imported_run_open_too(tmp_path: Path) -> None:
 
     found = read_logs(write(tmp_path / "gpt-x.jsonl", [log_of_one(0, [40, 45, 50])]))
     write_run(tmp_path / "run", found, scenario_set="imported")
-    [path] = export_run(tmp_path / "run")
+    [path] = export_logs(tmp_path / "run")
     assert list(messages_df(str(path), quiet=True)["content"]) == [
         found.transcripts[0].opening, *(text for turn in found.transcripts[0].turns for text in (turn.reply, turn.message))
     ][:4]  # fmt: skip
@@ -227,18 +226,18 @@ def test_the_words_of_an_imported_run_open_too(tmp_path: Path) -> None:
 
 def test_a_file_can_be_named_for_one_model_only(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UseError, match="2 models and a log holds one"):
-        export_run(run, tmp_path / "x.eval")
+        export_logs(run, tmp_path / "x.eval")
     lines = (run / "transcripts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (run / "transcripts.jsonl").write_text("".join(lines[:2]), encoding="utf-8")
-    assert export_run(run, tmp_path / "deep" / "x.eval") == [tmp_path / "deep" / "x.eval"]
+    assert export_logs(run, tmp_path / "deep" / "x.eval") == [tmp_path / "deep" / "x.eval"]
 
 
 def test_nothing_to_export_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run directory"):
-        export_run(tmp_path / "nowhere")
+        export_logs(tmp_path / "nowhere")
     (run / "transcripts.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match="no finished dialogue"):
-        export_run(run)
+        export_logs(run)
     (run / "transcripts.jsonl").unlink()
     with pytest.raises(InputError):
-        export_run(run)
+        export_logs(run)

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from heartloop.authoring.store import Steps
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.errors import InputError
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.install import install_command
 from heartloop.environments.spec import Scenarios
 from heartloop.models.budget import Meter
 from heartloop.models.client import EndpointChat
@@ -85,11 +86,19 @@ def plain_lines(kind: Scenarios, scenario: Any) -> dict[str, str]:
     return {plain: line for plain, line in bare.items() if len(plain.split()) > 2}
 
 
+def _sklearn_text() -> Any:
+    """`sklearn.feature_extraction.text`, which takes half a second to import."""
+    try:
+        import sklearn.feature_extraction.text as text
+    except ModuleNotFoundError as error:
+        install = install_command("authoring")
+        raise UseError(f"comparing scenarios needs scikit-learn, which is not installed; install it with: {install}") from error
+    return text
+
+
 def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     """Cosine similarity, shape (n, n), of character 3- to 5-gram TF-IDF vectors (sublinear term frequency)."""
-    from sklearn.feature_extraction.text import TfidfVectorizer  # half a second to import
-
-    vectors = TfidfVectorizer(**_TERMS, **_WEIGHTS).fit_transform(texts)
+    vectors = _sklearn_text().TfidfVectorizer(**_TERMS, **_WEIGHTS).fit_transform(texts)
     likeness: npt.NDArray[np.float64] = (vectors @ vectors.T).toarray()
     return likeness
 
@@ -102,12 +111,11 @@ class Likeness:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
-
+        text = _sklearn_text()
         # hashed, because a vocabulary would leave out whatever new texts alone have in common
-        self._counts = HashingVectorizer(**_TERMS, n_features=2**20, alternate_sign=False, norm=None)
+        self._counts = text.HashingVectorizer(**_TERMS, n_features=2**20, alternate_sign=False, norm=None)
         counted = self._counts.transform(texts)
-        self._weights = TfidfTransformer(**_WEIGHTS).fit(counted)
+        self._weights = text.TfidfTransformer(**_WEIGHTS).fit(counted)
         self._known = self._weights.transform(counted)
 
     def to_known(self, text: str) -> npt.NDArray[np.float64]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from heartloop.integrations.formats import FORMATS, chosen_options, format_of, writer_of
+from heartloop.integrations import FORMATS, export_run
 
 __all__ = ["export_app"]
 
@@ -34,11 +34,9 @@ def export(
     ] = None,
 ) -> None:
     """Write a run in the format of another tool, with its licence and provenance."""
-    format = format_of(to)
-    options = chosen_options(
-        to, {"table": table or None, "model": model or None, "min_points": min_points, "best_of": best_of, "margin": margin}
+    written = export_run(
+        run, to, out, table=table or None, model=model or None, min_points=min_points, best_of=best_of, margin=margin
     )
-    written = writer_of(format)(run, out, **options)
     for path in written:
         typer.echo(f"Written: {path}")
-    typer.echo(format.then.format(folder=written[0].parent))
+    typer.echo(FORMATS[to].then.format(folder=written[0].parent))

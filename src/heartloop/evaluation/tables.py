@@ -1,7 +1,7 @@
 """The tables of a run as rows: dialogues, turns, calls. `Run.to_pandas` and the exports use them.
 
 Every row of a table has the same columns; what a dialogue does not have is `None`. Values are texts, numbers, booleans and
-`None`. Does not cover means over dialogues (`scores`) or files (`heartloop.integrations.tables`).
+`None`. Does not cover means over dialogues (`scores`) or files (`heartloop.integrations.export`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from heartloop.fitting.examples import Example
 from heartloop.fitting.network import Inputs, fit_network
@@ -164,6 +163,8 @@ _shared: Prepared
 
 
 def _fold(train: _Mask, test: _Mask, seed: int) -> NDArray[np.float64]:
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn (extra authoring)
+
     with threadpool_limits(1):
         start = starting_vectors(_shared.words.vectors)
         network = _shared.network(train, seed).wide()

@@ -1,4 +1,82 @@
-"""Adapters to other tools: their tasks play our episodes, their models answer as ours, their formats hold our runs.
+"""Adapters to other tools: their tasks play our episodes, their models answer as ours, their formats hold our runs."""
 
-Does not cover rules or scores.
-"""
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
+
+__all__ = ["FORMATS", "Format", "export_run"]
+
+
+class Format(NamedTuple):
+    """A format of exported runs."""
+
+    writer: str
+    """`"module:function"`, imported when used: `(run, out, **options)` writes a run directory and returns the files written."""
+    about: str
+    then: str
+    """What to do with the files; {folder} is where they are."""
+    options: tuple[str, ...] = ()
+    """Names of further arguments of the writer."""
+
+
+_FOLDER = "Read first: {folder}/README.md, licence and provenance"
+_TABLES = "heartloop.integrations.export:export_tables"
+
+FORMATS: Mapping[str, Format] = {
+    "csv": Format(_TABLES, "tables for analysis", _FOLDER, ("table",)),
+    "parquet": Format(_TABLES, "the same tables (extra parquet)", _FOLDER, ("table",)),
+    "jsonl": Format(_TABLES, "the same tables as JSON lines", _FOLDER, ("table",)),
+    "hf": Format(
+        "heartloop.integrations.export:export_hf", "a Hugging Face dataset folder with its card",
+        'Load: datasets.load_dataset("{folder}", "dialogues")',
+    ),
+    "sft": Format(
+        "heartloop.integrations.training_data:export_sft", "the best of several dialogues per scenario as chat messages",
+        'Load: datasets.load_dataset("{folder}")', ("model", "min_points", "best_of"),
+    ),
+    "dpo": Format(
+        "heartloop.integrations.training_data:export_dpo", "preference pairs of replies and of dialogues, with margins",
+        'Load: datasets.load_dataset("{folder}"); README.md there names the configurations', ("model", "margin"),
+    ),
+    "inspect": Format(
+        "heartloop.integrations.inspect.export:export_logs",
+        "logs for Inspect View and its data frames, one per model (extra inspect)",
+        "Open: inspect view --log-dir {folder}",
+    ),
+}  # fmt: skip
+
+
+def export_run(run: Path, to: str, out: Path | None = None, **options: Any) -> list[Path]:
+    """Writes a run directory in a format and returns the files written.
+
+    Args:
+        out: the folder; by default one in the run.
+        options: of the format; those that are `None` count as not given.
+
+    Raises:
+        UseError: an unknown format, an option that it does not take, or an extra that is not installed.
+        InputError: no run directory, or nothing to export.
+    """
+    if to not in FORMATS:
+        raise UseError(f"unknown format {to!r}; expected {' or '.join(FORMATS)}{nearest(to, FORMATS)}")
+    format = FORMATS[to]
+    chosen = {option: value for option, value in options.items() if value is not None}
+    for option in chosen:
+        if option not in format.options:
+            takers = [name for name, other in FORMATS.items() if option in other.options]
+            flag = "--" + option.replace("_", "-")
+            raise UseError(f"{flag} does not apply to --to {to}; it applies to {' and '.join(takers)}: leave it out")
+    try:
+        writer = pkgutil.resolve_name(format.writer)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("heartloop"):
+            raise
+        raise UseError(str(error)) from error
+    written: list[Path] = writer(run, out, to, **chosen) if format.writer == _TABLES else writer(run, out, **chosen)
+    return written

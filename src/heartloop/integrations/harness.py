@@ -1,7 +1,4 @@
-"""Results of evaluation harnesses: lm-evaluation-harness, LiveCodeBench's runner, and Inspect logs (`integrations.inspect.logs`).
-
-Covers finding the files below a folder, and each task's values by item. Several files of one task are its repeats. Does not cover
-which benchmark a task is, nor comparing (`validity.guard`).
+"""Results of evaluation harnesses: lm-evaluation-harness, LiveCodeBench's runner, and Inspect. Files of one task are its repeats.
 
 lm-evaluation-harness writes `results_DATE.json`, and with `--log_samples` a `samples_TASK_DATE.jsonl` beside it; without it there
 are means and standard errors alone. LiveCodeBench writes `..._eval_all.json`. What is unreadable is an error: a benchmark that
@@ -15,9 +12,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heartloop.core.errors import InputError
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog
 
 __all__ = ["Item", "TaskResult", "pooled", "read_results"]
 
@@ -60,11 +60,7 @@ class TaskResult(NamedTuple):
 
 
 def read_results(path: Path) -> list[TaskResult]:
-    """The results in a file, or in all files of a folder; repeats of a task are put together.
-
-    Raises:
-        InputError: no such path, no result in it, or a file that cannot be read.
-    """
+    """The results in a file, or in all files of a folder; repeats of a task are pooled."""
     if not path.exists():
         raise InputError(
             f"{path} does not exist; expected results of lm-evaluation-harness, Inspect logs or LiveCodeBench's runner"
@@ -139,12 +135,64 @@ def _read(path: Path) -> list[TaskResult]:
         raise InputError(f"{path} cannot be read ({type(error).__name__}: {error}); was its evaluation finished?") from error
 
 
+_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Correct, incorrect, partial, no answer: the values of Inspect's scorers."""
+
+
 def _inspect(path: Path) -> list[TaskResult]:
+    """A result for each scorer of a log, `scorer`, or `scorer/key` where its value has several."""
     try:
-        from heartloop.integrations.inspect.logs import read_log
+        from inspect_ai.log import read_eval_log
+
+        import heartloop.integrations.inspect  # noqa: F401 - says what to install
     except ModuleNotFoundError as error:
         raise InputError(f"{path} is an Inspect log: {error}") from error
-    return read_log(path)
+    try:
+        log = read_eval_log(str(path))
+    except Exception as error:  # pydantic, zip and JSON errors alike
+        raise InputError(f"{path} cannot be read as an Inspect log ({type(error).__name__}: {error})") from error
+    if log.status != "success":
+        raise InputError(f"{path} has status {log.status!r}; expected a finished log, run its evaluation again")
+    if not log.samples:
+        raise InputError(f"{path} holds no samples; expected a log with them (inspect eval --log-samples)")
+    by_metric: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    names = {str(sample.id) for sample in log.samples}
+    for sample in log.samples:
+        for metric, value in _inspect_values(sample.scores or {}):
+            by_metric[metric][str(sample.id)].append(value)
+    epochs = log.eval.config.epochs or 1
+    results = []
+    for metric, values in by_metric.items():
+        items = {name: Item(sum(each), len(each), len(each)) for name, each in values.items() if len(each) == epochs}
+        if items:
+            mean = sum(item.rate for item in items.values()) / len(items)
+            task = log.eval.task.rpartition("/")[2]
+            unscored = len(names - items.keys())
+            results.append(
+                TaskResult("inspect", task, metric, mean, None, len(items), items, _inspect_settings(log), unscored, (path,))
+            )
+    if not results:
+        raise InputError(f"{path} holds no score that is a number; expected scores of {log.eval.task}")
+    return results
+
+
+def _inspect_values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for scorer, score in scores.items():
+        parts = score.value.items() if isinstance(score.value, Mapping) else [("", score.value)]
+        for key, value in parts:
+            number = _LETTERS.get(value) if isinstance(value, str) else value
+            if isinstance(number, (bool, int, float)) and number >= 0:
+                yield (f"{scorer}/{key}" if key else scorer), float(number)
+
+
+def _inspect_settings(log: EvalLog) -> dict[str, Any]:
+    asked = {
+        **log.eval.model_generate_config.model_dump(),
+        **{k: v for k, v in log.plan.config.model_dump().items() if v is not None},
+    }
+    settings = {name: asked.get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
+    settings |= {"version": log.eval.task_version, "limit": log.eval.config.limit}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _lm_eval(path: Path, content: Mapping[str, Any]) -> Iterator[TaskResult]:

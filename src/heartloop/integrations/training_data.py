@@ -4,8 +4,7 @@ The records are those of TRL's conversational formats: `messages` for its SFTTra
 list of messages, for its DPOTrainer, and with `margin` for its RewardTrainer. Scores are points of the environment.
 
 Unscored dialogues are never used, nor are replies without a judgement. A silent or truncated reply is never an example to learn:
-its dialogue is no candidate of `sft` or of the pairs of dialogues, and the reply is in no pair of replies. Does not cover
-training (`heartloop.training`).
+its dialogue is no candidate of `sft` or of the pairs of dialogues, and the reply is in no pair of replies.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from heartloop.core.wording import amount
 from heartloop.evaluation.api import Run
 from heartloop.evaluation.contexts import PolicyPrompts, messages_of
 from heartloop.evaluation.measures import course_of, points_of
-from heartloop.integrations.dataset import DataFile, finished_run, json_lines, write_dataset
+from heartloop.integrations.export import DataFile, finished_run, json_lines, write_dataset
 
 __all__ = ["export_dpo", "export_sft"]
 
@@ -39,18 +38,16 @@ class _Dialogue(NamedTuple):
     points: float
 
     @property
-    def clean(self) -> bool:
+    def complete(self) -> bool:
         """Whether no reply is silent or truncated."""
         return not any(turn.silent or turn.truncated for turn in self.stored.turns)
 
     @property
     def person(self) -> tuple[str, str, str]:
-        """Environment, scenario and its text: who it was played with."""
         return (self.stored.environment, self.stored.scenario, self.stored.fingerprint)
 
     @property
     def first_reply(self) -> int:
-        """Index of the first reply in the messages."""
         return next(index for index, message in enumerate(self.messages) if message["role"] == "assistant")
 
 
@@ -65,12 +62,7 @@ class _Reply(NamedTuple):
 
 
 def export_sft(
-    run: Path,
-    out: Path | None = None,
-    *,
-    model: Sequence[str] = (),
-    min_points: float | None = None,
-    best_of: int = 2,
+    run: Path, out: Path | None = None, *, model: Sequence[str] = (), min_points: float | None = None, best_of: int = 2
 ) -> list[Path]:
     """The best dialogue of each scenario, one JSON line each: `messages`, and where it comes from.
 
@@ -78,10 +70,6 @@ def export_sft(
         model: use only dialogues of these models.
         min_points: leave out dialogues below this many points.
         best_of: leave out scenarios with fewer scored dialogues.
-
-    Raises:
-        InputError: no run directory, or no dialogue that meets the conditions; says how many fail which.
-        UseError: an unknown model, a threshold that is no number, or a folder that cannot be written.
     """
     if min_points is not None and not math.isfinite(min_points):
         raise UseError(f"--min-points is {min_points!r}; expected points of the environment")
@@ -94,7 +82,7 @@ def export_sft(
         if len(alike) < best_of:
             few += 1
             continue
-        best = max((one for one in alike if one.clean), key=lambda one: one.points, default=None)
+        best = max((one for one in alike if one.complete), key=lambda one: one.points, default=None)
         if best is None or (min_points is not None and best.points < min_points):
             low += 1
             continue
@@ -134,10 +122,6 @@ def export_dpo(
     Args:
         model: use only dialogues of these models.
         margin: least difference of a pair, in points; default: any above 0.
-
-    Raises:
-        InputError: no run directory, or no pair; says what there is.
-        UseError: an unknown model, a negative margin, or a folder that cannot be written.
     """
     if margin is not None and not (math.isfinite(margin) and margin >= 0):
         raise UseError(f"--margin is {margin!r}; expected points of the environment, 0 or more")
@@ -172,12 +156,7 @@ def export_dpo(
 
 
 def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
-    """The scored dialogues with a reply, and the number of those whose system prompt is not known any more.
-
-    Raises:
-        UseError: an unknown model.
-        InputError: none is scored.
-    """
+    """The scored dialogues with a reply, and the number of those whose system prompt is not known any more."""
     known = list(dict.fromkeys(dialogue.model for dialogue in run.transcripts))
     for name in models:
         if name not in known:
@@ -207,9 +186,7 @@ def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
 def _reply_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
     replies = [reply for dialogue in dialogues for reply in _replies(dialogue)]
     for alike in _by(replies, lambda reply: (reply.dialogue.person, _text(reply.context))):
-        texts = [
-            (fmean(reply.change for reply in same), same[0]) for same in _by(alike, lambda reply: (reply.text,))
-        ]  # fmt: skip
+        texts = [(fmean(reply.change for reply in same), same[0]) for same in _by(alike, lambda reply: (reply.text,))]
         texts.sort(key=lambda pair: -pair[0])
         best, chosen = texts[0]
         for value, rejected in texts[1:]:
@@ -240,7 +217,7 @@ def _replies(dialogue: _Dialogue) -> Iterator[_Reply]:
 
 
 def _dialogue_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
-    several = [dialogue for dialogue in dialogues if dialogue.clean]
+    several = [dialogue for dialogue in dialogues if dialogue.complete]
     for alike in _by(several, lambda dialogue: (dialogue.person, _text(dialogue.messages[: dialogue.first_reply]))):
         best = max(alike, key=lambda dialogue: dialogue.points)
         for other in sorted(alike, key=lambda dialogue: -dialogue.points):

@@ -1,8 +1,6 @@
 """An environment of one answer for TRL's `GRPOTrainer`: rows of its dataset, and an async reward function (TRL 1.16).
 
-Covers what TRL's public API takes: rows with a conversational `prompt`, and a function that is awaited with all completions of a
-step. Loads no TRL. Does not cover the trainer, of which nothing is overridden (an example lies in `examples/`), nor dialogues of
-several turns.
+Imports no TRL; example in `examples/`.
 
 An answer that could not be judged is worth `None`. TRL makes it NaN, leaves it out of the mean and the std of its group, and
 gives it an advantage of 0: it is never imputed. Its tokens still count where TRL averages the loss over tokens, and in a KL term.
@@ -39,10 +37,6 @@ def dataset_rows(
         environment: its name; a dialogue of it must have one policy reply, by itself or by `max_turns`.
         scenarios: a set or file; the environment's default set without one.
         options: of the environment.
-
-    Raises:
-        UseError: no such environment, set or file, options that do not fit, or dialogues of several turns.
-        InputError: a scenario that does not fit.
     """
     spec, _, chosen = _of_one_answer(environment, options or {})
     player = spec.players(dict.fromkeys(spec.role_names, ScriptedChat([])))  # opens dialogues, judges none
@@ -82,10 +76,6 @@ def reward_function(
         options: of the environment; those that change the reward alone change no score.
         max_connections: maximum concurrent calls to the model's endpoint.
         seed: of the user; TRL's step is added to it, so that the answers of a group are judged alike.
-
-    Raises:
-        UseError: no such environment, set or model, options that do not fit, dialogues of several turns, or no rewards.
-        InputError: a scenario that does not fit.
     """
     spec, training, chosen = _of_one_answer(environment, options or {})
     model = None if user == EMBEDDED else resolve(user, max_connections=max_connections)

@@ -1,8 +1,4 @@
-"""The Inspect integration: tasks that play our episodes with Inspect's models, a provider, and the export of finished runs.
-
-Needs the extra `inspect`; the error without it says what to install. Only this package imports `inspect_ai`. Does not cover rules
-or scores: they come from `environments` and `scoring`. How to use it: docs/inspect.md.
-"""
+"""Inspect: tasks that play our episodes with Inspect's models, a provider, and the export of finished runs (docs/inspect.md)."""
 
 from heartloop.core.install import install_command
 
@@ -14,5 +10,3 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"the Inspect integration needs inspect_ai, which is not installed; run {install_command('inspect')}", name="inspect_ai"
     ) from None
-
-__all__: list[str] = []

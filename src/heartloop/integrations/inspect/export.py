@@ -1,8 +1,5 @@
 """A run as Inspect logs: one log per model, with every dialogue, its calls, states and thoughts.
 
-Covers what `inspect view` and `inspect_ai.analysis` open. Does not cover reading a log back, nor our own report
-(`heartloop.report`).
-
 The times of the events are made up and only keep their order: a transcript has the duration of a dialogue, not of each call. The
 prompts of the other roles are not in a transcript, so their calls show answers and tokens without input. Of an imported dialogue
 no call is known: each reply appears as a call of the model under test, without tokens, marked `text_only`.
@@ -15,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -53,24 +51,29 @@ from heartloop.evaluation.contexts import PolicyPrompts
 from heartloop.evaluation.measures import options_of
 from heartloop.evaluation.run_directory import saved_settings
 from heartloop.integrations.inspect.models import config_of
-from heartloop.integrations.inspect.samples import KEY, effect_of, facts_of, messages_of, score_of, stored_of, unscored_error
-from heartloop.integrations.inspect.scorer import SCORER, metrics_of
+from heartloop.integrations.inspect.samples import (
+    KEY,
+    SCORER,
+    effect_of,
+    facts_of,
+    messages_of,
+    metrics_of,
+    score_of,
+    stored_of,
+    unscored_error,
+)
 
-__all__ = ["export_run", "log_of"]
+__all__ = ["export_logs", "log_of"]
 
 _STOPS = {"length": "max_tokens", "stop": "stop", "content_filter": "content_filter"}
 
 
-def export_run(run: Path, out: Path | None = None) -> list[Path]:
+def export_logs(run: Path, out: Path | None = None) -> list[Path]:
     """Writes one log per model and returns their paths, in the order of the run's models.
 
     Args:
         run: a run directory, finished or not. Of a dialogue that was played again the last one counts.
         out: a folder, or for a run of one model a file that ends in `.eval`; by default `inspect/` in the run.
-
-    Raises:
-        InputError: no run directory, no finished dialogue, or a record that does not fit.
-        UseError: an unknown environment, a file for several models, or a path that cannot be written.
     """
     settings = saved_settings(run)
     latest = {dialogue.key: dialogue for dialogue in read_transcripts(run / "transcripts.jsonl")}
@@ -96,15 +99,7 @@ def export_run(run: Path, out: Path | None = None) -> list[Path]:
 
 
 def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, started: datetime) -> EvalLog:
-    """The dialogues of one model as a log.
-
-    Args:
-        settings: of the run.
-        started: shown as the time of the log and its events.
-
-    Raises:
-        UseError: an unknown environment.
-    """
+    """The dialogues of one model as a log; `started` is shown as the time of the log and its events."""
     first = dialogues[0]
     metrics = metrics_of(load_environment(first.environment).scale, options_of(settings))
     scenarios = list(dict.fromkeys(dialogue.scenario for dialogue in dialogues))
@@ -196,17 +191,10 @@ def _events(
     for call in (*words, *dialogue.calls):
         by_turn.setdefault(call.turn, []).append(call)
     replies = [place for place, message in enumerate(shown) if message.role == "assistant"]
-    number = 0
-
-    def moment() -> tuple[datetime, float]:
-        nonlocal number
-        number += 1
-        return started + timedelta(microseconds=number), 0.0
-
+    moments = (started + timedelta(microseconds=number) for number in count(1))
     for turn in sorted({*by_turn, *(turn.index for turn in dialogue.turns)}):
         for call in by_turn.get(turn, ()):
             until = replies[turn] if turn < len(replies) else len(shown)
-            when, working = moment()
             yield ModelEvent(
                 model=dialogue.models.get(call.role, dialogue.model),
                 role=None if call.role == "policy" else call.role,
@@ -215,20 +203,19 @@ def _events(
                 tool_choice="none",
                 config=_config(dialogue.sampling.get(call.role)),
                 output=_output(call, dialogue.models.get(call.role, dialogue.model)),
-                timestamp=when,
-                working_start=working,
-                metadata=_about(call, text_only=not known and call.role == "policy"),
+                timestamp=next(moments),
+                working_start=0.0,
+                metadata={
+                    "purpose": call.purpose,
+                    "turn": call.turn,
+                    "reask": call.reask,
+                    **({} if known or call.role != "policy" else {"text_only": True}),
+                },
             )
         if turn < len(dialogue.turns):
-            when, working = moment()
-            yield InfoEvent(source="heartloop", data=effect_of(dialogue.turns[turn]), timestamp=when, working_start=working)
-    when, working = moment()
-    yield ScoreEvent(score=score, scorer=SCORER, target="", timestamp=when, working_start=working)
-
-
-def _about(call: Call, *, text_only: bool) -> dict[str, Any]:
-    found = {"purpose": call.purpose, "turn": call.turn, "reask": call.reask}
-    return {**found, "text_only": True} if text_only else found
+            data = effect_of(dialogue.turns[turn])
+            yield InfoEvent(source="heartloop", data=data, timestamp=next(moments), working_start=0.0)
+    yield ScoreEvent(score=score, scorer=SCORER, target="", timestamp=next(moments), working_start=0.0)
 
 
 def _output(call: Call, model: str) -> ModelOutput:

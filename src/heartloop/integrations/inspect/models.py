@@ -1,7 +1,4 @@
-"""Inspect's models as `ChatModel`s, and our baselines as models of Inspect.
-
-Covers what one call passes on, both ways. Does not cover dialogues (`task`). Retries, rate limits, caches and connections are
-Inspect's here; `heartloop.models.client` is not used.
+"""Inspect's models as `ChatModel`s, and our baselines as models of Inspect. Retries, limits and caches are Inspect's here.
 
 Pitfalls of inspect_ai 0.3.285 that are handled here:
 - A role's model inherits neither seed nor attempt_timeout from the command line: both are sent with every call.
@@ -43,18 +40,12 @@ from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, T
 from heartloop.models.client import scrub
 from heartloop.models.names import resolve
 
-__all__ = ["InspectChat", "as_inspect", "config_of", "heartloop_provider", "sampling_of"]
+__all__ = ["InspectChat", "config_of", "heartloop_provider", "sampling_of"]
 
 _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
 _EFFORTS = get_args(get_args(GenerateConfig.model_fields["reasoning_effort"].annotation)[0])
 _FINISH = {"max_tokens": "length", "model_length": "length"}
-
-
-def as_inspect(message: Message) -> ChatMessage:
-    """One message, without thinking of any kind."""
-    made: ChatMessage = _KINDS[message.role](content=message.content)
-    return made
 
 
 def sampling_of(config: GenerateConfig) -> Sampling:
@@ -114,8 +105,6 @@ class InspectChat:
         self.inspect_model = model
         self.name = str(model)
         self._converted: dict[tuple[int, Message], ChatMessage] = {}  # the same object each time: its id is the log's
-        self.messages: list[ChatMessage] = []
-        """The messages of the latest call."""
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -125,13 +114,16 @@ class InspectChat:
         Raises:
             ModelError: the provider gave up, or its answer holds no reply.
         """
-        self.messages = [self._as_inspect(place, message) for place, message in enumerate(messages)]
+        shown: list[ChatMessage] = [
+            self._converted.setdefault((place, message), _KINDS[message.role](content=message.content))
+            for place, message in enumerate(messages)
+        ]
         given_up = _given_up.setdefault(self.inspect_model, set())
         while True:
             asked = ({"schema", "seed"} if schema is not None else {"seed"}) - given_up
             config = self._config(sampling or Sampling(), schema, asked)
             try:
-                output = await self.inspect_model.generate(self.messages, config=config)
+                output = await self.inspect_model.generate(shown, config=config)
             except LimitExceededError:
                 raise
             except Exception as error:
@@ -142,11 +134,6 @@ class InspectChat:
                 given_up.add(refused[0])
                 continue
             return self._reply(output, messages)
-
-    def _as_inspect(self, place: int, message: Message) -> ChatMessage:
-        if (place, message) not in self._converted:
-            self._converted[place, message] = as_inspect(message)
-        return self._converted[place, message]
 
     def _config(self, sampling: Sampling, schema: Mapping[str, Any] | None, asked: set[str]) -> GenerateConfig:
         own = self.inspect_model.config.attempt_timeout

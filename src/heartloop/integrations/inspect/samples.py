@@ -1,22 +1,44 @@
-"""A transcript as Inspect shows it: messages with the state after each reply, the notes of each turn, a score.
+"""A transcript as Inspect shows it: messages with the state after each reply, the notes of each turn, a score in points, metrics.
 
-The live task and the export use the same functions, so that their logs look the same. Does not cover calls (`models`) or whole
-logs (`export`).
+The task and the export use the same functions. Metrics take every scored dialogue by itself (epochs are not averaged first): a
+success is a dialogue, not a mean of some. Inspect counts the unscored ones (`unscored_samples`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import nan
+from statistics import fmean
 from typing import Any
 
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
-from inspect_ai.scorer import Score
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+from inspect_ai.solver import TaskState
 
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import AnswerError, HeartloopError, ModelError
 from heartloop.core.wording import amount
-from heartloop.evaluation.measures import points_of
+from heartloop.environments.spec import Scale
+from heartloop.evaluation.measures import bounds_of, points_of
+from heartloop.scoring.statistics import Interval, mean_interval
 
-__all__ = ["KEY", "effect_of", "facts_of", "messages_of", "score_of", "stored_of", "unscored_error"]
+__all__ = [
+    "KEY",
+    "SCORER",
+    "effect_of",
+    "facts_of",
+    "failure",
+    "interval",
+    "mean",
+    "messages_of",
+    "metrics_of",
+    "points",
+    "score_of",
+    "stored_of",
+    "success",
+    "unscored_error",
+]
+
 
 KEY = "heartloop:transcript"
 """Where a sample's store keeps the transcript."""
@@ -79,3 +101,78 @@ def unscored_error(transcript: Transcript) -> HeartloopError | None:
         return None
     kind = AnswerError if failure.kind == AnswerError.__name__ else ModelError
     return kind(f"unscored, the {failure.role} failed ({failure.kind}): {failure.detail}")
+
+
+SCORER = "points"
+"""Name of the scorer below."""
+
+
+def metrics_of(scale: Scale, options: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The metrics below by name with their arguments; the environment's options may set the bounds of success and failure."""
+    metrics: dict[str, dict[str, float]] = {"mean": {}, "interval": {}}
+    if not scale.by_end:
+        success_at, failure_below = bounds_of({"options": options}, scale)
+        metrics |= {"success": {"at": success_at}, "failure": {"below": failure_below}}
+    return metrics
+
+
+def _points(scores: list[SampleScore]) -> list[float]:
+    return [score.score.as_float() for score in scores]
+
+
+@metric(name="mean", scores="unreduced")
+def mean() -> Metric:
+    """Mean score over scored dialogues, in points; nan without one."""
+
+    def compute(scores: list[SampleScore]) -> float:
+        return fmean(_points(scores)) if scores else nan
+
+    return compute
+
+
+@metric(name="interval", scores="unreduced")
+def interval() -> Metric:
+    """95 % t interval of the mean over scenarios, so that epochs do not narrow it; nan without two scenarios."""
+
+    def compute(scores: list[SampleScore]) -> dict[str, float]:
+        scenarios = [score.sample_id for score in scores]
+        bounds = mean_interval(_points(scores), clusters=scenarios) if scores else Interval(nan, nan, nan)
+        return {"low": bounds.low, "high": bounds.high}
+
+    return compute
+
+
+@metric(name="success", scores="unreduced")
+def success(at: float) -> Metric:
+    """Number of dialogues with at least so many points."""
+
+    def compute(scores: list[SampleScore]) -> int:
+        return sum(points >= at for points in _points(scores))
+
+    return compute
+
+
+@metric(name="failure", scores="unreduced")
+def failure(below: float) -> Metric:
+    """Number of dialogues with fewer points."""
+
+    def compute(scores: list[SampleScore]) -> int:
+        return sum(points < below for points in _points(scores))
+
+    return compute
+
+
+@scorer(metrics=[mean(), interval()])
+def points() -> Scorer:
+    """The score in points; unscored where an instrument failed or a limit stopped the sample."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        stored = state.store.get(KEY)
+        if stored is None:  # the solver did not finish
+            return Score.unscored(
+                reason="not_finished",
+                explanation="The dialogue did not finish: an error, or a limit on messages, tokens or time, stopped it.",
+            )
+        return score_of(Transcript.model_validate(stored))
+
+    return score

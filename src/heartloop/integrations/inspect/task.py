@@ -1,11 +1,8 @@
 """`inspect eval heartloop/ENVIRONMENT`: one sample per scenario, one solver that plays our episode through our turn loop.
 
-Covers the task of an environment and how a dialogue is shown while it runs. Does not cover the rules of a dialogue
-(`environments`), calls (`models`), or scores (`scorer`).
-
-A sample whose instrument failed, or that a limit stopped, is unscored; failures end as errors of the sample, so that
-`inspect eval-retry` and `--retry-on-error` play it again. That is why the task sets `fail_on_error` to false and `score_on_error`
-to true.
+Inspect finds the tasks and their parts here (entry point `inspect_ai`). A sample whose instrument failed, or that a limit
+stopped, is unscored; failures end as errors of the sample, so that `inspect eval-retry` and `--retry-on-error` play it again.
+That is why the task sets `fail_on_error` to false and `score_on_error` to true.
 """
 
 from __future__ import annotations
@@ -26,22 +23,44 @@ from inspect_ai.model._model import active_model
 from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from heartloop.core.chat import EMBEDDED, ChatModel, ScriptedChat, is_embedded
-from heartloop.core.dialogue import Call, Turn
+from heartloop.core.chat import EMBEDDED, ChatModel, ScriptedChat
+from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.episode import Environment, Episode, Outcome, UserTurn, play
-from heartloop.environments.registry import load_environment, stratified
+from heartloop.environments.episode import play
+from heartloop.environments.registry import environment_names, load_environment, stratified
 from heartloop.environments.spec import EnvironmentSpec, Options, Scenario
 from heartloop.evaluation.settings import dialogue_seed
-from heartloop.integrations.inspect.models import InspectChat, sampling_of
-from heartloop.integrations.inspect.samples import KEY, effect_of, messages_of, stored_of, unscored_error
-from heartloop.integrations.inspect.scorer import metrics_of, points
+from heartloop.integrations.inspect.models import InspectChat, heartloop_provider, sampling_of
+from heartloop.integrations.inspect.samples import (
+    KEY,
+    effect_of,
+    failure,
+    interval,
+    mean,
+    messages_of,
+    metrics_of,
+    points,
+    stored_of,
+    success,
+    unscored_error,
+)
 from heartloop.models.budget import is_baseline
 from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve
 
-__all__ = ["dialogue", "task_of"]
+__all__ = [
+    "TASKS",
+    "dialogue",
+    "failure",
+    "heartloop_provider",
+    "interval",
+    "mean",
+    "points",
+    "success",
+    "task_of",
+]
+
 
 LLM = "llm"
 _OWN = ("scenarios", "limit", "exclude_tags", "user")
@@ -135,18 +154,27 @@ def dialogue(
         except (UseError, InputError) as error:
             raise PrerequisiteError(str(error)) from error
         policy, repeat = InspectChat(get_model()), state.epoch - 1
+        ready = spec.make([scenario], spec.players(models, samplings), chosen_options)
+        prompt = ready.begin(scenario.id).policy_prompt
         state.messages = []
-        shown = _Shown(spec.make([scenario], spec.players(models, samplings), chosen_options), state, policy)
+
+        def show(so_far: Transcript) -> None:
+            """The dialogue appears in the sample while it runs, so that a stopped one keeps what there was."""
+            state.messages = messages_of(so_far, prompt)
+            if so_far.turns:
+                events().info(effect_of(so_far.turns[-1]), source="heartloop")
+
         played = await play(
-            shown,
+            ready,
             scenario.id,
             policy,
             seed=dialogue_seed(config.seed or 0, scenario.id, repeat),
             repeat=repeat,
             sampling=policy_sampling,
             think=chosen_options.asks_to_think and not is_baseline(policy.name),
+            watch=show,
         )
-        state.messages = messages_of(played, shown.policy_prompt)
+        state.messages = messages_of(played, prompt)
         state.metadata = {**state.metadata, **played.facts}
         state.store.set(KEY, stored_of(played))
         if played.turns:
@@ -161,24 +189,16 @@ def dialogue(
 
 
 def _options_of(spec: EnvironmentSpec, given: Mapping[str, Any]) -> Options:
-    """The environment's options from `-T` values.
-
-    Raises:
-        UseError: an unknown name or a value that does not fit, with the nearest.
-    """
+    """The environment's options from `-T` values."""
     texts = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
     return spec.read_options(spec.options.parse(texts, environment=spec.name, reserved=_OWN))
 
 
 def _own(user: str, roles: Sequence[str]) -> ChatModel | None:
-    """What plays the roles without a model of Inspect's; `None` for the embedded user, and for `llm`.
-
-    Raises:
-        UseError: another name, or a model that cannot be used.
-    """
+    """What plays the roles without a model of Inspect's; `None` for the embedded user, and for `llm`."""
     if user in (LLM, EMBEDDED):
         return None
-    if not (is_embedded(user) or is_local(user) or user.startswith("student:")):
+    if not (is_local(user) or user.startswith("student:")):
         expected = f"{LLM}, {EMBEDDED}, student:FILE or local/smollm2"
         raise UseError(f"user is {user!r}; expected {expected}. {_ask_for(roles)}")
     return _opened(user)
@@ -191,11 +211,7 @@ def _opened(user: str) -> ChatModel:
 
 
 def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, ChatModel | None]:
-    """By role a model, or `None` for the embedded user. The model of the role `user` plays the roles that are not given.
-
-    Raises:
-        UseError: a role without a player, or a player without a role.
-    """
+    """By role a model, or `None` for the embedded user. The model of the role `user` plays the roles that are not given."""
     given = model_roles()
     absent = [role for role in spec.role_names if role not in given]
     if user != LLM and not absent:
@@ -224,62 +240,5 @@ def _scenarios(environment: str, scenarios: str, variant: str, exclude_tags: tup
     return {scenario.id: scenario for scenario in loaded}
 
 
-class _Shown:
-    """An environment whose dialogue appears in the sample while it runs, so that a stopped one keeps what there was."""
-
-    def __init__(self, environment: Environment, state: TaskState, policy: InspectChat) -> None:
-        self._environment, self._state, self._policy = environment, state, policy
-        self.policy_prompt = ""
-
-    @property
-    def name(self) -> str:
-        return self._environment.name
-
-    @property
-    def scenario_ids(self) -> Sequence[str]:
-        return self._environment.scenario_ids
-
-    def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
-        episode = self._environment.begin(scenario_id, seed=seed)
-        self.policy_prompt = episode.policy_prompt
-        return _ShownEpisode(episode, self._state, self._policy)
-
-    def describe(self, scenario_id: str) -> Mapping[str, Any]:
-        return self._environment.describe(scenario_id)
-
-
-class _ShownEpisode:
-    def __init__(self, episode: Episode, state: TaskState, policy: InspectChat) -> None:
-        self._episode, self._state, self._policy, self._turn = episode, state, policy, 0
-
-    @property
-    def policy_prompt(self) -> str:
-        return self._episode.policy_prompt
-
-    async def open(self) -> str | None:
-        return await self._episode.open()
-
-    async def step(self, reply: str) -> UserTurn:
-        self._state.messages = list(self._policy.messages)
-        result = await self._episode.step(reply)
-        turn = Turn(
-            index=self._turn,
-            reply=reply,
-            state=None if result.state is None else dict(result.state),
-            change=None if result.change is None else dict(result.change),
-            thoughts=dict(result.thoughts),
-        )
-        events().info(effect_of(turn), source="heartloop")
-        self._turn += 1
-        return result
-
-    def outcome(self) -> Outcome:
-        return self._episode.outcome()
-
-    @property
-    def calls(self) -> Sequence[Call]:
-        return self._episode.calls
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        return self._episode.counts
+TASKS = {name: task_of(name) for name in environment_names()}
+"""Tasks by environment: `heartloop/NAME`."""

@@ -1,32 +1,94 @@
-"""A folder of exported data: data files, a dataset card and `provenance.json`.
-
-Covers reading the run, the licence and provenance of what it holds, and writing whole folders. Does not cover the records
-(`tables`, `training_data`).
-"""
+"""A run as a folder of data files, with a dataset card, licence and `provenance.json`: tables, and a Hugging Face dataset."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import heartloop
+from heartloop.core.chat import EMBEDDED, HUMAN
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.wording import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sources import yaml_text
 from heartloop.evaluation.api import Run, load_run
+from heartloop.evaluation.contexts import PolicyPrompts, messages_of
 from heartloop.evaluation.imported import RAW
+from heartloop.evaluation.tables import TABLES, table_of
 from heartloop.models.budget import is_baseline
 
-__all__ = ["DataFile", "finished_run", "json_lines", "write_dataset"]
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["DataFile", "export_hf", "export_tables", "finished_run", "json_lines", "write_dataset"]
+
+
+_ABOUT = {
+    "dialogues": "one row per dialogue: score, stop reason, states, facts of the scenario, tokens",
+    "turns": "one row per reply: texts, state, change, thoughts",
+    "calls": "one row per model call of any role: raw answer, tokens",
+}
+
+
+def export_tables(run: Path, out: Path | None = None, to: str = "csv", *, table: Sequence[str] = TABLES) -> list[Path]:
+    """The tables of a run (`heartloop.evaluation.tables`) as CSV in UTF-8, Parquet or JSON lines.
+
+    Unscored dialogues are rows without a score; an empty field of CSV is a missing value.
+    """
+    names = list(dict.fromkeys(table_of(name) for name in table))
+    source = finished_run(run)
+    rows = _filled(source, names)
+    files = [DataFile(f"{name}.{to}", name, _table_content(rows[name], to), len(rows[name]), _ABOUT[name]) for name in rows]
+    return write_dataset(source, out, to, files, used=source.transcripts, options={"table": names})
+
+
+def _table_content(rows: Sequence[dict[str, Any]], to: str) -> bytes:
+    if to == "jsonl":
+        return json_lines(rows)
+    if to == "csv":
+        text: str = _frame(rows).to_csv(index=False, lineterminator="\r\n")
+        return text.encode()
+    file = io.BytesIO()
+    try:
+        _frame(rows).to_parquet(file, engine="pyarrow", index=False)
+    except ImportError as error:
+        raise UseError("--to parquet needs pyarrow, which is not installed; pip install pyarrow, or use --to csv") from error
+    return file.getvalue()
+
+
+def _frame(rows: Sequence[dict[str, Any]]) -> pandas.DataFrame:
+    import pandas
+
+    return pandas.DataFrame(rows, dtype=object)  # whole numbers stay whole where some are missing
+
+
+def export_hf(run: Path, out: Path | None = None) -> list[Path]:
+    """A folder that `datasets.load_dataset` reads and the Hugging Face hub shows: every table, and each dialogue's messages."""
+    source = finished_run(run)
+    prompts = PolicyPrompts(source.settings)
+    rows = _filled(source, TABLES)
+    for row, dialogue in zip(rows["dialogues"], source.transcripts, strict=True):
+        row["messages"] = messages_of(dialogue, prompts.of(dialogue))
+    files = [DataFile(f"data/{name}.jsonl", name, json_lines(rows[name]), len(rows[name]), _ABOUT[name]) for name in rows]
+    how = ["`messages` is what the model under test read and said, without its thinking."]
+    return write_dataset(source, out, "hf", files, used=source.transcripts, how=how)
+
+
+def _filled(run: Run, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """The tables that have rows; imported dialogues have no calls."""
+    rows = {name: run.table(name) for name in names}
+    if not any(rows.values()):
+        raise InputError(f"{run.path} has no {' and no '.join(names)}; leave out --table")
+    return {name: those for name, those in rows.items() if those}
+
 
 PROVENANCE = "provenance.json"
-_HUMAN = "human"  # the model of dialogues in which a person replied
 _PACKAGE = Path(heartloop.__file__).parent
 
 
@@ -43,11 +105,7 @@ class DataFile(NamedTuple):
 
 
 def finished_run(path: Path) -> Run:
-    """A run with at least one finished dialogue.
-
-    Raises:
-        InputError: it is no run directory, or has no finished dialogue.
-    """
+    """A run with at least one finished dialogue."""
     run = load_run(path)
     if not run.transcripts:
         raise InputError(f"{path} holds no finished dialogue; play some first")
@@ -55,7 +113,6 @@ def finished_run(path: Path) -> Run:
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Rows as JSON lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
@@ -96,7 +153,7 @@ def write_dataset(
 
 
 def _earlier(folder: Path) -> set[str]:
-    """Data files that an earlier export wrote to the folder; a narrower one would leave them there."""
+    """Data files of an earlier export to the folder."""
     try:
         files = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))["files"]
         return {name for name in files if (folder / name).resolve().is_relative_to(folder.resolve())}
@@ -143,7 +200,7 @@ def _licences(run: Run, used: Sequence[Transcript]) -> list[tuple[str, str]]:
     else:
         parts.append(("scenarios", "not shipped with heartloop: the licence of their source"))
     for model in sorted({dialogue.model for dialogue in used}):
-        if model == _HUMAN:
+        if model == HUMAN:
             parts.append(("replies of a person", "ask the person before you publish them"))
         elif is_baseline(model):
             terms = "a scripted baseline of heartloop: Apache-2.0; replies written for its scenarios: CC BY 4.0"
@@ -151,7 +208,7 @@ def _licences(run: Run, used: Sequence[Transcript]) -> list[tuple[str, str]]:
         else:
             parts.append((f"replies of {model}", "the terms of that model or function"))
     roles = {model for dialogue in used for role, model in dialogue.models.items() if role != "policy"} | {d.user for d in used}
-    for model in sorted(roles - {"embedded"}):
+    for model in sorted(roles - {EMBEDDED}):
         parts.append((f"messages, thoughts and judgements of {model}", "the terms of that model"))
     return parts
 
@@ -185,7 +242,7 @@ def _card(
         f"- Played with {facts['played_by']}, exported with {facts['exported_by']}.",
         f"- Models under test: {', '.join(f'`{_plain(name)}`' for name in facts['models'])}.",
         f"- User simulator or judge: {simulators}."
-        + (" The embedded one is a small fitted model." if "embedded" in facts["user_simulators"] else ""),
+        + (" The embedded one is a small fitted model." if EMBEDDED in facts["user_simulators"] else ""),
         f"- {amount(facts['played'], 'dialogue')} played, {facts['unscored']} of them unscored.",
         f"- Settings, prompt hashes and scenario fingerprints: `{PROVENANCE}`.",
         f"- {_written(used)}",
@@ -197,12 +254,11 @@ def _card(
 
 
 def _written(used: Sequence[Transcript]) -> str:
-    """Who wrote what: models or people."""
     models = {dialogue.model for dialogue in used}
-    parts = ["Written by models: the replies of the models under test"] if models - {_HUMAN} else []
-    if _HUMAN in models:
-        parts.append(f"written by a person: the replies of `{_HUMAN}`")
-    if all(dialogue.user == "embedded" for dialogue in used):
+    parts = ["Written by models: the replies of the models under test"] if models - {HUMAN} else []
+    if HUMAN in models:
+        parts.append(f"written by a person: the replies of `{HUMAN}`")
+    if all(dialogue.user == EMBEDDED for dialogue in used):
         parts.append("taken from the scenarios: the lines of the simulated person")
     else:
         parts.append("written by models: the messages, thoughts and judgements of user simulators and judges")
@@ -211,5 +267,5 @@ def _written(used: Sequence[Transcript]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A name in a table of Markdown."""
+    """A name in a Markdown table."""
     return re.sub(r"[|`\n]", " ", text)
