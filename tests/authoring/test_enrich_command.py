@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from heartloop.authoring.store import steps_path
-from heartloop.environments.perm.scenario import EMOTIONS, FORM, DrawnScenario, load_drawn, load_set
+from heartloop.environments.perm.scenario import EMOTIONS, FORM, DrawnScenario, load_drawn, load_scenarios
 from heartloop.environments.perm.writing import PermEnriching
 from tests.authoring.scribe import Scribe, good
 from tests.authoring.test_write_command import PLAYED
@@ -88,7 +88,7 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(tm
     assert "4 of 4 scenarios in mine.jsonl, 2 of them from an earlier run" in done.out
     assert "auditor" not in done.out
     assert all(body["temperature"] == 0.9 for body in server.bodies)
-    people = load_set(str(tmp_path / "mine.jsonl"))
+    people = load_scenarios(str(tmp_path / "mine.jsonl"))
     assert [(one.id, one.query) for one in people] == [(one.id, one.query) for one in before]
     for one in people:
         assert isinstance(one, DrawnScenario)
@@ -241,8 +241,8 @@ def test_another_source_or_writer_on_the_same_file_is_refused(tmp_path: Path, dr
     assert (done.code, "source differ" in done.err) == (2, True), done
 
 
-def test_names_are_drawn_by_lot_and_stay_the_same() -> None:
-    writing = PermEnriching([DrawnScenario.model_validate(sample(n)) for n in range(64)])
+def test_names_are_drawn_by_lot_and_stay_the_same(drawn: Callable[..., Path]) -> None:
+    writing = PermEnriching(drawn(*(sample(n) for n in range(64))))
     names = [one.facts["names"][0][1] for one in writing.seeds(64, 0)]
     assert len(set(names)) > 30
     assert [one.facts["names"][0][1] for one in writing.seeds(64, 0)] == names

@@ -29,7 +29,7 @@ from heartloop.environments.empa.perturbation_suite import (
     result_of,
 )
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, perturbed
-from heartloop.scoring.shifts import Shift
+from heartloop.scoring.effects import Shift
 from heartloop.validity.page import Part, write_validity_json, write_validity_page
 from heartloop.validity.text import result_table
 from tests.empa.test_environment import CASE, Fixed, levels

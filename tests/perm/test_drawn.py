@@ -16,7 +16,7 @@ from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.importers import LEAST_WORDS, draw
-from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, load_set
+from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, load_scenarios
 from heartloop.environments.perm.users import PermEmbeddedUser
 from heartloop.environments.raw_dialogues import RawDialogue, RawTurn, read_dialogues
 from heartloop.environments.registry import owner_of
@@ -63,10 +63,10 @@ class TestWhich:
 
     def test_what_is_not_taken_is_counted_with_its_reason(self, source: Path) -> None:
         drawn = draw(read_dialogues(source, "empathetic").dialogues)
-        assert drawn.skipped == {
-            f"query has fewer than {LEAST_WORDS} words": 1,
-            "label is not one of the 32 emotions": 1,
-            "same situation and query as another dialogue": 1,
+        assert drawn.counts == {
+            f"skipped: query has fewer than {LEAST_WORDS} words": 1,
+            "skipped: label is not one of the 32 emotions": 1,
+            "skipped: same situation and query as another dialogue": 1,
         }
 
     def test_personal_data_is_gone_and_counted(self, source: Path) -> None:
@@ -74,14 +74,14 @@ class TestWhich:
         whole = "".join(s.model_dump_json() for s in drawn.scenarios)
         assert "Ingrid" not in whole
         assert "example.org" not in whole
-        assert drawn.removed["email"] == 1
+        assert any("1 email" in note for note in drawn.notes)
 
     def test_what_is_said_outright_of_suicide_is_a_tag_and_can_be_left_out(self, source: Path) -> None:
         dialogues = read_dialogues(source, "empathetic").dialogues
         assert [s.tags for s in draw(dialogues).scenarios if s.emotion == "lonely"] == [("suicide",)]
         without = draw(dialogues, exclude_tags=["suicide"])
         assert not any(s.emotion == "lonely" for s in without.scenarios)
-        assert without.skipped["excluded tag: suicide"] == 1
+        assert without.counts["skipped: excluded tag: suicide"] == 1
         with pytest.raises(UseError, match="unknown tag"):
             draw(dialogues, exclude_tags=["sadness"])
 
@@ -109,7 +109,7 @@ class TestCommand:
         out = self.drawn(source, tmp_path / "mine.jsonl")
         spec = owner_of(str(out))
         assert spec.name == "perm"
-        people = load_set(str(out))
+        people = load_scenarios(str(out))
         assert all(isinstance(one, DrawnScenario) and one.persona is None for one in people)
         assert all(one.query in spec.scenarios.text(one) and one.id in spec.scenarios.line(one) for one in people)
         checked = CliRunner().invoke(app, ["scenarios", "check", str(out)], catch_exceptions=False)
@@ -118,7 +118,7 @@ class TestCommand:
             CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(out)], catch_exceptions=False)
 
     def test_the_embedded_judges_say_why_they_cannot(self, source: Path, tmp_path: Path) -> None:
-        people = load_set(str(self.drawn(source, tmp_path / "mine.jsonl")))
+        people = load_scenarios(str(self.drawn(source, tmp_path / "mine.jsonl")))
         with pytest.raises(InputError, match="--judge MODEL"):
             Perm(people, PermEmbeddedUser())
 
@@ -140,7 +140,7 @@ class TestCommand:
         broken = {**json.loads(lines[1]), "emotion": "moody"}
         out.write_text("\n".join([lines[0], json.dumps(broken)]), encoding="utf-8")
         with pytest.raises(InputError, match="line 2, emotion"):
-            load_set(str(out))
+            load_scenarios(str(out))
 
 
 def test_lines_that_a_csv_writer_quoted_are_the_same(source: Path, tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.appraising import LearnedAppraiser
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.perm.environment import JUDGES, Grade, Perm, PermView
-from heartloop.environments.perm.scenario import EMOTIONS, SETS, load_scenarios, parse, problems_of
-from heartloop.environments.perm.users import MARKS, READING, RESONATION, PermEmbeddedUser
+from heartloop.environments.grading import Grade
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, Perm, PermView
+from heartloop.environments.perm.scenario import EMOTIONS, SETS, PermBrief, load_scenarios, parse, problems_of
+from heartloop.environments.perm.users import READING, RESONATION, PermEmbeddedUser
 from heartloop.environments.quotes import stands_in
 from heartloop.models.baselines import BASELINES, RANKED, Baseline
 from tests.fixed_appraiser import FixedAppraiser, FixedReader, reading
@@ -34,7 +35,7 @@ ANALYSIS = "He envies the man he trained, is ashamed of it since he carried the 
 def changes(response: str) -> Mapping[str, float]:
     """Outputs by a word; a response without one does nothing."""
     level, mark = {"good": (4.5, 17.5), "bad": (1.4, 3.2)}.get(response, (2.0, 10.0))
-    return {"expression": level, "reception": level, **dict.fromkeys(MARKS, mark)}
+    return {"expression": level, "reception": level, **dict.fromkeys(DIMENSIONS, mark)}
 
 
 def view(response: str, analysis: str = ANALYSIS, seed: int = 0) -> PermView:
@@ -50,7 +51,7 @@ class TestResponses:
     def test_grades_are_the_appraisers_in_whole_steps(self, response: str, level: int, mark: int) -> None:
         grades = graded(PermEmbeddedUser(FixedAppraiser(changes)), view(response))
         assert grades["expression"].score == grades["reception"].score == level
-        assert grades["bystander"].evidence == dict.fromkeys(MARKS, mark)
+        assert grades["bystander"].evidence == dict.fromkeys(DIMENSIONS, mark)
         assert grades["bystander"].score == 5 * mark
 
     def test_one_answer_is_appraised_once(self) -> None:
@@ -145,4 +146,4 @@ class TestSamples:
         samples = load_scenarios(SETS[0])
         assert len(samples) == 640
         assert Counter(s.emotion for s in samples) == dict.fromkeys(EMOTIONS, 20)
-        assert [(s.id, problem) for s in samples for problem in problems_of(s)] == []
+        assert [(s.id, problem) for s in samples if isinstance(s, PermBrief) for problem in problems_of(s)] == []

@@ -18,8 +18,8 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
-from heartloop.environments.perm.environment import JUDGES, Perm
-from heartloop.environments.perm.users import DIMENSIONS, PermLLMUser
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, Perm
+from heartloop.environments.perm.users import PermLLMUser
 from heartloop.models.client import EndpointChat
 from tests.faulty_server import FaultyServer
 from tests.one_turn_scenarios import SAMPLE

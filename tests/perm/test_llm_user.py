@@ -10,8 +10,8 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.environments.episode import play
-from heartloop.environments.perm.environment import JUDGES, Perm
-from heartloop.environments.perm.users import DIMENSIONS, PermLLMUser
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, Perm
+from heartloop.environments.perm.users import PermLLMUser
 from tests.one_turn_scenarios import SAMPLE
 
 ANALYSIS, RESPONSE = "He envies Rohit and is ashamed of it.", "You carried the monitor yourself, and clapped."

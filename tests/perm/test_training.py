@@ -125,7 +125,7 @@ async def test_what_has_no_grades_is_refused() -> None:
     transcript = await played()
     with pytest.raises(UseError, match="unscored"):
         worth(transcript.model_copy(update={"score": None}))
-    with pytest.raises(InputError, match="has no grades"):
+    with pytest.raises(InputError, match="lacks"):
         terms(transcript.model_copy(update={"turns": ()}))
     with pytest.raises(InputError, match="lacks"):
         worth(transcript.model_copy(update={"turns": ()}))

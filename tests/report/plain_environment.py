@@ -24,7 +24,7 @@ from heartloop.core.blocks import (
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.registry import GROUP
 from heartloop.environments.spec import EnvironmentSpec, Options, Role, Scale
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = ["BLOCKS", "ENTRIES", "PLAIN", "plain_talk"]
 

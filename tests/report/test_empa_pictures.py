@@ -18,7 +18,7 @@ from heartloop.environments.empa.report.windows import journey
 from heartloop.environments.quotes import spans_of, stands_in
 from heartloop.evaluation.card import ModelScore
 from heartloop.evaluation.scores import score_card
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 from tests.report.empa_bench import empa_talk, levels
 from tests.report.panels import panel_input
 

@@ -88,8 +88,8 @@ class TestPermutation:
         assert permutation_p([0.1, 0.2, -0.3]) == 1.0  # the sum is 5.6e-17 in floats and 0 in truth
 
     def test_many_people_are_drawn_seeded_and_p_is_never_zero(self) -> None:
-        values = [1.0] * (EXACT_UP_TO + 10)  # exact: 2 / 2^30
-        assert permutation_p(values, draws=999) == 1 / 1000
+        values = [1.0] * (EXACT_UP_TO + 17)  # exact: 2 / 2^30
+        assert permutation_p(values, draws=999) == 2 / 1000
         mixed = [float(v) for v in range(-14, 20)]
         assert permutation_p(mixed, seed=1) == permutation_p(mixed, seed=1)
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.shifts import TIE, shift, wilcoxon_p
+from heartloop.scoring.effects import TIE, shift, wilcoxon_p
 
 SCORES = st.lists(st.integers(-50, 50), min_size=2, max_size=12)
 

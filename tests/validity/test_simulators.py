@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from heartloop.core.errors import InputError
-from heartloop.scoring.distances import standardised_distance
+from heartloop.scoring.effects import standardised_distance
 from heartloop.validity.simulators import MEASURES, Said, pleasantness, read_people
 from tests.commands import heartloop
 

@@ -1,9 +1,4 @@
-"""Agreement of judges and of rankings.
-
-Covers the mean Pearson correlation of judges (RLVER Table 5), Spearman's rho between rankings (SAGE Table 1, EIBench Table 5),
-the share of equal signs, Krippendorff's alpha and the intraclass correlation. Does not cover how much of a score's variance the
-judges make (`variance`).
-"""
+"""Agreement of judges and of rankings."""
 
 from __future__ import annotations
 

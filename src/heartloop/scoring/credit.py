@@ -1,9 +1,5 @@
 """Rewards and advantages: group advantages, turn credit, and RLVER's rewards.
 
-Covers group advantages (GRPO; EIBench Eq. 4), centred turn credit (CTC-GRPO; EIBench Eq. 7), RLVER's turn, outcome and mixed
-rewards (RLVER sections 2.1 and H.1), rewards to go, and the think format with its penalty (RLVER App. A.5). Does not cover an
-environment's outcome and process rewards (its `training`), nor tokens, masks and losses (`heartloop.training`).
-
 Departures. A group with one scored rollout, or with equal outcomes, gets advantages of zero. The std is the sample std (ddof 1),
 as in the engines that the authors used; the papers do not specify it. The floor replaces the small number that engines add to the
 std. RLVER gives a broken format reward 0, which is the lowest return of a valid dialogue under the outcome reward only; under the

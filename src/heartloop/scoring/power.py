@@ -1,9 +1,5 @@
 """The size of a study: minimum detectable difference of two models, and the designs that detect a wanted one.
 
-Covers paired designs of scenarios, repeats and judges, with their calls, tokens and cost, and which of the three lowers the
-minimum detectable difference most per call. Does not cover estimating the variances (`variance`) or measuring calls
-(`evaluation.study`).
-
 The power is that of the t test over scenarios (noncentral t; Cohen 1988, Statistical Power Analysis, chapter 2), whose other tail
 is left out: it adds less than 0.001 to a power of 0.5 or more. Several judges are random: their variance does not fall with the
 number of scenarios, and the degrees of freedom are Satterthwaite's (`variance.mean_over_judges`).

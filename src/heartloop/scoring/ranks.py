@@ -1,11 +1,7 @@
-"""Ranks of several models on the same dialogues: groups and intervals, corrected for the number of comparisons.
+"""Ranks of several models on the same dialogues: groups and simultaneous rank intervals, corrected for the number of comparisons.
 
-Covers paired t tests of all pairs of models over scenarios, Holm's correction, rank groups and simultaneous rank intervals. Does
-not cover the comparison of two models (`statistics.paired_difference`), nor how ranks are shown (`evaluation.leaderboard`).
-
-Why so. Groups and intervals come from one family of tests, so that they cannot contradict each other. Holm's correction holds
-under any dependence between the tests, and needs no resampling; a maximum-t bootstrap has somewhat more power with many
-scenarios, but keeps its level with few only as far as the bootstrap does. The rank interval of a model counts the models that are
+Groups and intervals come from one family of paired t tests, so that they cannot contradict each other. Holm's correction holds
+under any dependence between the tests and needs no resampling. The rank interval of a model counts the models that are
 significantly better and worse (Al Mohamad, Goeman and van Zwet 2022, Biometrics 78). A bootstrap of the ranks would cover too
 little for models that are about as good (Xie, Singh and Zhang 2009, JASA 104); benchmarks/results/coverage.md has both simulated.
 """
@@ -37,30 +33,24 @@ class Rank(NamedTuple):
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p (Holm 1979), in the order given: with the i-th smallest of n, the largest (n - j + 1) p_j for j <= i.
+    """Holm's adjusted p (Holm 1979), in the order given.
 
-    Raises:
-        UseError: a value outside [0, 1].
-
-    >>> holm([0.01, 0.04, 0.03])
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
     if wrong := [p for p in p_values if not 0.0 <= p <= 1.0]:
         raise UseError(f"holm got p {wrong[0]!r}; expected numbers from 0 to 1")
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for place, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
+    if len(p_values) < 2:
+        return list(p_values)
+    from statsmodels.stats.multitest import multipletests  # a second to import
+
+    return [float(p) for p in multipletests(p_values, method="holm")[1]]
 
 
 def paired_p(differences: Sequence[float], *, clusters: Sequence[Hashable] | None = None) -> float:
     """Two-sided p of the t test over clusters that belongs to `statistics.mean_interval`; 1 for one cluster.
 
     0 if all clusters share a value other than 0; 1 if all are 0.
-
-    Raises:
-        UseError: no differences, or another number of clusters.
 
     >>> round(paired_p([1.0, 2.0, 3.0]), 4)  # t = 2 / (1 / sqrt(3)) = 3.464 with 2 degrees of freedom
     0.0742
@@ -90,9 +80,6 @@ def ranks(
     Args:
         values_m_n: for each model its measurements of the same n dialogues, in the same order; higher is better.
         clusters: the scenario of each dialogue, shape (n,).
-
-    Raises:
-        UseError: models with different numbers of values, no values, or a level outside (0, 1).
 
     >>> [tuple(rank) for rank in ranks([[40.0, 42.0, 41.0], [70.0, 73.0, 71.0], [71.0, 70.0, 72.0]])]
     [(2, 3, 3), (1, 1, 2), (1, 1, 2)]

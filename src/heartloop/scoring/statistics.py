@@ -1,11 +1,8 @@
-"""The interval of a mean, and two models on the same dialogues, for few, clustered measurements.
+"""Intervals, paired tests and correlations for few, clustered measurements.
 
-Covers the t interval over clusters with its warning, Wilson's interval of a share, and the paired difference of two models with
-sign-flip permutation test and effect sizes. The unit of evidence is the scenario throughout: its repeats stay together. Does not
-cover more than two models (`ranks`), variance components (`variance`), the size of a study (`power`) or judges (`agreement`).
-
-The t interval replaced the percentile bootstrap, BCa and bootstrap-t, which cover less with few scenarios: benchmarks/coverage.py
-simulates all of them for the score distributions of the embedded user (benchmarks/results/coverage.md).
+The unit of evidence is the scenario, whose repeats stay together.
+The t interval over clusters covers more with few scenarios than the percentile bootstrap, BCa and bootstrap-t, which
+benchmarks/coverage.py simulates for the score distributions of the embedded user (benchmarks/results/coverage.md).
 """
 
 from __future__ import annotations
@@ -18,16 +15,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from heartloop.core.blocks import Estimate
 from heartloop.core.errors import UseError
 
 __all__ = [
-    "EXACT_UP_TO", "Interval", "Shape", "check_share", "cluster_means", "cohens_dz", "mean_interval", "paired_difference",
-    "permutation_p", "rank_biserial", "share_interval", "t_quantile",
-]  # fmt: skip
+    "EXACT_UP_TO",
+    "Interval",
+    "Shape",
+    "check_share",
+    "cluster_means",
+    "cohens_dz",
+    "estimate",
+    "mean_interval",
+    "paired_difference",
+    "pearson_if_known",
+    "pearson_interval",
+    "permutation_p",
+    "rank_biserial",
+    "share_interval",
+    "t_quantile",
+]
 
-EXACT_UP_TO = 20
+
+EXACT_UP_TO = 13
 """Up to this number of clusters with a difference, all sign patterns are enumerated; beyond it, patterns are drawn at random."""
-_DRAWN_AT_ONCE = 1_000
 _ROUNDING = 1e-9
 """Sums whose difference is below this share of the summands' total size are equal."""
 _COCHRAN = 25.0
@@ -82,9 +93,6 @@ def mean_interval(
         level: coverage in (0, 1).
         within: lowest and highest possible value. An end beyond is moved to it, unless a value lies beyond, too.
 
-    Raises:
-        UseError: no values, lengths that differ, or a level outside (0, 1).
-
     >>> mean_interval([50.0, 50.0, 50.0])
     Interval(mean=50.0, low=50.0, high=50.0, shape=<Shape.CONSTANT: 'constant'>)
     >>> low, high = mean_interval([40.0, 50.0, 60.0])[1:3]  # 50 -+ 4.303 * 10 / sqrt(3)
@@ -113,7 +121,7 @@ def _skewed(residuals_c: _Floats) -> bool:
     c = len(residuals_c)
     if c < 3:
         return False  # two clusters are always symmetric
-    deviations_c = residuals_c - residuals_c.mean()
+    deviations_c = (residuals_c - residuals_c.mean()) / np.abs(residuals_c).max()
     moment = float(np.mean(deviations_c**3)) / float(np.mean(deviations_c**2)) ** 1.5
     skewness = float(moment) * math.sqrt(c * (c - 1)) / (c - 2)
     error = math.sqrt(6.0 * c * (c - 1) / ((c - 2) * (c + 1) * (c + 3)))
@@ -149,11 +157,11 @@ def share_interval(successes: int, n: int, *, clusters: int | None = None, level
         raise UseError(f"share_interval got {successes} of {n}; expected at least one trial, and from 0 to as many successes")
     if clusters is not None and not 1 <= clusters <= n:
         raise UseError(f"share_interval got {clusters} clusters of {n} trials; expected from 1 to as many clusters as trials")
-    z = NormalDist().inv_cdf(0.5 + level / 2.0)
+    from statsmodels.stats.proportion import proportion_confint  # a second to import
+
     share, n = successes / n, clusters or n
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Interval(share, max(0.0, middle - reach), min(1.0, middle + reach))
+    low, high = proportion_confint(share * n, n, alpha=1.0 - level, method="wilson")
+    return Interval(share, float(low), float(high))
 
 
 def paired_difference(
@@ -164,9 +172,6 @@ def paired_difference(
     Args:
         a, b: the two measurements of each pair, shape (n,).
         clusters: the scenario of each pair, shape (n,).
-
-    Raises:
-        UseError: no pairs, lengths that differ, or a level outside (0, 1).
 
     >>> paired_difference([40.0, 50.0], [43.0, 53.0])[:3]
     (3.0, 3.0, 3.0)
@@ -182,39 +187,29 @@ def permutation_p(
     """Two-sided p of the sign-flip permutation test over clusters, for a mean difference of zero.
 
     Under the null hypothesis each cluster's difference has either sign with equal probability. All sign patterns are enumerated
-    for up to `EXACT_UP_TO` clusters with a difference other than 0; beyond that, `draws` patterns are drawn and p is (hits + 1)
-    / (draws + 1), which is never 0. With n clusters p is at least 2 / 2^n.
-
-    Raises:
-        UseError: no differences, or another number of clusters.
+    for up to `EXACT_UP_TO` clusters with a difference other than 0; beyond that, `draws` patterns are drawn and p is never 0.
+    With n clusters p is at least 2 / 2^n.
 
     >>> permutation_p([1.0, 2.0, 3.0])  # of 8 patterns, two reach a sum of 6
     0.25
     """
     sums_c, _ = _by_cluster("permutation_p", differences, clusters)
-    slack = _ROUNDING * float(np.abs(sums_c).sum())
-    sums_c = sums_c[np.abs(sums_c) > slack]
-    if not len(sums_c):
+    from scipy.stats import permutation_test  # a third of a second to import
+
+    total = float(np.abs(sums_c).sum()) or 1.0
+    whole_c = np.rint(sums_c / (_ROUNDING * total))  # whole numbers, whose sums have no rounding errors
+    whole_c = whole_c[whole_c != 0.0]
+    if len(whole_c) < 2:
         return 1.0
-    observed = abs(float(sums_c.sum())) - slack
-    if len(sums_c) <= EXACT_UP_TO:
-        totals = sums_c[:1]  # the first sign is fixed: the other half of the patterns mirrors these
-        for value in sums_c[1:]:
-            totals = np.concatenate([totals + value, totals - value])
-        return float(np.mean(np.abs(totals) >= observed))
-    random, hits = np.random.default_rng(seed), 0
-    for start in range(0, draws, _DRAWN_AT_ONCE):
-        shape = (min(_DRAWN_AT_ONCE, draws - start), len(sums_c))
-        signs_r_c = 2.0 * random.integers(0, 2, size=shape, dtype=np.int8) - 1.0
-        hits += int(np.sum(np.abs(signs_r_c @ sums_c) >= observed))
-    return (hits + 1) / (draws + 1)
+    patterns = np.inf if len(whole_c) <= EXACT_UP_TO else draws
+    result = permutation_test(
+        (whole_c,), np.sum, permutation_type="samples", n_resamples=patterns, batch=1_000, vectorized=True, rng=seed
+    )
+    return float(result.pvalue)
 
 
 def cluster_means(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> list[float]:
     """The mean of each cluster, in the order of first appearance.
-
-    Raises:
-        UseError: no values, or another number of clusters.
 
     >>> cluster_means([1.0, 5.0, 3.0], ["a", "b", "a"])
     [2.0, 5.0]
@@ -227,9 +222,6 @@ def cohens_dz(differences: Sequence[float], *, clusters: Sequence[Hashable] | No
     """Paired effect size: mean over standard deviation (n - 1) of the clusters' mean differences (Cohen's d_z).
 
     0 where all clusters are 0; infinite where all share another value; nan for one cluster.
-
-    Raises:
-        UseError: no differences, or another number of clusters.
 
     >>> cohens_dz([1.0, 2.0, 3.0])
     2.0
@@ -249,9 +241,6 @@ def rank_biserial(differences: Sequence[float], *, clusters: Sequence[Hashable] 
     Clusters are ranked by the size of their difference (ties share the mean rank, zeros are left out). The value is the rank sum
     of the positive differences minus that of the negative ones, over their total (Kerby 2014); 1: every difference is positive.
 
-    Raises:
-        UseError: no differences, or another number of clusters.
-
     >>> rank_biserial([1.0, -2.0, 3.0, 4.0])  # ranks 1, 3, 4 against 2
     0.6
     """
@@ -259,17 +248,14 @@ def rank_biserial(differences: Sequence[float], *, clusters: Sequence[Hashable] 
     means_c = means_c[means_c != 0.0]
     if not len(means_c):
         return 0.0
-    _, place_c, counts = np.unique(np.abs(means_c), return_inverse=True, return_counts=True)
-    ranks_c = (np.cumsum(counts) - (counts - 1) / 2.0)[place_c]
+    from scipy.stats import rankdata  # a third of a second to import
+
+    ranks_c = rankdata(np.abs(means_c))
     return float((ranks_c * np.sign(means_c)).sum() / ranks_c.sum())
 
 
 def check_share(name: str, value: float) -> None:
-    """Refuses what is no share.
-
-    Raises:
-        UseError: `value` is outside (0, 1).
-    """
+    """Refuses what is no share."""
     if not 0.0 < value < 1.0:
         raise UseError(f"{name} is {value!r}; expected a number between 0 and 1")
 
@@ -287,3 +273,53 @@ def _by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable]
         sums_c[index[label]] += value
         sizes_c[index[label]] += 1
     return sums_c, sizes_c
+
+
+def pearson_interval(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> Interval:
+    """Pearson's r with its interval by Fisher's z, `tanh(atanh(r) ± z / sqrt(n - 3))`.
+
+    The ends are nan below four pairs, and all three are nan where one side does not vary.
+
+    Args:
+        a: values, shape (n,); n at least 2.
+        b: values of the same things, shape (n,).
+        level: coverage in (0, 1).
+
+    >>> [round(value, 3) for value in pearson_interval([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])[:3]]
+    [0.8, -0.28, 0.986]
+    """
+    if len(a) != len(b) or len(a) < 2:
+        raise UseError(f"pearson_interval: {len(a)} and {len(b)} values; expected as many on both sides, at least two")
+    if len(set(a)) == 1 or len(set(b)) == 1:
+        return Interval(math.nan, math.nan, math.nan)
+    from scipy.stats import pearsonr  # a third of a second to import
+
+    result = pearsonr(a, b)
+    low, high = result.confidence_interval(level) if len(a) > 3 else (math.nan, math.nan)
+    return Interval(float(result.statistic), float(low), float(high))
+
+
+def pearson_if_known(a: Sequence[float], b: Sequence[float]) -> Interval | None:
+    """`pearson_interval` for a report: `None` below three pairs, where r says nothing, and where one side does not vary.
+
+    >>> pearson_if_known([1, 2], [1, 2]) is None, pearson_if_known([1, 1, 1], [1, 2, 3]) is None
+    (True, True)
+    """
+    found = pearson_interval(a, b) if len(a) >= 3 else None
+    return None if found is None or math.isnan(found.mean) else found
+
+
+def estimate(
+    values: Sequence[float], clusters: Sequence[Hashable], *, n: int | None = None, within: tuple[float, float] | None = None
+) -> Estimate | None:
+    """Mean and interval over clusters, which are scenarios; `None` without a value.
+
+    Args:
+        n: dialogues, where a value is a window and not a dialogue.
+        within: lowest and highest possible value, to which the ends are moved.
+    """
+    if not len(values):
+        return None
+    mean, low, high, _ = mean_interval(values, clusters=clusters, within=within)
+    without = low != low  # nan: one cluster
+    return Estimate(len(values) if n is None else n, mean, None if without else low, None if without else high)

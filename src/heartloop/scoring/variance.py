@@ -1,10 +1,5 @@
 """Variance components of crossed repeats, and a mean over several judges with their variance in its interval.
 
-Covers random-effects analysis of variance by the method of moments for balanced designs: factors crossed with each other
-(scenario, user simulator, judge), factors nested in cells of others (policy sampling), and repeats of whole cells (rerun). An
-incomplete design is refused: leave out the scenarios that are not complete. Does not cover the size of a study (`power`), or
-correlations between judges (`agreement`).
-
 Sources: expected mean squares by Cornfield and Tukey 1956 (Searle, Casella and McCulloch 1992, Variance Components, chapter 4);
 degrees of freedom by Satterthwaite 1946. Departure: an estimate below 0, which has no meaning as a variance, is reported as
 `raw` and counts as 0.

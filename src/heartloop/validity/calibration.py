@@ -25,9 +25,7 @@ from heartloop.core.wording import amount
 from heartloop.environments.lines import chance
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.scoring.calibration import Calibrated, calibrated_mean, labels_to_halve
-from heartloop.scoring.correlations import pearson_interval
-from heartloop.scoring.estimates import estimate
-from heartloop.scoring.statistics import Interval
+from heartloop.scoring.statistics import Interval, estimate, pearson_interval
 
 __all__ = ["CALIBRATION", "Label", "read_labels", "to_label"]
 

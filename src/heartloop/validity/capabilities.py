@@ -28,7 +28,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.core.wording import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import mean_pairwise_pearson
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
 
 __all__ = ["CAPABILITIES", "PUBLISHED", "Capability", "checkpoints", "judge_agreement", "load_capabilities"]

@@ -24,8 +24,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.core.wording import amount
 from heartloop.environments.lines import chance
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
-from heartloop.scoring.estimates import estimate
-from heartloop.scoring.statistics import paired_difference
+from heartloop.scoring.statistics import estimate, paired_difference
 from heartloop.validity.questions import dialogue_key, needs_judge, question
 
 __all__ = ["DIFFICULTY", "MESSAGES", "PUBLISHED", "Judged", "judged_replies", "same_contexts"]

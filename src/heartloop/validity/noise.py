@@ -31,7 +31,7 @@ from heartloop.environments.lines import chance
 from heartloop.environments.replay import judged_prompts, rejudged
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import sign_agreement
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 from heartloop.validity.questions import dialogue_key, fingerprint_of
 
 __all__ = [

@@ -26,9 +26,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.core.wording import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.reader.features import lacks_english
-from heartloop.scoring.correlations import pearson_interval
-from heartloop.scoring.estimates import estimate
-from heartloop.scoring.statistics import Interval
+from heartloop.scoring.statistics import Interval, estimate, pearson_interval
 from heartloop.validity.pleasing import load_probes, signs_of
 from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
 

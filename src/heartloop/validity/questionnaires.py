@@ -25,9 +25,7 @@ from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.wording import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
-from heartloop.scoring.correlations import pearson_if_known
-from heartloop.scoring.estimates import estimate
-from heartloop.scoring.statistics import Interval
+from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
 from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
 
 __all__ = ["BLRI", "REPEATS", "UTTERANCE", "Questionnaire", "dimension_scores", "load_questionnaire"]

@@ -27,7 +27,7 @@ from heartloop.environments.spec import ExternalRanking, load_attribute
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.report.page import is_same_model
 from heartloop.scoring.agreement import spearman_matrix
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = ["RANKINGS", "Scores", "own_preference", "rank_p", "read_ratings", "same_name", "scores_of"]
 

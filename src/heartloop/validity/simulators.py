@@ -28,10 +28,8 @@ from heartloop.core.wording import amount
 from heartloop.environments.raw_dialogues import read_dialogues
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.reader.features import lacks_english, tokens_of
-from heartloop.scoring.correlations import pearson_if_known
-from heartloop.scoring.distances import standardised_distance
-from heartloop.scoring.estimates import estimate
-from heartloop.scoring.statistics import Interval
+from heartloop.scoring.effects import standardised_distance
+from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
 
 __all__ = ["MEASURES", "SAMPLE", "SIMULATOR", "Measure", "Said", "pleasantness", "read_people", "said_by_user"]
 

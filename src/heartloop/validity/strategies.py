@@ -31,7 +31,7 @@ from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.agreement import krippendorff_alpha
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 from heartloop.validity.questions import dialogue_key, question
 
 __all__ = ["GROUPS", "HOSTILE", "STRATEGIES_SUITE", "Labels", "f1", "groups_of", "labels_by_judge", "labels_by_reader", "shares"]

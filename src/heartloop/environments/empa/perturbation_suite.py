@@ -36,7 +36,7 @@ from heartloop.environments.empa.scoring import trace
 from heartloop.environments.published import published
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import RejudgingSuite, Result, Slope, SlopePanel, Slopes, Variants
-from heartloop.scoring.shifts import TIE, Shift, shift
+from heartloop.scoring.effects import TIE, Shift, shift
 
 __all__ = [
     "ALIGNED",

@@ -1,19 +1,11 @@
-"""The PERM environment: one answer to one message, graded by four judges (PERM sections 2.2 and 2.3).
-
-Covers the dialogue, the judges' inputs, the reward, and the transcript. The protocol of the four judges is `PermUser`; they are a
-model (`LLMUser`) or the learned reader (`EmbeddedUser`). Does not cover the reward's formula (`scoring`), nor the form of an
-answer (`format`).
+"""PERM: one answer to one message, graded by four judges; the score is the training reward (PERM sections 2.2 and 2.3).
 
 The system prompt of the model under test has persona and scenario; the query is the user's message. Resonation is judged on the
-analysis only; expression, reception and bystander on the response only. The four judges are called concurrently. If one fails,
-the dialogue is unscored. An answer in invalid form is not judged and has the reward `broken_form`. The state is empty; the only
-reward is the score.
+analysis only; expression, reception and bystander on the response only. The four judges are called concurrently. An answer in
+invalid form is not judged and has the reward `broken_form`. The state is empty; the only reward is the score. Preset, bystander
+weight and omitted parts (`Rules`) affect the reward only: all judges are called in any case, so a run can be rescored.
 
-Departure: tokens are those of the response, estimated from its characters. An endpoint's count would include thinking and
-analysis.
-
-The presets (`scoring`), the bystander's weight and the parts left out (`Rules`) affect the reward only: all judges are called in
-any case, so a run can be rescored with other rules.
+Departure: tokens are those of the response, estimated from its characters; an endpoint's count would include the analysis.
 """
 
 from __future__ import annotations
@@ -30,7 +22,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
-from heartloop.environments.perm.scenario import EMOTIONS, AnyScenario, PermScenario, parse
+from heartloop.environments.perm.scenario import EMOTIONS, SCENARIOS, AnyScenario, PermScenario, parse
 from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
     LENGTH_WEIGHT,
@@ -45,27 +37,21 @@ from heartloop.environments.replay import reading_transcript
 from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
 
 __all__ = [
-    "JUDGES",
-    "MAX_TURNS",
-    "SCALE",
-    "SPEC",
-    "VARIANTS",
-    "Grade",
-    "Perm",
-    "PermEpisode",
-    "PermOptions",
-    "PermUser",
-    "PermView",
-    "Rules",
-    "reward_of",
+    "DIMENSIONS", "JUDGES", "SCALE", "SPEC", "Perm", "PermEpisode", "PermOptions", "PermUser", "PermView", "Rules", "reward_of",
     "rules_of",
-]
+]  # fmt: skip
 
+JUDGES: tuple[str, ...] = (*PARTS, "bystander")
+"""The judges, in the order of their calls in the transcript."""
 
-VARIANTS = ("plain",)
-
-MAX_TURNS = 1
-"""Policy replies in a dialogue."""
+DIMENSIONS: Mapping[str, str] = {
+    "relevant": "content effectiveness",
+    "clear": "logical structure and clarity",
+    "concise": "communication efficiency",
+    "sober": "objectivity and neutrality",
+    "accurate": "information accuracy",
+}
+"""Dimensions of the bystander's grade, 0 to 20 each, with the paper's names (PERM Figure 10)."""
 
 
 class PermOptions(Options):
@@ -73,9 +59,9 @@ class PermOptions(Options):
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """How a grade of 1 to 5 becomes a share: `released`: grade / 5; `unit`: (grade - 1) / 4."""
-    variant: str = option(VARIANTS[0], choices=VARIANTS)
+    variant: str = option("plain", choices=("plain",))
     """Form of the policy prompt."""
-    max_turns: int = option(MAX_TURNS, ge=1, le=MAX_TURNS, paper="1")
+    max_turns: int = option(1, ge=1, le=1, paper="1")
     """Number of policy replies."""
     bystander_weight: float = option(
         BYSTANDER_WEIGHT, affects="score", ge=0, allow_inf_nan=False, paper="0.5 (lambda_bys; Table 6: 0.1 to 1)"
@@ -96,11 +82,6 @@ class PermOptions(Options):
         return self
 
 
-def _rewards(transcript: Transcript) -> list[float]:
-    """0 before the answer, then its reward, times 100."""
-    return [0.0, *(100.0 * reward for reward in transcript.rewards)]
-
-
 SCALE = Scale(
     points=100.0,
     low=-50.0,
@@ -111,7 +92,7 @@ SCALE = Scale(
     group="emotion",
     group_title="emotion",
     group_order=EMOTIONS,
-    course=_rewards,
+    course=lambda transcript: [0.0, *(100.0 * reward for reward in transcript.rewards)],
     rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None,
     title="reward",
     of="Reward times 100, at most 100; a format failure scores -50, or -100 times a bystander weight above 0.5",
@@ -119,10 +100,6 @@ SCALE = Scale(
     ticks=(-50, 0, 30, 60, 100),
     change_limit=1.0,
 )
-
-
-JUDGES: tuple[str, ...] = (*PARTS, "bystander")
-"""The judges, in the order of their calls in the transcript."""
 
 
 class PermView(NamedTuple):
@@ -154,17 +131,12 @@ class Rules(NamedTuple):
     def reward(self, scores: Mapping[str, float], tokens: int, preset: str) -> PermReward:
         """The reward for the grades of all `JUDGES`."""
         resonation, expression, reception, bystander = (scores[judge] for judge in JUDGES)
+        parts = [part for part in PARTS if part not in self.without]
+        length_weight = 0.0 if "length" in self.without else LENGTH_WEIGHT
         return perm_reward(
-            resonation,
-            expression,
-            reception,
-            bystander,
-            tokens,
-            preset=preset,
-            parts=[part for part in PARTS if part not in self.without],
-            bystander_weight=self.weight,
-            length_weight=0.0 if "length" in self.without else LENGTH_WEIGHT,
-        )
+            resonation, expression, reception, bystander, tokens,
+            preset=preset, parts=parts, bystander_weight=self.weight, length_weight=length_weight,
+        )  # fmt: skip
 
     @property
     def facts(self) -> dict[str, str]:
@@ -213,9 +185,7 @@ class Perm(BaseEnvironment[AnyScenario, PermUser, PermOptions]):
 class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
     """One dialogue with one scenario."""
 
-    def __init__(self, environment: Perm, scenario: AnyScenario, seed: int) -> None:
-        super().__init__(environment, scenario, seed)
-        self._total: float | None = None
+    _total: float | None = None
 
     @property
     def policy_prompt(self) -> str:
@@ -225,24 +195,18 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
         return self._scenario.query
 
     async def step(self, reply: str) -> UserTurn:
-        answer = parse(reply)
+        answer, rules = parse(reply), self._environment.rules
         if answer.broken:
             self._log.count(BROKEN_FORMATS)
-            self._total = broken_form(self._environment.rules.weight)
+            self._total = broken_form(rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
         view = PermView(self._scenario, answer.analysis, answer.response, self._seed)
         grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
         tokens = estimate_tokens(answer.response)
         judged = evidence_of(grades)
-        reward = self._environment.rules.reward(judged["scores"], tokens, self._environment.preset)
+        reward = rules.reward(judged["scores"], tokens, self._environment.preset)
         self._total = reward.total
-        evidence = {
-            "format": "",
-            **judged,
-            "reward": reward._asdict(),
-            "tokens": tokens,
-            "tokens_estimated": True,
-        }
+        evidence = {"format": "", **judged, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
 
     def outcome(self) -> Outcome:
@@ -284,10 +248,10 @@ SPEC = EnvironmentSpec(
     about="One answer to one message, graded for resonation, expression, reception and by a bystander; the score is the reward.",
     source="PERM",
     roles=(Role("judge", "grades resonation, expression, reception and bystander"),),
-    options="heartloop.environments.perm.environment:PermOptions",
-    scale="heartloop.environments.perm.environment:SCALE",
-    scenarios="heartloop.environments.perm.scenario:SCENARIOS",
-    environment="heartloop.environments.perm.environment:Perm",
+    options=PermOptions,
+    scale=SCALE,
+    scenarios=SCENARIOS,
+    environment=Perm,
     embedded="heartloop.environments.perm.users:PermEmbeddedUser",
     simulator="heartloop.environments.perm.users:PermLLMUser",
     report="heartloop.environments.perm.report.panel:PANEL",
@@ -296,8 +260,6 @@ SPEC = EnvironmentSpec(
     demo=DemoRun("general", 24, place=4),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=413.5, repeat=121.7, turns=1, tokens=389),
     training="heartloop.environments.perm.training:TRAINING",
-    importers={
-        "perm-samples": "heartloop.environments.perm.importers:SAMPLES",
-    },
-    writing={"enrich": "heartloop.environments.perm.writing:enriching"},
+    importers={"perm-samples": "heartloop.environments.perm.importers:SAMPLES"},
+    writing={"enrich": "heartloop.environments.perm.writing:PermEnriching"},
 )

@@ -2,7 +2,6 @@
 
 Published (PERM App. A.1): the first utterance is the query, the situation is the scenario; the 32 emotions. Ours: a query has at
 least `LEAST_WORDS` words; duplicates are skipped; `limit` is stratified by emotion, in the order of a hash of seed and dialogue.
-Does not cover the files (`raw_dialogues`), personal data (`personal_data`), nor persona and longer scenario (`enriching`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from heartloop.core.errors import InputError
 from heartloop.core.wording import amount
@@ -22,7 +20,7 @@ from heartloop.environments.raw_dialogues import REPAIRS, RawDialogue, read_dial
 from heartloop.environments.records import check_tags, crisis_tags
 from heartloop.environments.registry import stratified
 
-__all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "SAMPLES", "DrawnScenarios", "draw", "read_samples"]
+__all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "SAMPLES", "draw", "read_samples"]
 
 LEAST_WORDS = 4
 """Minimum number of words of a query (ours)."""
@@ -30,20 +28,9 @@ MOST_CHARACTERS = 4_000
 """Maximum length of situation and of query (ours)."""
 
 
-class DrawnScenarios(NamedTuple):
-    """Scenarios drawn from dialogues."""
-
-    scenarios: list[DrawnScenario]
-    """By emotion, then in the order set by the seed."""
-    skipped: Mapping[str, int]
-    """Number of skipped dialogues, by reason."""
-    removed: Mapping[str, int]
-    """Number of removed pieces of personal data, by kind."""
-
-
 def draw(
     dialogues: Sequence[RawDialogue], *, limit: int | None = None, seed: int = 0, exclude_tags: Sequence[str] = ()
-) -> DrawnScenarios:
+) -> Imported:
     """Scenarios from dialogues. With the same dialogues, a larger `limit` includes the scenarios of a smaller one.
 
     Args:
@@ -69,11 +56,11 @@ def draw(
         if excluded := sorted(set(tags) & set(exclude_tags)):
             skipped[f"excluded tag: {', '.join(excluded)}"] += 1
             continue
-        if (situation.casefold(), query.casefold()) in texts:
+        if (text := (situation.casefold(), query.casefold())) in texts:
             skipped["same situation and query as another dialogue"] += 1
             continue
-        texts.add((situation.casefold(), query.casefold()))
-        name = f"perm-{emotion}-{hashlib.sha256(one.place.encode()).hexdigest()[:8]}"
+        texts.add(text)
+        name = f"perm-{emotion}-{_digest(one.place)[:8]}"
         scenarios[name] = DrawnScenario.model_validate({
             "form": FORM, "id": name, "emotion": emotion, "tags": tags, "persona": None, "scenario": situation, "query": query,
             "source": one.place,
@@ -81,14 +68,21 @@ def draw(
         removed[name] = cleaned.counts
     if not scenarios:
         raise InputError(f"no dialogue can be used: {'; '.join(f'{n} x {reason}' for reason, n in skipped.items())}")
-    shuffled = sorted(
-        scenarios.values(), key=lambda s: (EMOTIONS.index(s.emotion), hashlib.sha256(f"{seed}|{s.id}".encode()).digest())
-    )
+    shuffled = sorted(scenarios.values(), key=lambda s: (EMOTIONS.index(s.emotion), _digest(f"{seed}|{s.id}")))
     chosen = stratified(shuffled, limit)
     counts: Counter[str] = Counter()
     for scenario in chosen:
         counts.update(removed[scenario.id])
-    return DrawnScenarios(chosen, dict(skipped), dict(counts))
+    shown = ", ".join(amount(n, kind) for kind, n in counts.items()) or "none found"
+    return Imported(
+        scenarios=chosen,
+        counts={f"skipped: {reason}": n for reason, n in skipped.items()},
+        notes=[f"Personal data removed by rules: {shown}. Rules miss some: check a sample yourself."],
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _skip_reason(emotion: str, situation: str, query: str) -> str:
@@ -105,22 +99,11 @@ def _skip_reason(emotion: str, situation: str, query: str) -> str:
 
 
 def read_samples(source: Path, *, limit: int | None = None, seed: int = 0, exclude_tags: Sequence[str] = ()) -> Imported:
-    """Scenarios drawn from a CSV file of EmpatheticDialogues, or a folder with `train`, `valid` and `test`.
-
-    Raises:
-        UseError: as `draw`, or a folder without such files.
-        InputError: a file cannot be read, or no dialogue can be used.
-    """
+    """Scenarios drawn from a CSV file of EmpatheticDialogues, or a folder with `train`, `valid` and `test`; raises as `draw`."""
     read = read_dialogues(source, "empathetic")
     drawn = draw(read.dialogues, limit=limit, seed=seed, exclude_tags=exclude_tags)
-    removed = ", ".join(amount(n, kind) for kind, n in drawn.removed.items())
-    return Imported(
-        scenarios=drawn.scenarios,
-        counts={**read.repaired, **{f"skipped: {reason}": n for reason, n in drawn.skipped.items()}},
-        refused=read.refused,
-        records=len(read.dialogues) + len(read.refused),
-        notes=[f"Personal data removed by rules: {removed or 'none found'}. Rules miss some: check a sample yourself."],
-    )
+    records = len(read.dialogues) + len(read.refused)
+    return drawn._replace(counts={**read.repaired, **drawn.counts}, refused=read.refused, records=records)
 
 
 SAMPLES = Importer(

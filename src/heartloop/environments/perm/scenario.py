@@ -1,7 +1,7 @@
-"""PERM scenarios: schema and rules.
+"""PERM's records: scenarios of our own form, scenarios drawn from EmpatheticDialogues, and the form of an answer.
 
-Published fields (PERM App. A.1): persona, scenario, query, one of the 32 emotions of EmpatheticDialogues. Ours, for the embedded
-judges: feelings, misreadings, cause, need, want, touches, sores. Does not cover near-duplicates (`heartloop.authoring`).
+Published fields (PERM App. A.1): persona, scenario, query, one of the 32 emotions of EmpatheticDialogues. The rest is ours, for
+the embedded judges. Texts of drawn scenarios are their authors' (CC BY-NC 4.0); none of them is part of this project.
 """
 
 from __future__ import annotations
@@ -18,28 +18,9 @@ from heartloop.environments.records import Matter, Persona, Tag, Word, Written, 
 from heartloop.environments.spec import Scenarios
 
 __all__ = [
-    "BROKEN",
-    "EMOTIONS",
-    "FORM",
-    "PLACEHOLDERS",
-    "SCENARIOS",
-    "SETS",
-    "AnyScenario",
-    "DrawnScenario",
-    "Emotion",
-    "PermAnswer",
-    "PermBrief",
-    "PermScenario",
-    "Want",
-    "load_any",
-    "load_drawn",
-    "load_scenarios",
-    "load_set",
-    "parse",
-    "problems_of",
-    "who_is",
-]
-
+    "BROKEN", "EMOTIONS", "FORM", "PLACEHOLDERS", "SCENARIOS", "SETS", "AnyScenario", "DrawnScenario", "Emotion", "PermAnswer",
+    "PermBrief", "PermScenario", "Want", "load_drawn", "load_scenarios", "parse", "problems_of",
+]  # fmt: skip
 
 Emotion = Literal[
     "afraid", "angry", "annoyed", "anticipating", "anxious", "apprehensive", "ashamed", "caring", "confident", "content",
@@ -58,11 +39,6 @@ SETS = ("samples",)
 """Names of the shipped sets."""
 
 
-def who_is(persona: Persona) -> str:
-    """A persona as text for prompts."""
-    return f"{persona.name}, {persona.age}, {persona.occupation} ({persona.gender})"
-
-
 class PermBrief(Written):
     """The short form of a scenario, the published fields, for judge models: one user and their message."""
 
@@ -79,12 +55,12 @@ class PermBrief(Written):
     @property
     def person(self) -> str:
         """Name, age and occupation."""
-        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+        return _person(self.persona)
 
     @property
     def who(self) -> str:
         """The persona as text for prompts."""
-        return who_is(self.persona)
+        return _who(self.persona)
 
     @property
     def stratum(self) -> str:
@@ -110,11 +86,80 @@ class PermScenario(PermBrief):
     """What would hurt or bore the user, with cues of such replies."""
 
 
-load_scenarios = set_loader(PermScenario, SETS, __package__, schema="docs/perm.md")
-"""Complete scenarios of a shipped set by name, or of a file by path."""
+FORM: Literal["perm-drawn/1"] = "perm-drawn/1"
+"""Value of `form` in every line of a file of drawn scenarios."""
 
-load_any: Callable[..., list[PermBrief]] = set_loader(PermScenario, SETS, __package__, schema="docs/perm.md", brief=PermBrief)
-"""As `load_scenarios`, where a file may hold the short form."""
+
+class DrawnScenario(Written):
+    """One dialogue of EmpatheticDialogues, without personal data that rules can find (`importers`).
+
+    The data set has no persona: the prompts then say that nothing is known, and the situation is the scenario. A writer model can
+    add both (`writing`).
+    """
+
+    form: Literal["perm-drawn/1"]
+    id: str = Field(pattern=r"^perm-[a-z]+-[0-9a-f]{8}$")
+    emotion: Emotion
+    tags: tuple[Tag, ...] = ()
+    """`suicide` and `self-harm` by rules; other tags if a model wrote the scenario."""
+    persona: Persona | None = None
+    scenario: str = Field(min_length=1, max_length=4000)
+    """The situation from the data set, in the first person; if enriched, a scenario in the third person."""
+    query: str = Field(min_length=1, max_length=4000)
+    """The user's first message."""
+    source: str
+    """File and id of the conversation."""
+
+    @property
+    def title(self) -> str:
+        """The beginning of the query."""
+        return self.query if len(self.query) <= 60 else f"{self.query[:57].rstrip()}..."
+
+    @property
+    def person(self) -> str:
+        """Name, age and occupation, if known."""
+        return _person(self.persona) if self.persona else "somebody"
+
+    @property
+    def who(self) -> str:
+        """The persona as text for prompts."""
+        return _who(self.persona) if self.persona else "Somebody of whom no more is known than what follows."
+
+    @property
+    def stratum(self) -> str:
+        """What `--limit` is stratified by: the emotion."""
+        return self.emotion
+
+
+AnyScenario = PermBrief | DrawnScenario
+
+
+def _person(persona: Persona) -> str:
+    return f"{persona.name}, {persona.age}, {persona.occupation}"
+
+
+def _who(persona: Persona) -> str:
+    return f"{_person(persona)} ({persona.gender})"
+
+
+load_drawn = set_loader(DrawnScenario, (), __package__, schema="docs/perm.md")
+"""Drawn scenarios of a file, without those that have an excluded tag."""
+
+_load_own: Callable[..., list[PermBrief]] = set_loader(PermScenario, SETS, __package__, schema="docs/perm.md", brief=PermBrief)
+
+
+def load_scenarios(
+    name: str | Path = SETS[0], *, exclude_tags: tuple[str, ...] | list[str] = ()
+) -> list[PermBrief] | list[DrawnScenario]:
+    """A shipped set by name, or a file of written (complete or short) or drawn scenarios, without those with an excluded tag.
+
+    Raises:
+        UseError: unknown set and no such file, unknown tag, or no scenario left.
+        InputError: a line violates its schema.
+    """
+    if name not in SETS and first_record(Path(name)).get("form") == FORM:
+        return load_drawn(name, exclude_tags=exclude_tags)
+    return _load_own(name, exclude_tags=exclude_tags)
 
 
 def problems_of(scenario: PermBrief) -> list[str]:
@@ -137,10 +182,11 @@ def problems_of(scenario: PermBrief) -> list[str]:
         problems.append(f"the query says {scenario.emotion!r} itself; expected a query that shows the emotion without naming it")
     if not isinstance(scenario, PermScenario):
         return problems
-    both = set(scenario.feelings) & set(scenario.misreadings)
-    if both:
+    if both := set(scenario.feelings) & set(scenario.misreadings):
         problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
-    problems += problems_in_cues(_matters(scenario))
+    touches = [(f"touch {number}", touch) for number, touch in enumerate(scenario.touches, 1)]
+    sores = [(f"sore {number}", sore) for number, sore in enumerate(scenario.sores, 1)]
+    problems += problems_in_cues([("cause", scenario.cause), ("need", scenario.need), *touches, *sores])
     text = f"{scenario.scenario} {scenario.query}".lower()
     for touch in scenario.touches:
         if not any(stands(cue, text) for cue in touch.cues):
@@ -152,74 +198,46 @@ def problems_of(scenario: PermBrief) -> list[str]:
     return problems
 
 
-def _matters(scenario: PermScenario) -> list[tuple[str, Matter]]:
-    named = [(f"touch {number}", touch) for number, touch in enumerate(scenario.touches, 1)]
-    return [
-        ("cause", scenario.cause), ("need", scenario.need), *named,
-        *((f"sore {number}", sore) for number, sore in enumerate(scenario.sores, 1)),
-    ]  # fmt: skip
+def _line(s: AnyScenario) -> str:
+    width, group = (26, s.emotion) if isinstance(s, DrawnScenario) else (22, s.want if isinstance(s, PermScenario) else "-")
+    return f"{s.id:{width}} {group:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
-FORM: Literal["perm-drawn/1"] = "perm-drawn/1"
-"""Value of `form` in every line of a file of drawn scenarios."""
+def _text(s: AnyScenario) -> str:
+    facts = [s.id, s.emotion]
+    if isinstance(s, DrawnScenario):
+        facts.append(s.source)
+    else:
+        facts += [*([f"wants {s.want}"] if isinstance(s, PermScenario) else []), " ".join(s.tags)]
+    who = s.who if isinstance(s, DrawnScenario) else f"{s.who}."
+    parts = [f"{s.title} ({'; '.join(facts)})", who, s.scenario, f"Query: {s.query}"]
+    if isinstance(s, PermScenario):
+        named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
+        parts.append(f"Feelings: {', '.join(s.feelings)}\nMisreadings: {', '.join(s.misreadings)}")
+        parts.append("\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named))
+    return "\n\n".join(parts)
 
 
-class DrawnScenario(Written):
-    """One dialogue of EmpatheticDialogues, without personal data that rules can find."""
-
-    form: Literal["perm-drawn/1"]
-    id: str = Field(pattern=r"^perm-[a-z]+-[0-9a-f]{8}$")
-    emotion: Emotion
-    tags: tuple[Tag, ...] = ()
-    """`suicide` and `self-harm` by rules; other tags if a model wrote the scenario."""
-    persona: Persona | None = None
-    """`None` in imported scenarios; enriched ones have a persona."""
-    scenario: str = Field(min_length=1, max_length=4000)
-    """The situation from the data set, in the first person; if enriched, a scenario in the third person."""
-    query: str = Field(min_length=1, max_length=4000)
-    """The user's first message."""
-    source: str
-    """File and id of the conversation."""
-
-    @property
-    def title(self) -> str:
-        """The beginning of the query."""
-        return self.query if len(self.query) <= 60 else f"{self.query[:57].rstrip()}..."
-
-    @property
-    def person(self) -> str:
-        """Name, age and occupation, if known."""
-        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}" if self.persona else "somebody"
-
-    @property
-    def who(self) -> str:
-        """The persona as text for prompts."""
-        return who_is(self.persona) if self.persona else "Somebody of whom no more is known than what follows."
-
-    @property
-    def stratum(self) -> str:
-        """What `--limit` is stratified by: the emotion."""
-        return self.emotion
+def _owns(path: Path, record: Mapping[str, Any]) -> bool:
+    own = {"emotion", "persona", "query"} <= record.keys() or "misreadings" in record
+    return (own and "dialogue_memory" not in record) or record.get("form") == FORM
 
 
-AnyScenario = PermBrief | DrawnScenario
+SCENARIOS = Scenarios(
+    sets=SETS,
+    template=__package__,
+    load=load_scenarios,
+    owns=_owns,
+    line=_line,
+    text=_text,
+    problems=problems_of,
+    written=lambda s: not isinstance(s, DrawnScenario),
+    identity=lambda s: (s.persona.name, s.persona.occupation) if s.persona else (s.id, ""),
+    story=lambda s: f"{s.query} {s.scenario}",
+)
 
 
-load_drawn = set_loader(DrawnScenario, (), __package__, schema="docs/perm.md")
-"""Drawn scenarios of a file, without those that have an excluded tag."""
-
-
-def load_set(name: str, *, exclude_tags: tuple[str, ...] | list[str] = ()) -> list[PermBrief] | list[DrawnScenario]:
-    """A shipped set by name, or a file of written or drawn scenarios, without those that have an excluded tag.
-
-    Raises:
-        UseError: unknown set and no such file, unknown tag, or no scenario left.
-        InputError: a line violates its schema.
-    """
-    if name not in SETS and first_record(Path(name)).get("form") == FORM:
-        return load_drawn(name, exclude_tags=exclude_tags)
-    return load_any(name, exclude_tags=exclude_tags)
-
+# The form of an answer: an analysis under `# Analysis`, then a response under `# Response` (PERM Figure 12)
 
 BROKEN: Mapping[str, str] = {
     "empty": "the answer is empty",
@@ -233,7 +251,7 @@ BROKEN: Mapping[str, str] = {
 """Kinds of invalid form with their descriptions, in the order of the checks."""
 
 PLACEHOLDERS = ("(what goes on in them)", "(your words to them)")
-"""What stands in the place of each part in the policy's prompt. A policy that was trained here gave back nothing else (ours)."""
+"""The text of each part in the policy's prompt. A policy that was trained here gave back nothing else (ours)."""
 
 _HEADING = re.compile(r"^# (Analysis|Response)[ \t\r]*$", re.MULTILINE)
 
@@ -257,68 +275,17 @@ def parse(text: str) -> PermAnswer:
     """
     headings = list(_HEADING.finditer(text))
     names = [heading[1] for heading in headings]
-    broken = ""
-    if not text.strip():
-        broken = "empty"
-    elif "Analysis" not in names:
-        broken = "no analysis"
-    elif "Response" not in names:
-        broken = "no response"
-    elif len(names) > 2:
-        broken = "twice"
-    elif names[0] == "Response":
-        broken = "wrong order"
-    elif text[: headings[0].start()].strip():
-        broken = "text before"
-    if broken:
+    checks = {
+        "empty": not text.strip(),
+        "no analysis": "Analysis" not in names,
+        "no response": "Response" not in names,
+        "twice": len(names) > 2,
+        "wrong order": names[:1] == ["Response"],
+        "text before": bool(headings) and bool(text[: headings[0].start()].strip()),
+    }
+    if broken := next((kind for kind, found in checks.items() if found), ""):
         return PermAnswer("", "", broken)
     first, second = headings
     analysis, response = text[first.end() : second.start()].strip(), text[second.end() :].strip()
     given = all(part and part not in PLACEHOLDERS for part in (analysis, response))
     return PermAnswer(analysis, response) if given else PermAnswer("", "", "empty part")
-
-
-def _line(s: Any) -> str:
-    if isinstance(s, DrawnScenario):
-        return f"{s.id:26} {s.emotion:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
-    return f"{s.id:22} {s.want if isinstance(s, PermScenario) else '-':15} {s.person}: {s.title} [{' '.join(s.tags)}]"
-
-
-def _text(s: Any) -> str:
-    if isinstance(s, DrawnScenario):
-        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {s.source})", s.who, s.scenario, f"Query: {s.query}"])
-    if not isinstance(s, PermScenario):
-        return "\n\n".join([f"{s.title} ({s.id}; {s.emotion}; {' '.join(s.tags)})", f"{s.who}.", s.scenario, f"Query: {s.query}"])
-    named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
-    parts = [
-        f"{s.title} ({s.id}; {s.emotion}; wants {s.want}; {' '.join(s.tags)})",
-        f"{s.who}.",
-        s.scenario,
-        f"Query: {s.query}",
-        f"Feelings: {', '.join(s.feelings)}\nMisreadings: {', '.join(s.misreadings)}",
-        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
-    ]
-    return "\n\n".join(parts)
-
-
-def _identity(s: Any) -> tuple[str, str]:
-    return (s.persona.name, s.persona.occupation) if s.persona else (s.id, "")
-
-
-def _owns(path: Path, record: Mapping[str, Any]) -> bool:
-    own = {"emotion", "persona", "query"} <= record.keys() or "misreadings" in record
-    return (own and "dialogue_memory" not in record) or record.get("form") == FORM
-
-
-SCENARIOS = Scenarios(
-    sets=tuple(SETS),
-    template=__package__,
-    load=load_set,
-    owns=_owns,
-    line=_line,
-    text=_text,
-    problems=problems_of,
-    written=lambda s: not isinstance(s, DrawnScenario),
-    identity=_identity,
-    story=lambda s: f"{s.query} {s.scenario}",
-)

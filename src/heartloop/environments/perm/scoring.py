@@ -1,7 +1,4 @@
-"""PERM's reward (PERM section 2.3, Eq. 4 to 7).
-
-Covers the harmonic mean of resonation, expression and reception, the bystander's penalty, the length penalty, and their sum; each
-part can be left out. Does not cover judging (`environment`). An answer without grades has no reward.
+"""PERM's reward (PERM section 2.3, Eq. 4 to 7); each part can be left out, and an answer without grades has no reward.
 
 The preset defines how a grade of 1 to 5 becomes a share. `released`: grade / 5, at least 0.2 (the authors' code). `unit`: (grade
 - 1) / 4, at least 0; the paper only says that the range is [0, 1]. A reward is always reported with its preset.
@@ -16,31 +13,16 @@ from typing import Literal, NamedTuple, get_args
 from heartloop.core.errors import InputError
 
 __all__ = [
-    "BROKEN_FORMAT",
-    "BYSTANDER_WEIGHT",
-    "FREE_TOKENS",
-    "LENGTH_WEIGHT",
-    "PARTS",
-    "PRESETS",
-    "SWITCHES",
-    "Part",
-    "PermReward",
-    "Preset",
-    "broken_form",
-    "harmonic_mean",
-    "normalised",
-    "perm_reward",
-]
+    "BROKEN_FORMAT", "BYSTANDER_WEIGHT", "FREE_TOKENS", "LENGTH_WEIGHT", "PARTS", "PRESETS", "SWITCHES", "Part", "PermReward",
+    "broken_form", "harmonic_mean", "normalised", "perm_reward",
+]  # fmt: skip
 
 Part = Literal["resonation", "expression", "reception"]
 PARTS: tuple[Part, ...] = get_args(Part)
 """In the order of the empathy cycle."""
-
 SWITCHES: tuple[str, ...] = (*PARTS, "bystander", "length")
 """Parts that can be left out of the reward (PERM Table 2 leaves out one at a time)."""
-
-Preset = Literal["released", "unit"]
-PRESETS: tuple[Preset, ...] = get_args(Preset)
+PRESETS = ("released", "unit")
 
 BYSTANDER_WEIGHT = 0.5
 """lambda_bys (PERM section 3.1)."""
@@ -76,10 +58,7 @@ def broken_form(bystander_weight: float = BYSTANDER_WEIGHT) -> float:
 
 
 def normalised(score: float, *, preset: str) -> float:
-    """A grade of 1 to 5 as a share in [0, 1].
-
-    Raises:
-        InputError: an unknown preset, or a score outside [1, 5].
+    """A grade of 1 to 5 as a share in [0, 1]; `InputError` for an unknown preset or another grade.
 
     >>> [normalised(3, preset=preset) for preset in PRESETS]
     [0.6, 0.5]
@@ -91,10 +70,7 @@ def normalised(score: float, *, preset: str) -> float:
 
 
 def harmonic_mean(shares: Sequence[float]) -> float:
-    """The harmonic mean of shares in [0, 1]; 0 if a share is 0.
-
-    Raises:
-        InputError: no share, or a share outside [0, 1].
+    """The harmonic mean of shares in [0, 1]; 0 if a share is 0. `InputError` for no share or another number.
 
     >>> harmonic_mean([1.0, 0.5, 0.25])
     0.42857142857142855
@@ -139,19 +115,16 @@ def perm_reward(
     [0.3718, 0.5538, -0.15, -0.032]
     """
     given = {"resonation": resonation, "expression": expression, "reception": reception}
-    unknown = [part for part in parts if part not in given]
-    if unknown or len(set(parts)) < len(parts):
+    if any(part not in given for part in parts) or len(set(parts)) < len(parts):
         raise InputError(f"parts are {', '.join(parts)}; expected some of {', '.join(PARTS)}, each once")
     for what, number in (("bystander_weight", bystander_weight), ("length_weight", length_weight), ("tokens", tokens)):
         _check(what, number, 0.0, math.inf)
     shares = []
     for part in parts:
-        score = given[part]
-        if score is None:
+        if (score := given[part]) is None:
             raise InputError(f"{part} is None; expected a grade from 1 to 5, or `parts` without it")
         shares.append(normalised(score, preset=preset))
-    empathy = harmonic_mean(shares)
-    penalty = 0.0
+    empathy, penalty = harmonic_mean(shares), 0.0
     if bystander_weight:
         if bystander is None:
             raise InputError("bystander is None; expected a grade from 0 to 100, or a weight of 0")

@@ -5,27 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import InputError
 from heartloop.environments.perm.environment import PermOptions, Rules, reward_of
 from heartloop.environments.perm.scenario import PLACEHOLDERS, PermScenario, parse
 from heartloop.environments.perm.scoring import broken_form
 from heartloop.environments.spec import AnswerForm, Returns, Training, TrainingMetric, score_of
+from heartloop.environments.stored import reading_transcript
 
 __all__ = ["TRAINING"]
 
 
 def _returns(transcript: Transcript, options: PermOptions) -> Returns:
-    """The reward with weight and parts of the options, and the preset of the transcript.
-
-    Raises:
-        UseError: the dialogue is unscored.
-        InputError: the transcript has no grades.
-    """
-    score_of(transcript)
+    """The reward with weight and parts of the options, and the preset of the transcript."""
+    score_of(transcript)  # raises if the dialogue is unscored
     rules = Rules(options.bystander_weight, options.without)
     reward = reward_of(transcript, preset=transcript.preset, rules=rules)
     lowest = broken_form(rules.weight)
@@ -34,32 +28,18 @@ def _returns(transcript: Transcript, options: PermOptions) -> Returns:
 
 
 def _terms(transcript: Transcript, options: PermOptions) -> dict[str, float]:
-    """`form`, the judges' grades (1 to 5; bystander 0 to 100), the terms of the reward, and tokens of the response.
-
-    Raises:
-        InputError: the transcript has no grades.
-    """
-    evidence: Mapping[str, Any] = transcript.turns[0].evidence if transcript.turns else {}
-    if "format" not in evidence:
-        raise InputError(f"{transcript.scenario}: the transcript has no grades; expected a dialogue of this environment")
-    if evidence["format"]:
-        return {"form": 0.0}
-    terms = {f"{name}_term": float(value) for name, value in evidence["reward"].items() if name != "total"}
-    scores = {judge: float(score) for judge, score in evidence["scores"].items()}
-    return {"form": 1.0, **scores, **terms, "response_tokens": float(evidence["tokens"])}
-
-
-def _group(scenario: Any) -> str:
-    """The user's want, since a step seldom has two scenarios of the same of 32 emotions."""
-    return str(scenario.want if isinstance(scenario, PermScenario) else scenario.stratum)
-
-
-def _texts(scenario: Any) -> Iterable[str]:
-    return (scenario.person, scenario.scenario, scenario.query)
+    """`form`, the judges' grades (1 to 5; bystander 0 to 100), the terms of the reward, and tokens of the response."""
+    with reading_transcript(transcript, "the grades of its judges"):
+        evidence = transcript.turns[0].evidence
+        if evidence["format"]:
+            return {"form": 0.0}
+        terms = {f"{name}_term": float(value) for name, value in evidence["reward"].items() if name != "total"}
+        scores = {judge: float(score) for judge, score in evidence["scores"].items()}
+        return {"form": 1.0, **scores, **terms, "response_tokens": float(evidence["tokens"])}
 
 
 def _split(answer: str) -> Mapping[str, str]:
-    """The parts worth learning: one that holds what stands in its place in the prompt is empty."""
+    """The parts worth learning: one that contains its placeholder of the prompt is empty."""
     parts = parse(answer)
     named = {"analysis": parts.analysis, "response": parts.response}
     return {name: "" if any(words in part for words in PLACEHOLDERS) else part for name, part in named.items()}
@@ -91,8 +71,9 @@ TRAINING = Training(
     terms=_terms,
     metrics=_METRICS,
     reward_options=("bystander_weight", "without"),
-    group=_group,
+    # a step seldom has two scenarios of the same of 32 emotions
+    group=lambda scenario: str(scenario.want if isinstance(scenario, PermScenario) else scenario.stratum),
     prompt_headings=("Who they are", "What has happened"),
-    texts=_texts,
+    texts=lambda scenario: (scenario.person, scenario.scenario, scenario.query),
     answer_form=AnswerForm({"analysis": "# Analysis\n", "response": "\n\n# Response\n"}, _split, message_words=120),
 )

@@ -1,4 +1,10 @@
-"""What the learned reader knows of a PERM scenario besides the query, and what an analysis is compared with."""
+"""The judges of PERM: a model, or the learned reader.
+
+The rubrics in `prompts/` are in our words, after PERM Figures 7 to 10. As published, judges know persona, scenario and query.
+Departures: an answer is one JSON object instead of two lines; it contains a quote, which must occur in the judged part; the
+bystander's five marks are summed in code. An invalid answer (a grade in words, two grades, a quote that does not occur) is
+re-asked once; then the dialogue is unscored.
+"""
 
 from __future__ import annotations
 
@@ -18,83 +24,19 @@ from heartloop.environments.answer_grades import AnswerPlayer, leveled, quote_of
 from heartloop.environments.appraising import WEIGHTS, evidence_of
 from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import REASKS, Grade, JudgeModel, Level, Verdict, whole
-from heartloop.environments.perm.environment import JUDGES, PermView
+from heartloop.environments.grading import Grade, JudgeModel, Level, Verdict, whole
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, PermView
 from heartloop.environments.perm.scenario import AnyScenario, PermScenario
 from heartloop.environments.reading import LearnedReading, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-__all__ = [
-    "DIMENSIONS",
-    "MARKS",
-    "READING",
-    "REASKS",
-    "RESONATION",
-    "PermEmbeddedUser",
-    "PermLLMUser",
-    "analysis_context",
-    "context_of",
-]
-
-
-MARKS = ("relevant", "clear", "concise", "sober", "accurate")
-"""The bystander's marks, 0 to 20 each."""
-
-
-def context_of(scenario: PermScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The query, the unsaid need and the cause, and what hurts the person."""
-    return Context(
-        tuple(messages),
-        tuple(replies),
-        unsaid=(*with_cues((scenario.need,)), scenario.cause.text),
-        sore=with_cues(scenario.sores),
-    )
-
-
-def analysis_context(scenario: PermScenario) -> Context:
-    """What was told, the need, feelings, misreadings, cause, touches and sores, the last five in fields that are free here."""
-    return Context(
-        (scenario.scenario, scenario.query),
-        unsaid=with_cues((scenario.need,)),
-        known=scenario.feelings,
-        sore=scenario.misreadings,
-        demand=with_cues((scenario.cause,)),
-        ways=with_cues(scenario.touches),
-        wrongs=with_cues(scenario.sores),
-    )
-
-
-RESONATION = LearnedAnalysis(Path(str(resources.files("heartloop.environments.perm") / "resonation.npz")), analysis_context)
-"""The level of the analysis."""
-
-READING = LearnedReading(
-    "heartloop.environments.perm",
-    context_of,
-    (
-        Output("expression", 1.0, 5.0, neutral=2.0),
-        Output("reception", 1.0, 5.0, neutral=2.0),
-        *(Output(name, 0.0, 20.0, neutral=10.0) for name in MARKS),
-    ),
-    group=lambda scenario: str(scenario.want),
-    analysis=RESONATION,
-)
-"""The levels of both ends of the cycle, and the five marks of the bystander."""
-
-
-DIMENSIONS: Mapping[str, str] = {
-    "relevant": "content effectiveness",
-    "clear": "logical structure and clarity",
-    "concise": "communication efficiency",
-    "sober": "objectivity and neutrality",
-    "accurate": "information accuracy",
-}
-"""Dimensions of the bystander's grade, with the paper's names (PERM Figure 10)."""
+__all__ = ["READING", "RESONATION", "PermEmbeddedUser", "PermLLMUser"]
 
 _Mark = Annotated[StrictInt, Field(ge=0, le=20)]
 
 
-class _Marks(Verdict):
+class _Marks(Verdict):  # the names of `DIMENSIONS`
     relevant: _Mark
     clear: _Mark
     concise: _Mark
@@ -103,7 +45,7 @@ class _Marks(Verdict):
 
 
 class PermLLMUser(JudgeModel):
-    """The four judges, played by a model."""
+    """The four judges, played by a model: four structured questions, each about one part of an answer."""
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
         prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
@@ -123,6 +65,41 @@ class PermLLMUser(JudgeModel):
         return Grade(answer.score if isinstance(answer, Level) else 0, reason, quote)
 
 
+def _context(scenario: PermScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """What the learned reader knows before a response: the query, the unsaid need and the cause, and what hurts the user."""
+    unsaid = (*with_cues((scenario.need,)), scenario.cause.text)
+    return Context(tuple(messages), tuple(replies), unsaid=unsaid, sore=with_cues(scenario.sores))
+
+
+def _analysis_context(scenario: PermScenario) -> Context:
+    """What an analysis is compared with; the last three fields hold cause, touches and sores."""
+    return Context(
+        (scenario.scenario, scenario.query),
+        unsaid=with_cues((scenario.need,)),
+        known=scenario.feelings,
+        sore=scenario.misreadings,
+        demand=with_cues((scenario.cause,)),
+        ways=with_cues(scenario.touches),
+        wrongs=with_cues(scenario.sores),
+    )
+
+
+RESONATION = LearnedAnalysis(Path(str(resources.files(__package__) / "resonation.npz")), _analysis_context)
+"""The level of the analysis."""
+
+READING = LearnedReading(
+    __package__,
+    _context,
+    (
+        Output("expression", 1.0, 5.0, neutral=2.0),
+        Output("reception", 1.0, 5.0, neutral=2.0),
+        *(Output(name, 0.0, 20.0, neutral=10.0) for name in DIMENSIONS),
+    ),
+    group=lambda scenario: str(scenario.want),
+    analysis=RESONATION,
+)
+"""The levels of expression and reception, and the bystander's marks."""
+
 _RESONATION: Mapping[int, str] = {
     1: "It misses what they feel, or is not about them.",
     2: "It puts a label on it.",
@@ -133,7 +110,12 @@ _RESONATION: Mapping[int, str] = {
 
 
 class PermEmbeddedUser(AnswerPlayer):
-    """The four judges; the appraiser reads responses."""
+    """The four judges without a language model, for the demo, the tests and training on a laptop.
+
+    Expression, reception and the bystander's five marks are outputs of the learned reader for the response, rounded to whole
+    levels and marks; resonation is the level of the analysis. A dangerous response gets the lowest of expression, reception and
+    bystander, a hostile one at most level 2 and marks of 10.
+    """
 
     reading = READING
 
@@ -142,11 +124,7 @@ class PermEmbeddedUser(AnswerPlayer):
         return {**super().hashes, f"{WEIGHTS}resonation": RESONATION.model.hash}
 
     def admit(self, scenario: AnyScenario) -> None:
-        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: drawn ones and the short form.
-
-        Raises:
-            InputError: says so.
-        """
+        """Refuses a scenario that is not in English, or without feelings, cause and need: drawn ones and the short form."""
         if not isinstance(scenario, PermScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no feelings, cause and need, which the embedded judges read; "
@@ -161,10 +139,10 @@ class PermEmbeddedUser(AnswerPlayer):
             level, evidence = RESONATION.level(scenario, view.analysis)
             return Grade(level, _RESONATION[level], quote_of(view.analysis), evidence)
         appraisal = self.appraise(scenario, view.response, view.seed)
-        if judge != "bystander":
-            grade = leveled(appraisal, judge, view.response)
-            more = evidence_of(appraisal) if judge == "reception" else {}
-            return grade._replace(evidence={**grade.evidence, **more})
-        marks = {name: whole(appraisal.change[name]) for name in MARKS}
-        total = sum(marks.values())
-        return Grade(total, reason_for(appraisal, good=total > 50), quote_of(view.response), marks)
+        if judge == "bystander":
+            marks = {name: whole(appraisal.change[name]) for name in DIMENSIONS}
+            total = sum(marks.values())
+            return Grade(total, reason_for(appraisal, good=total > 50), quote_of(view.response), marks)
+        grade = leveled(appraisal, judge, view.response)
+        more = evidence_of(appraisal) if judge == "reception" else {}
+        return grade._replace(evidence={**grade.evidence, **more})

@@ -1,12 +1,8 @@
-"""Enriching drawn scenarios with a model: a persona and a longer scenario (PERM section 3.1, App. A.1).
-
-Covers the question to the writer model, the rules for its answer, and the resulting scenario. Does not cover drawing
-(`importers`) nor the calls (`heartloop.authoring`).
+"""Enriching drawn scenarios with a writer model: a persona and a longer scenario (PERM section 3.1, App. A.1).
 
 Ours: the wording, and the rules: a given name drawn at random, since models use few; two to four sentences in the third person
 that name the user but not the emotion, which the model under test has to recognise; tags. Departure: the paper's writer reads the
-whole dialogue, ours the query and the situation. Scenarios are neither audited nor compared: real people often report the same
-thing.
+whole dialogue, ours the query and the situation. Scenarios are neither audited nor compared: real people often report the same.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from heartloop.environments.records import Persona, Tags, crisis_tags
 from heartloop.environments.registry import stratified
 from heartloop.environments.writing import Answer, Seeded, Stage, Writing, problems_of_tags
 
-__all__ = ["SENTENCES", "PermEnriching", "enriching"]
+__all__ = ["SENTENCES", "PermEnriching"]
 
 SENTENCES = (2, 4)
 """Minimum and maximum number of sentences of a scenario (ours; the paper's example has one long sentence)."""
@@ -52,30 +48,20 @@ class _Enriched(Answer):
     tags: Tags
 
 
-def enriching(source: Path) -> PermEnriching:
-    """The enrichment of a file of drawn scenarios.
-
-    Raises:
-        InputError: a line violates the schema.
-    """
-    return PermEnriching(load_drawn(source))
-
-
 class PermEnriching(Writing):
-    """Adds persona and scenario to drawn scenarios; the query is not changed.
+    """Adds persona and scenario to the drawn scenarios of a file; the query is not changed.
 
-    Args:
-        scenarios: from `load_drawn`. Personal data is removed by rules again, since lines may have been edited.
+    Personal data is removed by rules again, since lines may have been edited.
     """
 
     name = "perm"
     scenario = DrawnScenario
     stages = (Stage("enriched", load_prompt(__package__, "enrich"), _Enriched, load_prompt(__package__, "enricher")),)
 
-    def __init__(self, scenarios: Sequence[DrawnScenario]) -> None:
+    def __init__(self, source: Path) -> None:
         self._cleaned: dict[str, DrawnScenario] = {}
         self._removed: dict[str, Mapping[str, int]] = {}
-        for one in scenarios:
+        for one in load_drawn(source):
             cleaned = without_personal_data([one.scenario, one.query])
             situation, query = cleaned.texts
             self._cleaned[one.id] = one.model_copy(update={"scenario": situation, "query": query})
@@ -84,7 +70,6 @@ class PermEnriching(Writing):
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Digest of the drawn scenarios."""
         fingerprints = json.dumps([one.fingerprint for one in self._cleaned.values()])
         return {"source": hashlib.sha256(fingerprints.encode()).hexdigest()[:16]}
 
@@ -95,11 +80,7 @@ class PermEnriching(Writing):
         return dict(counts)
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """At most `n` scenarios, stratified by emotion; a larger `n` includes those of a smaller one.
-
-        Raises:
-            UseError: `n` below 1, or `only` is not empty.
-        """
+        """At most `n` scenarios, stratified by emotion; `only` is refused."""
         if only:
             raise UseError(f"--only is {only[0]!r}; expected none: `heartloop import perm-samples` selects scenarios")
         return [Seeded(self._numbers[one.id], one.id, _facts(one)) for one in stratified([*self._cleaned.values()], n)]
@@ -120,13 +101,12 @@ class PermEnriching(Writing):
         assert isinstance(answer, _Enriched)
         persona, text, facts = answer.persona, answer.scenario, seeded.facts
         names = [name for _, name in facts["names"]]
+        given = next((name for name in names if re.match(rf"{re.escape(name)}(?!\w)", persona.name, re.IGNORECASE)), None)
         problems = []
-        if not any(re.match(rf"{re.escape(name)}(?!\w)", persona.name, re.IGNORECASE) for name in names):
+        if given is None:
             problems.append(f"persona.name is {persona.name!r}, expected {' or '.join(names)}, alone or with a family name")
-        else:
-            given = next(name for name in names if re.match(rf"{re.escape(name)}(?!\w)", persona.name, re.IGNORECASE))
-            if not re.search(rf"(?<!\w){re.escape(given)}(?!\w)", text, re.IGNORECASE):
-                problems.append(f"the scenario does not name {given}")
+        elif not re.search(rf"(?<!\w){re.escape(given)}(?!\w)", text, re.IGNORECASE):
+            problems.append(f"the scenario does not name {given}")
         least, most = SENTENCES
         if not least <= (sentences := _sentences_in(text)) <= most:
             problems.append(f"the scenario has {sentences} sentences, expected {least} to {most}")

@@ -25,7 +25,7 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import UseError
 from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = ["AVERAGE", "PANEL", "build", "means"]
 

@@ -18,7 +18,7 @@ from heartloop.core.text import short_number
 from heartloop.environments.empa.report.measured import Measured
 from heartloop.environments.empa.report.profiles import TIERS, Member
 from heartloop.environments.empa.scoring import AXES
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = [
     "PLANES",

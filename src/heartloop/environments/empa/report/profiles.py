@@ -16,7 +16,7 @@ from heartloop.core.blocks import Estimate, ModelRow, Range
 from heartloop.environments.empa.report.measured import Measured
 from heartloop.environments.empa.scenario import DOMAINS, Difficulty
 from heartloop.environments.empa.scoring import AXES, INDICES
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = [
     "AXIS_NAMES", "COMPONENTS", "INDEX_NAMES", "PROFILES", "TIERS", "Bar", "BarPanel", "Member", "Profile", "Radar", "Spoke",

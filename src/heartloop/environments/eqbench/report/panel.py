@@ -29,7 +29,7 @@ from heartloop.environments.eqbench.environment import SCALE
 from heartloop.environments.eqbench.scenario import KINDS
 from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.published import published
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = ["PANEL", "PRINTED", "build", "marks", "mean_mark", "published_results"]
 

@@ -13,15 +13,14 @@ from functools import cached_property
 from typing import NamedTuple, get_args
 
 from heartloop.core.blocks import Estimate, ModelRow, PanelInput, Range, Shade, shade
-from heartloop.environments.perm.environment import JUDGES, SCALE
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, SCALE
 from heartloop.environments.perm.report.ablation import VARIANTS, Ablation, ablations
 from heartloop.environments.perm.report.graded import Graded, broken_words, graded
 from heartloop.environments.perm.report.pairs import PairTable, pair_tables
 from heartloop.environments.perm.report.samples import Apart, ModelSamples, samples_apart, samples_of
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.environments.perm.scoring import BYSTANDER_WEIGHT, broken_form
-from heartloop.environments.perm.users import DIMENSIONS
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = ["FAMILIES", "WANTS", "Answers", "Dimension", "HeatFamily", "PermBoard"]
 

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.perm.environment import JUDGES, SCALE, reward_of, rules_of
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, SCALE, reward_of, rules_of
 from heartloop.environments.perm.scenario import BROKEN
 from heartloop.environments.perm.scoring import PermReward
-from heartloop.environments.perm.users import DIMENSIONS
 
 __all__ = ["Graded", "broken_words", "graded", "marks_of"]
 

@@ -30,7 +30,7 @@ from heartloop.environments.published import published
 from heartloop.environments.stances.environment import MAX_TURNS
 from heartloop.environments.stances.scenario import MOVES
 from heartloop.environments.stances.scoring import VERDICTS, Standing
-from heartloop.scoring.estimates import estimate
+from heartloop.scoring.statistics import estimate
 
 __all__ = ["PANEL", "STAND_IN", "build", "published_results", "standing_of"]
 
