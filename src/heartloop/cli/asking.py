@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from heartloop.cli.running import Judging
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, RunSuite
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import PILOT, Progress

@@ -17,9 +17,8 @@ from rich.text import Text
 
 from heartloop.core.chat import HUMAN
 from heartloop.core.dialogue import Transcript
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
-from heartloop.environments.evidence import evidence_in_words, strategy_of
+from heartloop.core.text import amount, printable
+from heartloop.environments.report import evidence_in_words, strategy_of
 from heartloop.environments.spec import EnvironmentSpec, Scale
 
 __all__ = [

@@ -86,7 +86,7 @@ def evaluate_command(
     """Evaluate models against a user simulator. Rerun the same command to resume."""
     from heartloop.cli.running import Pilot, exit_code_of, given_options, play_run, read_options, read_prompt, write_report
     from heartloop.core.errors import UseError
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.config import arguments_of, changed_since, read_config
     from heartloop.evaluation.planning import plan_evaluation

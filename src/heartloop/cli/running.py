@@ -18,7 +18,7 @@ from rich.console import Console
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.wording import amount, money, roughly
+from heartloop.core.text import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation import playing
 from heartloop.evaluation.card import ScoreCard

@@ -67,7 +67,7 @@ def talk(
     from heartloop.cli import conversation
     from heartloop.cli.running import read_options
     from heartloop.core.chat import HUMAN
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
     from heartloop.evaluation.planning import plan_evaluation
     from heartloop.evaluation.playing import completed
     from heartloop.evaluation.run_directory import check_new
@@ -315,7 +315,7 @@ def _chosen(
     """
     import random
 
-    from heartloop.core.content import HEAVY_TAGS
+    from heartloop.core.dialogue import HEAVY_TAGS
     from heartloop.environments.registry import (
         environment_names,
         find_scenario,

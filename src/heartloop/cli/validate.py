@@ -112,7 +112,7 @@ def _read(
     from heartloop.cli.asking import ask_suites
     from heartloop.core.chat import LOCAL_PREFIX
     from heartloop.core.errors import UseError
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
     from heartloop.validity.judging import beside
     from heartloop.validity.page import Part, write_validity_json, write_validity_page
     from heartloop.validity.text import print_results

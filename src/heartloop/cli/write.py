@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from heartloop.authoring.store import WrittenFiles
     from heartloop.authoring.writing import WritingProgress, WritingResult
-    from heartloop.environments.importing import Refused
-    from heartloop.environments.raw_dialogues import RawDialogues
+    from heartloop.environments.importing import RawDialogues, Refused
     from heartloop.environments.writing import Writing
     from heartloop.evaluation.progress import ProgressLine
 
@@ -92,7 +91,7 @@ def distil(
 ) -> None:
     """Write scenarios from your own dialogues. Rules remove personal data before a model reads a dialogue."""
     from heartloop.core.errors import UseError
-    from heartloop.environments.raw_dialogues import read_dialogues
+    from heartloop.environments.importing import read_dialogues
 
     if show and not dry_run:
         raise UseError("--show applies only with --dry-run")
@@ -242,8 +241,8 @@ def _write(
 
 def _print_read(read: RawDialogues) -> None:
     """Prints the counts of read, repaired and refused records."""
-    from heartloop.core.wording import amount
-    from heartloop.environments.raw_dialogues import REPAIRS
+    from heartloop.core.text import amount
+    from heartloop.environments.importing import REPAIRS
 
     for one in read.refused[:REFUSED_SHOWN]:
         typer.echo(f"  refused: {one.place}: {one.reason}", err=True)
@@ -255,7 +254,7 @@ def _print_read(read: RawDialogues) -> None:
 
 
 def _print_removed(removed: Mapping[str, int]) -> None:
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
 
     kinds = ", ".join(amount(count, kind) for kind, count in removed.items())
     typer.echo(f"Personal data removed by rules: {kinds or 'none found'}. Rules miss some: check a sample yourself.")
@@ -264,7 +263,7 @@ def _print_removed(removed: Mapping[str, int]) -> None:
 def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
     """Prints the selected dialogues, the number of calls, and `show` dialogues as the model would read them."""
     from heartloop.authoring.writing import outlook
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
 
     ahead = outlook(writing, limit, seed)
     for place, reason in list(ahead.skipped.items())[:REFUSED_SHOWN]:

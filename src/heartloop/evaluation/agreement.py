@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.text import amount, printable
 from heartloop.evaluation.measures import course_of, points_of
 from heartloop.evaluation.scores import latest
 from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman_matrix

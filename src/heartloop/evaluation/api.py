@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.card import ScoreCard
 from heartloop.evaluation.comparison import Comparison, choose_sides
 from heartloop.evaluation.comparison import compare as compared

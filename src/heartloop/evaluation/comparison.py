@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
-from heartloop.environments.appraising import WEIGHTS
+from heartloop.core.text import amount
+from heartloop.environments.reading import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.measures import group_of, in_group_order, options_of, points_of, scale_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.text import amount, printable
 from heartloop.evaluation.comparison import FEW_SCENARIOS, Comparison
 from heartloop.scoring.statistics import Interval
 

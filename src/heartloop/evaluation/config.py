@@ -14,9 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 
 from heartloop.core.errors import InputError
-from heartloop.core.text import nearest
-from heartloop.core.wording import amount
-from heartloop.environments.sources import Problem, Source, is_yaml, plain, sources
+from heartloop.core.text import amount, nearest
+from heartloop.environments.records import Problem, Source, is_yaml, plain, sources
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.models.budget import Price
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from heartloop.core.dialogue import Call, Transcript, total_usage
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.episode import BROKEN_FORMATS
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.card import Cause, GroupMean, ModelScore, Outcomes, RoleUse, ScoreCard, Standing, TurnLength

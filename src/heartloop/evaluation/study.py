@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation.costs import cost_of, merged_prices
 from heartloop.evaluation.measures import points_of

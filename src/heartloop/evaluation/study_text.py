@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.text import amount, printable
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.study import Study
 from heartloop.scoring.power import Design, Use

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.environments.analyses import LAYOUT, OVERLAPS, combined
+from heartloop.environments.reading import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
 from heartloop.fitting.embedded import STRETCH, readings
 from heartloop.fitting.examples import read_lines, scenarios_by_id

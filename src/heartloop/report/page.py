@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, Section
 from heartloop.core.chat import EMBEDDED, is_embedded
 from heartloop.core.dialogue import Transcript
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.card import ModelScore, ScoreCard

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import printable, script_json
-from heartloop.core.wording import money
+from heartloop.core.text import money, printable, script_json
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.evaluation.comparison import Comparison
 from heartloop.evaluation.runs import Run, comparable, read_run

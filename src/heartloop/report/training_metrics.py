@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from heartloop.environments.spec import TrainingMetric
+from heartloop.environments.training import TrainingMetric
 
 __all__ = ["GROUPS", "HELD_OUT", "SCORE", "Group", "Metric", "groups_of", "logged_metrics", "turn_lengths"]
 

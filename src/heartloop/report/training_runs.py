@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.errors import InputError
-from heartloop.core.steps import read_steps
-from heartloop.core.wording import amount
+from heartloop.core.system import read_steps
+from heartloop.core.text import amount
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import EnvironmentSpec
 

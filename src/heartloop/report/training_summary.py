@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.report.curves import band_of
 from heartloop.report.training_metrics import HELD_OUT, SCORE

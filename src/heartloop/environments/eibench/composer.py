@@ -40,8 +40,9 @@ from heartloop.environments.eibench.scenario import (
     pools,
 )
 from heartloop.environments.eibench.scoring import GAP, STEP
-from heartloop.environments.places import places
-from heartloop.environments.records import Matter, Part, Tag, read_records
+from heartloop.environments.records import read_records
+from heartloop.environments.writing import places
+from heartloop.environments.written import Matter, Part, Tag
 
 __all__ = [
     "SIZES",

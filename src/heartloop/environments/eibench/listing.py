@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from heartloop.core.errors import UseError
-from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.composer import train_set
 from heartloop.environments.eibench.scenario import (
     FORM,
@@ -21,6 +20,7 @@ from heartloop.environments.eibench.scenario import (
 )
 from heartloop.environments.records import load_own_or_imported, without_tags
 from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import written_lines
 
 __all__ = ["SCENARIOS", "SETS", "load_set", "training"]
 

@@ -30,9 +30,23 @@ from pydantic import (
 
 from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
-from heartloop.environments.cues import check_concerns, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_anchors
-from heartloop.environments.records import Cue, Key, Line, Matter, Part, Passage, Short, Tags, Written, set_loader
+from heartloop.environments.records import set_loader
+from heartloop.environments.written import (
+    Cue,
+    Key,
+    Line,
+    Matter,
+    Part,
+    Passage,
+    Short,
+    Tags,
+    Written,
+    check_concerns,
+    problems_in_lines,
+    unfit_cues,
+    written_lines,
+)
 
 __all__ = [
     "FORM",

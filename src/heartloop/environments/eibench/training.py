@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.environment import EIBenchOptions
 from heartloop.environments.eibench.scenario import EIBenchScenario
 from heartloop.environments.eibench.scoring import STATE_LIMITS, process_rewards
-from heartloop.environments.spec import Returns, Training, rewards_by_turn, score_of
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
+from heartloop.environments.written import written_lines
 
 __all__ = ["TRAINING"]
 

@@ -12,23 +12,24 @@ from typing import NamedTuple
 import numpy as np
 
 from heartloop.core.dialogue import Turn
-from heartloop.environments.appraising import (
+from heartloop.environments.dialogue_text import SILENT, least_recent, pick, pick_unsaid, stands_in
+from heartloop.environments.empa.environment import MEMORIES, MIN_TURNS, STAGES, Act, EmpaView, Judgement, releases
+from heartloop.environments.empa.scenario import Beat, EmpaBrief, EmpaScenario
+from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, LEVELS, Case, deficit, form_keys, trace
+from heartloop.environments.episode import CallLog
+from heartloop.environments.reading import (
     Appraisal,
     Appraiser,
     AppraisingPlayer,
+    LearnedReading,
     Missed,
     evidence_of,
     missed_by,
     no_written_lines,
     reason_of,
+    unsaid,
+    with_cues,
 )
-from heartloop.environments.empa.environment import MEMORIES, MIN_TURNS, STAGES, Act, EmpaView, Judgement, releases
-from heartloop.environments.empa.scenario import Beat, EmpaBrief, EmpaScenario
-from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, LEVELS, Case, deficit, form_keys, trace
-from heartloop.environments.episode import CallLog
-from heartloop.environments.lines import least_recent, pick, pick_unsaid
-from heartloop.environments.quotes import SILENT, stands_in
-from heartloop.environments.reading import LearnedReading, unsaid, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 

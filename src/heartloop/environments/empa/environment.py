@@ -40,22 +40,8 @@ from heartloop.environments.empa.scoring import (
 )
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.replay import reading_transcript
-from heartloop.environments.spec import (
-    DemoRun,
-    EnvironmentSpec,
-    Options,
-    Pilot,
-    Player,
-    Returns,
-    Role,
-    Scale,
-    Sums,
-    Training,
-    Zone,
-    option,
-    rewards_by_turn,
-    score_of,
-)
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 __all__ = [
     "FUNCTIONS",

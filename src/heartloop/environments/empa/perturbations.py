@@ -21,6 +21,7 @@ from heartloop.core.errors import UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.environments.dialogue_text import chance, file_hash
 from heartloop.environments.empa.embedded import net_effect
 from heartloop.environments.empa.environment import Empa, EmpaUser, EmpaView, Judgement, judged_dialogue
 from heartloop.environments.empa.scenario import SOURCES, Axis, EmpaBrief, Priorities, Priority, render_card, source_text
@@ -28,7 +29,6 @@ from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, trace
 from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.empa.users import dialogue_of
 from heartloop.environments.episode import CallLog
-from heartloop.environments.lines import chance, file_hash
 from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored, with_judge
 
 __all__ = [

@@ -22,7 +22,7 @@ from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, speaks_for
+from heartloop.environments.dialogue_text import alternating_text, passages_of, speaks_for, stands_in
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
 from heartloop.environments.empa.environment import (
     FUNCTIONS,
@@ -39,7 +39,6 @@ from heartloop.environments.empa.environment import (
 from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card, render_released, source_text
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
-from heartloop.environments.quotes import passages_of, stands_in
 
 __all__ = ["ROLES", "EmpaLLMUser", "MixedRoles", "dialogue_of", "players"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heartloop.environments.cues import written_lines
 from heartloop.environments.sage.importers import scenario_of
 from heartloop.environments.sage.scenario import FORM, SETS, SageReleasedScenario, SageScenario, load_set, problems_of
 from heartloop.environments.sage.users import render_background, render_persona
 from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import written_lines
 
 __all__ = ["SCENARIOS"]
 

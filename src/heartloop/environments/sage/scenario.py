@@ -21,8 +21,8 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from heartloop.core.schemas import Sent
-from heartloop.environments.cues import check_concerns, problems_in_lines, written_lines
-from heartloop.environments.records import (
+from heartloop.environments.records import load_own_or_imported, set_loader
+from heartloop.environments.written import (
     Cue,
     Key,
     Line,
@@ -32,8 +32,9 @@ from heartloop.environments.records import (
     Short,
     Tags,
     Written,
-    load_own_or_imported,
-    set_loader,
+    check_concerns,
+    problems_in_lines,
+    written_lines,
 )
 
 __all__ = [
