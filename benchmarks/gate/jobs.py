@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.gate import policies, search, singles
 from benchmarks.gate.target import target_of
-from heartloop.fitting.examples import read_lines
+from heartloop.fitting.data import read_lines
 from heartloop.reader.reader import embedded_reader
 
 __all__ = ["BUDGETS", "Budget", "Job", "run"]

@@ -25,7 +25,7 @@ from benchmarks.judged_replies.assignments import judges
 from benchmarks.judged_replies.collect import loose, problems_of_judgement
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.page import rewrite
-from heartloop.fitting.examples import read_lines
+from heartloop.fitting.data import read_lines
 
 __all__ = ["table"]
 

@@ -20,7 +20,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed, stratified
-from heartloop.fitting.examples import Example
+from heartloop.fitting.data import Example
 from heartloop.reader.features import Context
 from heartloop.scoring.statistics import paired_difference
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from benchmarks.gate.target import Target, clauses, sentences, target_of, texts, things
-from heartloop.fitting.examples import Example
+from heartloop.fitting.data import Example
 from heartloop.reader.features import Context
 
 __all__ = ["LEAGUES", "LESS", "Hunt", "contexts_of", "hunt"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gate.target import TIERS, Target, interval, texts
+from heartloop.fitting.data import Example
 from heartloop.fitting.embedded import UNFITTED_VOICES
-from heartloop.fitting.examples import Example
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Reader

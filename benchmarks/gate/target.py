@@ -14,7 +14,7 @@ from typing import Any
 
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import load_environment, specs
-from heartloop.fitting.examples import Example, read_examples
+from heartloop.fitting.data import Example, read_examples
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Reader, Reading, effect_of, embedded_reader
 from heartloop.scoring.statistics import Interval, mean_interval

@@ -16,8 +16,8 @@ from typing import Any
 
 from benchmarks.judged_replies.cards import card_of
 from benchmarks.judged_replies.contexts import FOLDER, dialogue, write
+from heartloop.fitting.data import read_lines
 from heartloop.fitting.embedded import UNFITTED_VOICES
-from heartloop.fitting.examples import read_lines
 
 VOICES: Mapping[str, Sequence[str]] = {
     "tuning": ("counsellor", "practical_friend", "teenager", "effusive", "assistant"),

@@ -19,7 +19,8 @@ from benchmarks.judged_replies.collect import CHANGES, scalar, weighted_kappa
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.judged_replies.readers import cross_validated, examples, judged_change, ngram_kernel
 from benchmarks.page import rewrite
-from heartloop.fitting.examples import ASPECTS, Example, read_lines
+from heartloop.fitting.data import Example, read_lines
+from heartloop.reader.aspects import ASPECTS
 
 RESULTS = Path(__file__).parent.parent / "results" / "judged_replies.json"
 PAGE = FOLDER / "README.md"

@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.judged_replies.contexts import FOLDER, write
+from heartloop.fitting.data import read_lines
 from heartloop.fitting.embedded import readings
-from heartloop.fitting.examples import read_lines
 from heartloop.reader.aspects import ASPECTS
 
 CHANGES: Mapping[str, Sequence[tuple[str, float, float]]] = {

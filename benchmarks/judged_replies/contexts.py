@@ -16,7 +16,7 @@ from typing import Any
 
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.examples import scenarios_by_id
+from heartloop.fitting.data import scenarios_by_id
 
 FOLDER = Path(__file__).parents[2] / "data" / "judged_replies"
 

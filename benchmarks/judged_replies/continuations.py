@@ -16,7 +16,7 @@ from benchmarks.judged_replies.assignments import VOICES, briefed
 from benchmarks.judged_replies.collect import scalar
 from benchmarks.judged_replies.contexts import BRIEFS, FOLDER, policy_prompts, scenarios_of, write
 from heartloop.environments.records import half_of
-from heartloop.fitting.examples import read_lines, scenarios_by_id
+from heartloop.fitting.data import read_lines, scenarios_by_id
 
 COUNTS: Mapping[str, int] = {"sage": 50, "eibench": 36, "empa": 14}
 MORE_OF_PERM = 40

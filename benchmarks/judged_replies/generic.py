@@ -20,7 +20,7 @@ from heartloop.core.dialogue import Message
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.examples import read_lines
+from heartloop.fitting.data import read_lines
 
 STATES: Mapping[str, Sequence[str]] = {"sage": ("emotion",), "eibench": ("a", "t"), "empa": ()}
 """What the card of a person says of their state."""

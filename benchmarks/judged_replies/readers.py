@@ -22,17 +22,15 @@ from numpy.typing import NDArray
 from benchmarks.judged_replies.collect import scalar
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.machine import machine
-from benchmarks.page import DOCS, rewrite
-from heartloop.fitting.combined import prepared, together
+from benchmarks.page import PAGES, rewrite
+from heartloop.fitting.data import Example, read_examples, read_table, standardised
 from heartloop.fitting.embedded import UNFITTED_VOICES, folds
-from heartloop.fitting.examples import Example, read_examples, standardised
-from heartloop.fitting.ridge import design_of, predict_folds
-from heartloop.fitting.word_vectors import read_table
+from heartloop.fitting.fits import design_of, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 
 RESULTS = Path(__file__).parent.parent / "results" / "readers.json"
-PAGE = DOCS / "results" / "readers.md"
+PAGE = PAGES / "readers.md"
 NGRAM_ALPHA = 2.0
 TIERS = ("good", "middling", "poor", "harmful")
 

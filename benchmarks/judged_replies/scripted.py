@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.judged_replies.contexts import FOLDER, write
 from benchmarks.judged_replies.second_person import second_person
 from heartloop.core.dialogue import Message
-from heartloop.fitting.examples import read_lines
+from heartloop.fitting.data import read_lines
 from heartloop.models.baselines import BASELINES, GENERAL, Baseline
 
 KIND = (

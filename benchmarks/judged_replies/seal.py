@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from benchmarks.judged_replies.contexts import FOLDER
-from heartloop.fitting.examples import read_lines
+from heartloop.fitting.data import read_lines
 
 
 def hash_of(rows: Iterable[Mapping[str, Any]]) -> str:

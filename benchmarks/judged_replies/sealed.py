@@ -19,8 +19,8 @@ from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.judged_replies.seal import hashes
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
+from heartloop.fitting.data import Example, read_examples, read_lines
 from heartloop.fitting.embedded import change_of, labels_in, readings
-from heartloop.fitting.examples import Example, read_examples, read_lines
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.reader import Effect, Reader, Reading, effect_of, embedded_reader
 

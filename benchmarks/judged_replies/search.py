@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.judged_replies.contexts import FOLDER, write
 from benchmarks.judged_replies.scripted import CRUEL, KIND, clauses
+from heartloop.fitting.data import Example, read_examples, read_lines
 from heartloop.fitting.embedded import UNFITTED_VOICES, change_of, readings
-from heartloop.fitting.examples import Example, read_examples, read_lines
 from heartloop.reader.features import Context
 from heartloop.reader.reader import effect_of, embedded_reader
 

@@ -36,8 +36,8 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
+from heartloop.fitting.data import read_examples, read_lines
 from heartloop.fitting.embedded import TRAINED, change_of, readings
-from heartloop.fitting.examples import read_examples, read_lines
 from heartloop.reader.reader import embedded_reader
 
 FOLDER = Path(__file__).parents[2] / "data" / "trained_replies"

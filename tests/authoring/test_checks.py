@@ -17,8 +17,7 @@ import pytest
 
 from heartloop.authoring.checks import NEAR_DUPLICATE, plain_lines, problems_of_set, similarity
 from heartloop.core.errors import UseError
-from heartloop.environments.sage.listing import SCENARIOS
-from heartloop.environments.sage.scenario import SageScenario, load_scenarios
+from heartloop.environments.sage.scenario import SCENARIOS, SageScenario, load_scenarios
 
 ONE, TWO, THREE = load_scenarios("support")[:3]
 

@@ -123,13 +123,13 @@ def test_scenes_come_in_turn_and_keywords_before_any_comes_twice() -> None:
 
 def test_people_of_sage_are_made_of_three_traits_three_sentences_and_an_age() -> None:
     pools = persona_pools()
-    assert (len(pools.traits), len(pools.sentences)) >= (30, 30)
-    assert len(set(pools.traits)) == len(pools.traits)
-    assert len(set(pools.sentences)) == len(pools.sentences)
+    assert (len(pools["traits"]), len(pools["sentences"])) >= (30, 30)
+    assert len(set(pools["traits"])) == len(pools["traits"])
+    assert len(set(pools["sentences"])) == len(pools["sentences"])
     shipped = {(one.theme, one.intention) for one in load_sage("support")}
     for facts in (one.facts for one in SageWriting().seeds(80, 0)):
         assert (len(set(facts["traits"])), len(set(facts["sentences"]))) == (3, 3)
-        assert facts["age"] in pools.ages
+        assert facts["age"] in pools["ages"]
         assert (facts["theme"], facts["intention"]) not in shipped
     wishes = Counter(one.facts["intention"] for one in SageWriting().seeds(80, 0))
     assert wishes == {key: 10 for key, row in INTENTIONS.items() if row.family == "support"}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from heartloop.environments.reading import LearnedReading
-from heartloop.fitting import network
+from heartloop.fitting import fits as network
+from heartloop.fitting.data import Example
 from heartloop.fitting.embedded import change_of, fit_effect, fit_reader, folds, readings
-from heartloop.fitting.examples import Example
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import Context
 from heartloop.reader.model import WIDTH, CombinedModel, Network, starting_vectors

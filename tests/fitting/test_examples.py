@@ -25,8 +25,8 @@ from benchmarks.judged_replies.seal import hashes
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
+from heartloop.fitting.data import read_examples, read_lines, standardised
 from heartloop.fitting.embedded import TRAINED, UNFITTED_VOICES
-from heartloop.fitting.examples import read_examples, read_lines, standardised
 
 CONTEXTS = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
 REPLIES = {row["id"]: row for row in read_lines(FOLDER / "replies.jsonl")}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from heartloop.fitting.ridge import COUNTS_WEIGHT, design_of, fit, predict_folds
+from heartloop.fitting.fits import COUNTS_WEIGHT, design_of, fit, predict_folds
 from heartloop.reader.features import Context, Layout, features_of
 
 LAYOUT = Layout(bits=10)

@@ -20,7 +20,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import ReleasedProfile, SageReleasedScenario
 from heartloop.environments.sage.users import SageEmbeddedUser
-from heartloop.fitting.student import Rows, agreement, fit_student, held_out, read_rows
+from heartloop.fitting.student import JudgedRows, agreement, fit_student, held_out, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve, student_of
 from heartloop.reader.linear import LinearModel
@@ -66,18 +66,18 @@ def run(path: Path, *, environment: str = "sage", count: int = 12) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> JudgedRows:
     return read_rows([run(tmp_path_factory.mktemp("student") / "run")])
 
 
 @pytest.fixture(scope="module")
-def student(rows: Rows, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def student(rows: JudgedRows, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("fitted") / "one.student"
     path.write_bytes(fit_student(rows).to_bytes())
     return path
 
 
-def test_it_ranks_what_it_has_not_seen(rows: Rows) -> None:
+def test_it_ranks_what_it_has_not_seen(rows: JudgedRows) -> None:
     card = fit_student(rows).card
     seen = card["held_out"]
     assert seen["of"] == "models and scenarios"
@@ -90,7 +90,7 @@ def test_it_ranks_what_it_has_not_seen(rows: Rows) -> None:
     assert lowest[1] < 0 < highest[1]
 
 
-def test_folds_share_neither_models_nor_scenarios(rows: Rows) -> None:
+def test_folds_share_neither_models_nor_scenarios(rows: JudgedRows) -> None:
     tested = 0
     for train, test in held_out(rows):
         assert not set(rows.model[train]) & set(rows.model[test])
@@ -99,13 +99,13 @@ def test_folds_share_neither_models_nor_scenarios(rows: Rows) -> None:
     assert tested == len(rows.targets)
 
 
-def test_a_perfect_prediction_agrees_perfectly(rows: Rows) -> None:
+def test_a_perfect_prediction_agrees_perfectly(rows: JudgedRows) -> None:
     seen = agreement(rows, rows.targets)
     assert seen["turn_r"] == seen["dialogue_r"] == seen["model_spearman"] == {"emotion": 1.0}
     assert all(model["emotion"]["judged"] == model["emotion"]["predicted"] for model in seen["models"].values())
 
 
-def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: Rows) -> None:
+def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: JudgedRows) -> None:
     """The last message and all states of every dialogue are others; the features are the same."""
     other = run(tmp_path / "other")
     text = (other / "transcripts.jsonl").read_text()

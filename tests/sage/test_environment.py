@@ -26,6 +26,7 @@ from heartloop.environments.sage.users import SageEmbeddedUser
 
 SCENARIOS = load_scenarios("support")[:3]
 FIRST = SCENARIOS[0]
+THOUGHTS = {"content": "wants", "fit": "fits", "activity": "thinks", "feeling": "feels"}
 
 
 class ScriptedUser:
@@ -53,7 +54,7 @@ class ScriptedUser:
         change = self.changes[min(view.turn, len(self.changes) - 1)]
         if isinstance(change, Exception):
             raise change
-        return Feeling(change, "wants", "fits", "thinks", "feels", {"why": view.turn})
+        return Feeling(change, THOUGHTS, {"why": view.turn})
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         self.spoke.append(view)
@@ -110,7 +111,7 @@ class TestState:
 
     async def test_thoughts_and_evidence_are_kept_per_turn(self) -> None:
         transcript = await dialogue(ScriptedUser(), max_turns=2)
-        assert transcript.turns[1].thoughts == {"content": "wants", "fit": "fits", "activity": "thinks", "feeling": "feels"}
+        assert transcript.turns[1].thoughts == THOUGHTS
         assert transcript.turns[1].evidence == {"why": 1}
 
 
@@ -126,19 +127,14 @@ class TestWhatThePersonKnows:
     async def test_all_that_was_said_and_heard_so_far_the_latest_reply_included(self) -> None:
         user = ScriptedUser([1], ["one", "two", "three"])
         await dialogue(user, reply="r", max_turns=3)
-        assert user.felt[2].said == (FIRST.first_message, "one", "two")
-        assert user.felt[2].heard == ("r", "r", "r")
+        assert user.felt[2].messages == (FIRST.first_message, "one", "two")
+        assert user.felt[2].replies == ("r", "r", "r")
         assert [view.turn for view in user.felt] == [0, 1, 2]
-
-    async def test_how_many_replies_lifted_the_mood_not_counting_those_that_left_it(self) -> None:
-        user = ScriptedUser([5, 0, -5, 5, 1])
-        await dialogue(user, max_turns=5)
-        assert [view.lifted for view in user.felt] == [0, 1, 1, 1, 2]
 
     async def test_silence_is_heard_as_the_empty_string(self) -> None:
         user = ScriptedUser([-5])
         transcript = await dialogue(user, reply="<think>hm</think>", max_turns=2)
-        assert user.felt[1].heard == ("", "")
+        assert user.felt[1].replies == ("", "")
         assert transcript.counts["silences"] == 2
 
     async def test_the_dialogues_seed_reaches_the_person(self) -> None:

@@ -24,8 +24,8 @@ from heartloop.core.dialogue import Message, Sampling, Transcript, Usage
 from heartloop.core.errors import BudgetSpent, TransportError
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios
-from heartloop.environments.sage.users import SageLLMUser, render_background, render_persona
+from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios, render_background, render_persona
+from heartloop.environments.sage.users import SageLLMUser
 
 SCENARIOS = load_scenarios("support")
 BY_INTENTION = {scenario.intention: scenario for scenario in reversed(SCENARIOS)}

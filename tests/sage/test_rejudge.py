@@ -47,7 +47,7 @@ class Feels:
         self.views.append(view)
         if view.turn >= len(self._changes):
             raise AnswerError("no more feelings")
-        return Feeling(self._changes[view.turn], "content", "fit", "activity", "feeling")
+        return Feeling(self._changes[view.turn], {name: name for name in ("content", "fit", "activity", "feeling")})
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         return Speech(f"word {view.turn}", leaves=view.turn == self._leaves_at)

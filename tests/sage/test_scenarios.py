@@ -22,8 +22,15 @@ from pydantic import ValidationError
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import half_of
-from heartloop.environments.sage.listing import SCENARIOS
-from heartloop.environments.sage.scenario import GIVE_AWAY_PATTERNS, INTENTIONS, SETS, SageScenario, load_scenarios, problems_of
+from heartloop.environments.sage.scenario import (
+    GIVE_AWAY_PATTERNS,
+    INTENTIONS,
+    SCENARIOS,
+    SETS,
+    SageScenario,
+    load_scenarios,
+    problems_of,
+)
 
 PUBLISHED = {
     "dialectic": 12, "advice": 15, "motives": 11, "reflection": 13, "praise": 13, "listen": 12, "empathy": 13, "blameless": 11,

@@ -80,7 +80,7 @@ class Run:
         return rows_of(name, self.transcripts)
 
     def to_pandas(self, name: str = "dialogues") -> pandas.DataFrame:
-        """A table as a data frame (extra `pandas`).
+        """A table as a data frame.
 
         Raises:
             UseError: no such table, or pandas is not installed.

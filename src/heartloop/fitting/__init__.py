@@ -1,1 +1,1 @@
-"""From judged data to weights: the embedded user's reader (`embedded`), and students of anybody's judge (`student`)."""
+"""From judged data to weights: the embedded user's reader (`embedded`, `analyses`), and students of a judge (`student`)."""

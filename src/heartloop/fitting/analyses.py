@@ -1,7 +1,6 @@
 """From judged analyses to the weights that judge them: `python -m heartloop.fitting.analyses data/judged_replies`.
 
-Covers the shipped weights of every environment that grades an analysis (`LearnedReading.analysis`). Only scenarios of the
-tuning half are read. The same data gives the same weights.
+Writes the weights of every environment that grades an analysis (`LearnedReading.analysis`), from the tuning half.
 
 1. `level`: ridge on n-grams and counts, fitted on the mean of two judges; the messages of the scenarios are added as analyses of
    level 1, since copied words show nothing. It is stretched to the spread of the judged levels, at most `STRETCH` times.
@@ -23,9 +22,9 @@ from numpy.typing import NDArray
 
 from heartloop.environments.reading import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
+from heartloop.fitting.data import read_lines, scenarios_by_id
 from heartloop.fitting.embedded import STRETCH, readings
-from heartloop.fitting.examples import read_lines, scenarios_by_id
-from heartloop.fitting.ridge import design_of, fit, predict_folds
+from heartloop.fitting.fits import design_of, fit, predict_folds
 from heartloop.reader.features import COUNTS, Context, Features, features_of
 from heartloop.reader.linear import SHIPPED, LinearModel
 
@@ -50,11 +49,7 @@ class JudgedAnalysis(NamedTuple):
 
 
 def read_analyses(folder: Path) -> list[JudgedAnalysis]:
-    """The judged analyses of the tuning half.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
+    """The judged analyses of the tuning half."""
     readers = {name: reading.analysis for name, reading in readings().items() if reading.analysis is not None}
     contexts = {row["id"]: row for row in read_lines(folder / "contexts.jsonl")}
     analyses: list[JudgedAnalysis] = []

@@ -1,20 +1,16 @@
 """From judged replies to the weights of the embedded user: `python -m heartloop.fitting.embedded data/judged_replies`.
 
-Covers the shipped reader (`reader/weights/embedded.npz`) and the effect of each environment (`effect.json` in its folder).
-Only the tuning half is read. The same data and seed give the same weights on the same kind of machine.
+Writes `reader/weights/embedded.npz` and the effect of each environment (`effect.json` in its folder). Only the tuning half is
+read. The same data and seed give the same weights on the same kind of machine. Replies of trained policies count `TIMES` times.
 
-Replies of trained policies count `TIMES` times.
-
-1. The mean of two fits predicts the twelve aspects (`fitting.combined`): ridge on n-grams, counts and a kernel, and a small
-   network over word vectors, which start from those of `word_vectors.npz` in the same folder (`fitting.word_vectors`). Ridge on
-   n-grams and counts predicts the change in standard units (by an ensemble whose members each leave out a quarter of the
-   scenarios) and which support strategies a reply uses.
+1. The mean of two fits predicts the twelve aspects: ridge on n-grams, counts and a kernel, and a small network over word vectors,
+   which start from those of `word_vectors.npz` in the same folder. Ridge on n-grams and counts predicts the change in standard
+   units (an ensemble whose members each leave out a quarter of the scenarios) and which support strategies a reply uses.
 2. For each reply the aspects are predicted by a fit that has seen neither its scenario nor its voice. From these predictions and
    from the judged marks together a linear map with bounded signs is fitted to the judged change of each environment. Predictions
    alone give weights that lean on what is easy to predict, and lift whoever is merely coherent and honest; judged marks alone do
    not know how far the reader can be trusted. The map is then stretched until held-out predictions have the spread of the judged
-   changes (at most `STRETCH` times), since what is ranked is a policy over many replies, and the errors of single replies
-   average out.
+   changes (at most `STRETCH` times), since what is ranked is a policy over many replies, whose errors average out.
 3. The thresholds of the floors are those that one in 1,000 good replies passes, under the same held-out predictions.
 """
 
@@ -33,10 +29,8 @@ from scipy.optimize import lsq_linear
 
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
-from heartloop.fitting.combined import ALPHA, prepared
-from heartloop.fitting.examples import Example, read_examples, read_lines, standardised
-from heartloop.fitting.ridge import Design, fit, predict_folds
-from heartloop.fitting.word_vectors import read_table
+from heartloop.fitting.data import Example, read_examples, read_lines, read_table, standardised
+from heartloop.fitting.fits import ALPHA, Design, fit, predict_folds, prepared
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 from heartloop.reader.linear import LinearModel
@@ -45,14 +39,10 @@ from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, Output,
 from heartloop.reader.word_vectors import Table
 
 __all__ = [
-    "FALSE_ALARMS",
-    "NETWORKS",
-    "PROCESSES",
     "STRETCH",
     "TIMES",
     "TRAINED",
     "UNFITTED_VOICES",
-    "Fitted",
     "change_of",
     "emphasised",
     "fit_effect",

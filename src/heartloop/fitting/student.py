@@ -1,8 +1,7 @@
 """Students of a judge: from judged runs to a model that predicts the judge's change after every reply, in any language.
 
 A student replaces the judgement, not the words: it sees the reply, the dialogue before it and the message it answers, and nothing
-that came after the reply, nor the judge's states. Covers the rows of runs, the fit, and the card with agreement on models and
-scenarios that a fit has not seen. Does not cover how a student plays (`environments`).
+that came after the reply, nor the judge's states. Its card has the agreement on models and scenarios that a fit has not seen.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from numpy.typing import NDArray
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.ridge import Design, design_of, fit, predict_folds
+from heartloop.fitting.fits import Design, design_of, fit, predict_folds
 from heartloop.reader.features import Context, Layout, features_of, han_share
 from heartloop.reader.linear import LinearModel
 
-__all__ = ["ALPHA", "LAYOUT", "Folds", "Rows", "agreement", "fit_student", "held_out", "read_rows"]
+__all__ = ["ALPHA", "LAYOUT", "Folds", "JudgedRows", "agreement", "fit_student", "held_out", "read_rows"]
 
 LAYOUT = Layout(words=(), characters=(1, 2, 3), message=(1, 2), message_weight=0.55)
 """Characters of one to three fit every language; the message that is answered tells how the person is."""
@@ -33,7 +32,7 @@ _SCENARIO_FOLDS = 3
 _MODEL_FOLDS = 4
 
 
-class Rows(NamedTuple):
+class JudgedRows(NamedTuple):
     """Judged replies, one row each."""
 
     environment: str
@@ -60,12 +59,8 @@ class Rows(NamedTuple):
 Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 
 
-def read_rows(runs: Sequence[Path]) -> Rows:
-    """The judged replies of runs.
-
-    Raises:
-        InputError: a run cannot be read, runs of different environments, too few judged dialogues, or changes of different parts.
-    """
+def read_rows(runs: Sequence[Path]) -> JudgedRows:
+    """The judged replies of runs of one environment."""
     transcripts = [one for run in runs for one in read_transcripts(run / "transcripts.jsonl") if any(_replies(one))]
     environments = sorted({one.environment for one in transcripts})
     if len(environments) > 1:
@@ -90,7 +85,7 @@ def read_rows(runs: Sequence[Path]) -> Rows:
             text.append(reply[:200])
             numbers.append((number, models.index(one.model), scenarios.index(one.scenario)))
     dialogue, model, scenario = np.array(numbers).T
-    return Rows(
+    return JudgedRows(
         environments[0],
         keys,
         design_of(features, LAYOUT),
@@ -122,7 +117,7 @@ def _replies(transcript: Transcript) -> Iterator[tuple[str, Context, Mapping[str
             messages.append(turn.message)
 
 
-def held_out(rows: Rows, seed: int = 0) -> Folds:
+def held_out(rows: JudgedRows, seed: int = 0) -> Folds:
     """Folds in which neither the models nor the scenarios of what is predicted were fitted on; with one model, scenarios only."""
     draw = np.random.default_rng(seed)
     models = np.arange(len(rows.models)) if len(rows.models) > 1 else np.array([-1])
@@ -134,7 +129,7 @@ def held_out(rows: Rows, seed: int = 0) -> Folds:
             yield ~of_models & ~of_scenarios, (of_models | (models[0] < 0)) & of_scenarios
 
 
-def agreement(rows: Rows, predicted: NDArray[np.float64]) -> dict[str, Any]:
+def agreement(rows: JudgedRows, predicted: NDArray[np.float64]) -> dict[str, Any]:
     """How predictions, shape (rows, keys), agree with the judge; rows without one are left out.
 
     `turn_r` and `dialogue_r` are Pearson's r of single changes and of their sums over a dialogue, by key; `length_r` is what the
@@ -191,7 +186,7 @@ def _fifths(predicted: NDArray[np.float64], judged: NDArray[np.float64]) -> list
     return [[round(float(predicted[part].mean()), 2), round(float(judged[part].mean()), 2)] for part in parts]
 
 
-def fit_student(rows: Rows, seed: int = 0) -> LinearModel:
+def fit_student(rows: JudgedRows, seed: int = 0) -> LinearModel:
     """The student of these rows, with its card."""
     predicted = predict_folds(rows.design.kernel, rows.targets, held_out(rows, seed), ALPHA)
     card = {

@@ -1,29 +1,24 @@
-"""The SAGE environment: rules of the dialogue (SAGE sections 2.1 to 2.2, App. E).
+"""SAGE: rules of the dialogue, options, score scale and spec (SAGE sections 2.1 to 2.2, App. E; training options as in RLVER).
 
-Covers state update, stop conditions, presets and score. The user simulator is `LLMUser` or `EmbeddedUser`. For training as in
-RLVER, the start emotion, the emotion at which the user leaves, and the form of the policy prompt are options.
-
-Presets. `corrected` (default, ours): every policy reply is judged, including the last; a change outside ±10 is re-asked; the user
-ends the dialogue by deciding to. `released`: as the authors' code computes it: the tenth reply of a dialogue that reaches the
-turn limit is not judged (half of the published dialogues); a change outside ±10 is clamped and counted; any "goodbye" or "bye" in
-the user's message ends the dialogue.
+Preset `corrected` (default, ours): every reply of the policy is judged, including the last; a change outside ±10 is re-asked; the
+user ends the dialogue by deciding to. Preset `released`, as the authors' code: the reply at the turn limit is not judged (half of
+the published dialogues); a change outside ±10 is clamped and counted; any "goodbye" or "bye" of the user ends the dialogue.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, Self
 
 from pydantic import model_validator
 
 from heartloop.core.dialogue import StopReason, Transcript
-from heartloop.core.errors import AnswerError, InputError, ModelError
+from heartloop.core.errors import AnswerError, ModelError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.sage.scenario import INTENTIONS, AnySageScenario, SageScenario
+from heartloop.environments.sage.scenario import INTENTIONS, AnySageScenario
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, Band, band, step, summarise
 from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
 from heartloop.scoring.credit import turn_rewards
@@ -45,7 +40,6 @@ __all__ = [
     "says_goodbye",
 ]
 
-
 PRESETS = ("corrected", "released")
 VARIANTS = ("vanilla", "challenging")
 FORMS = ("plain", "think", "direct")
@@ -53,6 +47,17 @@ FORMS = ("plain", "think", "direct")
 
 MAX_TURNS = 10
 """Maximum number of policy replies in a dialogue (SAGE released logs)."""
+
+_GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b|再见|拜拜", re.IGNORECASE)
+
+
+def says_goodbye(message: str) -> bool:
+    """Whether a message of the user ends the dialogue under preset `released`.
+
+    >>> says_goodbye("I see. Good-bye then."), says_goodbye("That was bygone.")
+    (True, False)
+    """
+    return bool(_GOODBYE.search(message))
 
 
 class SageOptions(Options):
@@ -82,64 +87,37 @@ class SageOptions(Options):
         return self
 
 
-_GOODBYE = re.compile(r"\b(good-?bye|bye(-bye)?)\b|再见|拜拜", re.IGNORECASE)
-
-
-def says_goodbye(message: str) -> bool:
-    """Whether a message of the user ends the dialogue under preset `released`.
-
-    >>> says_goodbye("I see. Good-bye then."), says_goodbye("That was bygone.")
-    (True, False)
-    """
-    return bool(_GOODBYE.search(message))
-
-
 class SageView(NamedTuple):
-    """The dialogue as the user simulator sees it after a reply. `said` and `heard` alternate, starting with `said`."""
+    """The dialogue as the user simulator sees it after a reply. `messages` and `replies` alternate, starting with `messages`."""
 
     scenario: AnySageScenario
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
     """The user's messages, including the first."""
-    heard: tuple[str, ...]
+    replies: tuple[str, ...]
     """The policy's replies, including the latest; an empty string is silence."""
     emotion: float
     """In [0, 100]: before the reply in `feel`, after it in `speak`."""
-    lifted: int
-    """Number of replies that raised the emotion."""
-    turn: int
     seed: int
-    preset: str
-    variant: str
-    leaves_at: float | None = None
-    """As in `SageOptions`."""
+    options: SageOptions
+
+    @property
+    def turn(self) -> int:
+        return len(self.replies) - 1
 
     @property
     def manner(self) -> Band:
         """The band that sets the user's manner; F only if the user leaves."""
-        own = band(self.emotion)
-        leaves = own == "F" if self.leaves_at is None else self.emotion <= self.leaves_at
+        own, leaves_at = band(self.emotion), self.options.leaves_at
+        leaves = own == "F" if leaves_at is None else self.emotion <= leaves_at
         return "F" if leaves else "C" if own == "F" else own
-
-    @property
-    def written(self) -> SageScenario:
-        """The scenario, which must have written lines.
-
-        Raises:
-            InputError: an imported scenario, or one in the short form, which have none.
-        """
-        if not isinstance(self.scenario, SageScenario):
-            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a scenario of this project's form")
-        return self.scenario
 
 
 class Feeling(NamedTuple):
-    """The user simulator's appraisal of a reply. `change` in emotion points; the four texts are the input of `speak`."""
+    """The user simulator's appraisal of a reply: the change in emotion points, and its four texts, the input of `speak`."""
 
     change: float
-    content: str
-    fit: str
-    activity: str
-    feeling: str
+    thoughts: Mapping[str, str]
+    """`content`, `fit`, `activity` and `feeling`."""
     evidence: Mapping[str, Any] = {}
 
 
@@ -185,17 +163,10 @@ class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        facts = {
-            "family": scenario.family,
-            "intention": scenario.intention,
-            "intention_text": scenario.intention_text,
-            "theme": scenario.theme,
-            "title": scenario.title,
-            "person": scenario.person,
-            "place": scenario.place,
-            "tags": " ".join(scenario.tags),
-            **({} if self.options.leaves_at is None else {"leaves_at": f"{self.options.leaves_at:g}"}),
-        }
+        names = ("family", "intention", "intention_text", "theme", "title", "person", "place")
+        facts = {name: getattr(scenario, name) for name in names} | {"tags": " ".join(scenario.tags)}
+        if self.options.leaves_at is not None:
+            facts["leaves_at"] = f"{self.options.leaves_at:g}"
         players = self.user.describe(self.variant)
         return self.described(scenario_id, players, facts=facts, prompts={self.policy.name: self.policy.hash})
 
@@ -205,8 +176,8 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
 
     def __init__(self, environment: Sage, scenario: AnySageScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
-        self._said: list[str] = []
-        self._heard: list[str] = []
+        self._messages: list[str] = []
+        self._replies: list[str] = []
         self._emotions = [float(environment.options.start)]
 
     @property
@@ -214,13 +185,13 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
         return self._environment.policy.text
 
     async def open(self) -> str:
-        self._said.append(self._scenario.first_message)
+        self._messages.append(self._scenario.first_message)
         return self._scenario.first_message
 
     async def step(self, reply: str) -> UserTurn:
         sage = self._environment
-        self._heard.append(reply)
-        last = len(self._heard) >= sage.max_turns
+        self._replies.append(reply)
+        last = len(self._replies) >= sage.max_turns
         if last and sage.preset == "released":
             return UserTurn(None, None, None, {}, {}, "turn_limit")
         feeling = await answered("user", sage.user.feel(self._view(), self._log))
@@ -229,24 +200,24 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
         if abs(feeling.change) > CHANGE_LIMIT:
             self._log.count("clamped changes")
         self._emotions.append(after)
-        stop: StopReason | None = {"S": "success", "F": "failure"}.get(self._view().manner)  # type: ignore[assignment]
-        message: str | None = None
-        if stop is None and last:
-            stop = "turn_limit"
-        elif stop is None:
-            speech = await answered("user", sage.user.speak(self._view(), feeling, self._log))
-            message = speech.message or None
-            said_goodbye = says_goodbye(speech.message) if sage.preset == "released" else speech.leaves
-            stop = "goodbye" if said_goodbye else "cut" if speech.cut else None
-        else:
+        view, message = self._view(), ""
+        stop: StopReason | None = {"S": "success", "F": "failure"}.get(view.manner)  # type: ignore[assignment]
+        if stop is not None:
             try:
-                message = (await sage.user.speak(self._view(), feeling, self._log)).message or None
+                message = (await sage.user.speak(view, feeling, self._log)).message
             except (ModelError, AnswerError):  # the score is complete; only the last message is lost
                 self._log.count("lost farewells")
-        if message is not None:
-            self._said.append(message)
-        thoughts = {"content": feeling.content, "fit": feeling.fit, "activity": feeling.activity, "feeling": feeling.feeling}
-        return UserTurn(message, {"emotion": after}, {"emotion": after - before}, thoughts, dict(feeling.evidence), stop)
+        elif last:
+            stop = "turn_limit"
+        else:
+            speech = await answered("user", sage.user.speak(view, feeling, self._log))
+            message = speech.message
+            leaves = says_goodbye(message) if sage.preset == "released" else speech.leaves
+            stop = "goodbye" if leaves else "cut" if speech.cut else None
+        if message:
+            self._messages.append(message)
+        change = {"emotion": after - before}
+        return UserTurn(message or None, {"emotion": after}, change, dict(feeling.thoughts), dict(feeling.evidence), stop)
 
     def outcome(self) -> Outcome:
         """Final emotion in [0, 100]; one reward per judged turn, (e_t - e_{t-1})/10 (RLVER turn reward); the emotions."""
@@ -254,19 +225,8 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
         return Outcome(self._emotions[-1], rewards, tuple({"emotion": e} for e in self._emotions))
 
     def _view(self) -> SageView:
-        lifted = sum(after > before for before, after in pairwise(self._emotions))
-        return SageView(
-            self._scenario,
-            tuple(self._said),
-            tuple(self._heard),
-            self._emotions[-1],
-            lifted,
-            len(self._heard) - 1,
-            self._seed,
-            self._environment.preset,
-            self._environment.variant,
-            self._environment.options.leaves_at,
-        )
+        messages, replies = tuple(self._messages), tuple(self._replies)
+        return SageView(self._scenario, messages, replies, self._emotions[-1], self._seed, self._environment.options)
 
 
 def _emotions(transcript: Transcript) -> list[float]:
@@ -313,10 +273,10 @@ SPEC = EnvironmentSpec(
     about="A user simulator whose emotion, 0 to 100, changes after every reply; the score is the final emotion.",
     source="SAGE (Sentient Agent as a Judge); training as in RLVER",
     roles=(Role("user", "plays the user and judges every reply"),),
-    options="heartloop.environments.sage.environment:SageOptions",
-    scale="heartloop.environments.sage.environment:SCALE",
-    scenarios="heartloop.environments.sage.listing:SCENARIOS",
-    environment="heartloop.environments.sage.environment:Sage",
+    options=SageOptions,
+    scale=SCALE,
+    scenarios="heartloop.environments.sage.scenario:SCENARIOS",
+    environment=Sage,
     embedded="heartloop.environments.sage.users:SageEmbeddedUser",
     simulator="heartloop.environments.sage.users:SageLLMUser",
     report="heartloop.environments.sage.report.panel:PANEL",

@@ -1,9 +1,5 @@
 """Importers of the SAGE and RLVER releases: profiles as scenarios, dialogues as a run.
 
-Covers profile files, with every record unchanged, and logs, with one file per model and one dialogue per line: emotion and
-thoughts of every turn, the unjudged last reply, the stop reason, and counts of irregular records. Does not cover writing the run
-directory (`heartloop.evaluation`), nor playing an imported scenario (`released`).
-
 The final emotion of a log is its own `emo_point`; a disagreement with the last turn is counted. The log has no stop reason: it
 follows from that emotion (100, below 10), a farewell in the last message, an unjudged last reply or the tenth one (turn limit);
 any other end is counted as unclear and shown as the turn limit. An emotion outside [0, 100] is clipped and counted (RLVER Table
@@ -12,7 +8,6 @@ any other end is counted as unclear and shown as the turn limit. An emotion outs
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -27,18 +22,17 @@ from heartloop.environments.importing import Imported, Importer, Record, problem
 from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
 from heartloop.environments.sage.scenario import (
     FORM,
+    INTENTIONS,
     ReleasedProfile,
     SageReleasedScenario,
-    family_of,
     intention_of,
-    intention_text_of,
     name_of,
     story_fingerprint,
 )
 from heartloop.environments.sage.scoring import band
 from heartloop.scoring.credit import turn_rewards
 
-__all__ = ["COUNTED", "LOGS", "PROFILES", "ReleasedLog", "read_logs", "read_profiles", "scenario_of", "without_label"]
+__all__ = ["COUNTED", "LOGS", "PROFILES", "ReleasedLog", "read_logs", "read_profiles", "without_label"]
 
 
 def read_profiles(source: Path) -> Imported:
@@ -124,13 +118,14 @@ def read_logs(source: Path, *, model: str | None = None, user: str | None = None
 
     Args:
         model: name of the model under test; default: the file name without suffix.
-        user: name of the user simulator, if known.
 
     Raises:
         InputError: no file, or an invalid line, with file, line and field.
         UseError: `model` with several files.
     """
-    files = _files(source)
+    files = sorted(path for path in source.glob("*.jsonl") if path.is_file()) if source.is_dir() else [source]
+    if not files:
+        raise InputError(f"{source} contains no log; expected *.jsonl files, one per model")
     if model is not None and len(files) > 1:
         raise UseError(
             f"--model names one model, but {source} holds {len(files)} logs; import each file by itself, or omit --model"
@@ -151,23 +146,6 @@ def read_logs(source: Path, *, model: str | None = None, user: str | None = None
     return Imported(transcripts=transcripts, raw=raw, counts=counts)
 
 
-def scenario_of(raw: bytes) -> SageReleasedScenario:
-    """The scenario of a released dialogue.
-
-    Raises:
-        InputError: the line is no released dialogue.
-    """
-    try:
-        log = json.loads(raw)
-        profile = ReleasedProfile(
-            id=log["id"], player=log["player"], scene=log["scene"], main_cha=log.get("character", ""), cha_group=(),
-            task=log.get("task", ""), first_talk=log["history"][0]["content"],
-        )  # fmt: skip
-    except (LookupError, ValueError, TypeError, AttributeError) as error:
-        raise InputError("expected a released dialogue (JSON)") from error
-    return SageReleasedScenario(form=FORM, source="raw.jsonl", record=profile)
-
-
 def without_label(text: str) -> tuple[str, bool]:
     """Removes the label (a few words and a closing bracket) that the released parser left in a thought.
 
@@ -178,15 +156,6 @@ def without_label(text: str) -> tuple[str, bool]:
     """
     rest = _LABEL.sub("", text, count=1)
     return rest, rest != text
-
-
-def _files(source: Path) -> list[Path]:
-    if not source.is_dir():
-        return [source]
-    files = sorted(path for path in source.glob("*.jsonl") if path.is_file())
-    if not files:
-        raise InputError(f"{source} contains no log; expected *.jsonl files, one per model")
-    return files
 
 
 def _log(record: Record) -> ReleasedLog:
@@ -208,7 +177,7 @@ def _log(record: Record) -> ReleasedLog:
 
 
 def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, repeat: int) -> Transcript:
-    counts = Counter(dict.fromkeys((name for name in COUNTED if name != "repeats"), 0))
+    counts: Counter[str] = Counter()
 
     def clamped(points: float) -> float:
         inside = max(0.0, min(100.0, points))
@@ -224,8 +193,8 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
     ]
     counts["unjudged replies"] += len(answers) < len(replies)
     counts["final emotion disagrees"] += final != emotions[-1]
-    key = intention_of(log.task)
-    counts["unknown intentions"] += key is None
+    intention = intention_of(log.task)
+    counts["unknown intentions"] += intention not in INTENTIONS.values()
     stop = _stop(log.history, final, counts)
     return Transcript(
         environment="sage",
@@ -236,9 +205,9 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
         preset="released",
         user=simulator,
         facts={
-            "family": family_of(log.task),
-            "intention": key or log.task,
-            "intention_text": intention_text_of(log.task),
+            "family": intention.family,
+            "intention": intention.key,
+            "intention_text": intention.text,
             "task": log.task,
             "theme": log.topic,
             "title": log.topic.partition("-")[2] or log.topic,
@@ -253,7 +222,7 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
         stop=stop,
         score=final,
         rewards=tuple(map(float, turn_rewards(emotions))),
-        counts={**{name: n for name, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
+        counts={**{name: counts[name] for name in COUNTED if counts[name]}, "silences": sum(turn.silent for turn in turns)},
     )
 
 
@@ -272,13 +241,15 @@ def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[fl
     if planning.change is not None and planning.change != after - before:
         counts["changes that do not add up"] += 1
         evidence["change named"] = planning.change
+    state, change = {"emotion": after}, {"emotion": after - before}
+    thoughts = {name: text for name, text in thoughts.items() if text}
     return Turn(
         index=index,
         reply=reply,
         silent=silent,
-        state={"emotion": after},
-        change={"emotion": after - before},
-        thoughts={name: text for name, text in thoughts.items() if text},
+        state=state,
+        change=change,
+        thoughts=thoughts,
         evidence=evidence,
         message=answer.content,
     )

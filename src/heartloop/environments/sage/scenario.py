@@ -1,28 +1,27 @@
-"""SAGE scenarios: the schema, the loader, and the checks a scenario set must pass.
+"""SAGE scenarios: schema, checks and text of our own form, and the form of imported profiles (SAGE, RLVER).
 
-Covers the eight supportive intentions (SAGE Table 3) and the two of RLVER's chit-chat extension (App. A.1), reading JSON lines,
-and the checks of a shipped set. Does not cover near-duplicates (`heartloop.authoring`), nor user simulators (`embedded_user`,
-`llm_user`).
+Published fields are persona, background (event, timeline, conflict, failed attempts, reactions by mood, what raises and lowers
+it), goal, hidden intention, traits and first message (SAGE section 2.2 and App. E). Ours are `temperament`, `concerns`, `beats`
+and the written lines, from which the embedded user speaks; the short form (`SageBrief`) requires the published fields alone.
 
-The published fields are persona, background (event, timeline, conflict, failed attempts, reactions by mood, what raises and
-lowers it), goal, hidden intention, traits and first message (SAGE section 2.2 and App. E). Ours are `temperament`, `concerns`,
-`beats` and the written lines, from which the embedded user speaks without a model. The short form (`Brief`) requires the
-published fields alone; a model as user simulator can play it.
+Imported texts are Chinese and the authors'; none of them is part of this project. A profile has no written lines, so the embedded
+user cannot play it. The prompts are ours and English, so scores on imported scenarios are not comparable with published ones.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
-from heartloop.environments.records import load_own_or_imported, set_loader
-from heartloop.environments.written import (
+from heartloop.environments.cues import check_concerns, problems_in_lines, written_lines
+from heartloop.environments.records import (
     Cue,
     Key,
     Line,
@@ -32,15 +31,17 @@ from heartloop.environments.written import (
     Short,
     Tags,
     Written,
-    check_concerns,
-    problems_in_lines,
-    written_lines,
+    fingerprint_of,
+    load_own_or_imported,
+    set_loader,
 )
+from heartloop.environments.spec import Scenarios
 
 __all__ = [
     "FORM",
     "GIVE_AWAY_PATTERNS",
     "INTENTIONS",
+    "SCENARIOS",
     "SETS",
     "AnySageScenario",
     "Background",
@@ -61,24 +62,24 @@ __all__ = [
     "SagePersona",
     "SageReleasedScenario",
     "SageScenario",
-    "family_of",
     "give_aways",
     "intention_of",
-    "intention_text_of",
     "load_any",
     "load_scenarios",
     "load_set",
     "name_of",
     "problems_of",
+    "render_background",
+    "render_persona",
+    "scenario_of",
     "story_fingerprint",
 ]
-
 
 Family = Literal["support", "chat"]
 
 
 class Intention(NamedTuple):
-    """What a person secretly wants from the conversation; `cases` is the published test count."""
+    """What a person secretly wants from the conversation; `cases` is the published test count, 0 if it is none of ours."""
 
     key: str
     family: Family
@@ -272,16 +273,16 @@ class SageBrief(Written):
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
-        intention = INTENTIONS[self.intention]
-        if intention.family != self.family:
-            raise ValueError(f"intention {self.intention!r} belongs to family {intention.family!r}, not {self.family!r}")
+        family = INTENTIONS[self.intention].family
+        if family != self.family:
+            raise ValueError(f"intention {self.intention!r} belongs to family {family!r}, not {self.family!r}")
         if self.family == "support" and (self.background.conflict is None or len(self.background.tried) < 2):
             raise ValueError("a support scenario needs background.conflict and at least two background.tried")
-        check_concerns(self.concerns, self.told)
+        check_concerns(self.concerns, self.written_beats)
         return self
 
     @property
-    def told(self) -> tuple[SageBeat, ...]:
+    def written_beats(self) -> tuple[SageBeat, ...]:
         """The written beats; none in the short form."""
         return ()
 
@@ -307,7 +308,7 @@ class SageBrief(Written):
 
 
 class SageScenario(SageBrief):
-    """One person on one evening: everything the simulated user knows and nothing the policy is told."""
+    """One person on one evening: everything the user simulator knows, and none of it is shown to the policy."""
 
     persona: SagePersona
     background: Background
@@ -316,8 +317,7 @@ class SageScenario(SageBrief):
     lines: SageLines
 
     @property
-    def told(self) -> tuple[SageBeat, ...]:
-        """The written beats."""
+    def written_beats(self) -> tuple[SageBeat, ...]:
         return self.beats
 
 
@@ -335,26 +335,21 @@ def problems_of(scenario: SageBrief) -> list[str]:
     problems = give_aways(scenario.intention, scenario.first_message)
     if not isinstance(scenario, SageScenario):
         return problems
-    closing = {
-        *scenario.lines.thanks,
-        *scenario.lines.leave,
-    }  # at most one of them is used in a dialogue, so they may share a "Bye."
+    beats, closing = scenario.beats, (*scenario.lines.thanks, *scenario.lines.leave)
+    # at most one closing line is used in a dialogue, so they may share a "Bye."
     lines = [line for line in written_lines(scenario.lines) if line not in closing]
-    problems += problems_in_lines([scenario.first_message, *(b.text for b in scenario.beats), *lines], marks=False)
-    for line in (*scenario.lines.thanks, *scenario.lines.leave):
-        if not re.search(r"\b(good)?bye\b", line, re.IGNORECASE):
-            problems.append(f"closing line has no goodbye: {line!r}")
-    order = {"fact": 0, "feeling": 1, "core": 2}
-    if scenario.beats[0].kind == "core" or scenario.beats[-1].kind != "core":
+    problems += problems_in_lines([scenario.first_message, *(beat.text for beat in beats), *lines], marks=False)
+    problems += [f"closing line has no goodbye: {x!r}" for x in closing if not re.search(r"\b(good)?bye\b", x, re.IGNORECASE)]
+    if beats[0].kind == "core" or beats[-1].kind != "core":
         problems.append("beats must start at the surface and end at the core")
-    if [order[b.kind] for b in scenario.beats].count(2) < 2:
+    if sum(beat.kind == "core" for beat in beats) < 2:
         problems.append("at least two beats must be of kind core")
-    if scenario.family == "support" and not any(b.about == "tried" for b in scenario.beats):
+    abouts = {beat.about for beat in beats}
+    if scenario.family == "support" and "tried" not in abouts:
         problems.append("no beat is about what was tried")
-    for about in ("feeling", "other") if scenario.family == "support" else ("feeling",):
-        if not any(b.about == about for b in scenario.beats):
-            problems.append(f"no beat is about {about!r}")
-    if "core" not in {c.depth for c in scenario.concerns}:
+    needed = ("feeling", "other") if scenario.family == "support" else ("feeling",)
+    problems += [f"no beat is about {about!r}" for about in needed if about not in abouts]
+    if "core" not in {concern.depth for concern in scenario.concerns}:
         problems.append("no concern of depth core")
     return problems
 
@@ -367,6 +362,8 @@ load_any: Callable[..., list[SageBrief]] = set_loader(
 )
 """As `load_scenarios`, where a file may hold the short form."""
 
+
+# Imported scenarios
 
 FORM: Literal["sage-released/1"] = "sage-released/1"
 """Value of `form` in the lines of an imported file."""
@@ -384,26 +381,15 @@ _MEANINGS: dict[str, str] = {
 """Patterns of hidden intentions by our key (SAGE Table 3): Chinese as released, English as printed."""
 
 
-def intention_of(task: str) -> str | None:
-    """Our key of a released hidden intention; `None` if no pattern matches, or several do.
+def intention_of(task: str) -> Intention:
+    """Our intention for a released one. If no pattern matches, or several do, one with the released text as key, of family
+    `support`, as nearly all released profiles are.
 
-    >>> intention_of("想要一些建议"), intention_of("想要建议，也想被倾听"), intention_of("想聊聊爱好")
-    ('advice', None, None)
+    >>> [intention_of(task).key for task in ("想要一些建议", "想要建议，也想被倾听", "想聊聊爱好")]
+    ['advice', '想要建议，也想被倾听', '想聊聊爱好']
     """
     fitting = [key for key, words in _MEANINGS.items() if re.search(words, task, re.IGNORECASE | re.DOTALL)]
-    return fitting[0] if len(fitting) == 1 else None
-
-
-def intention_text_of(task: str) -> str:
-    """The hidden intention in our wording if its key is known, else the released text, quoted."""
-    key = intention_of(task)
-    return INTENTIONS[key].text if key else f"wants this: “{task}”"
-
-
-def family_of(task: str) -> Family:
-    """The family of a hidden intention; `support` if it is unknown, as of nearly all released profiles."""
-    key = intention_of(task)
-    return INTENTIONS[key].family if key else "support"
+    return INTENTIONS[fitting[0]] if len(fitting) == 1 else Intention(task, "support", f"wants this: “{task}”", False, 0)
 
 
 def name_of(player: str, *, otherwise: str) -> str:
@@ -417,9 +403,8 @@ def name_of(player: str, *, otherwise: str) -> str:
 
 
 def story_fingerprint(player: str, scene: str, task: str, first_message: str | None) -> str:
-    """16 hex digits of the SHA-256 of all text in the prompts; the same for the profile and the log of a scenario."""
-    canonical = json.dumps([player, scene, task, first_message], ensure_ascii=False)
-    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    """Of all text in the prompts; the same for the profile and the log of a scenario."""
+    return fingerprint_of([player, scene, task, first_message])
 
 
 class ReleasedProfile(BaseModel):
@@ -442,7 +427,7 @@ class ReleasedProfile(BaseModel):
 
 
 class SageReleasedScenario(BaseModel):
-    """An imported scenario: the unchanged record, and the fields that `Sage` and `LLMUser` need."""
+    """An imported scenario: the unchanged record, with the properties of a scenario."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -451,20 +436,23 @@ class SageReleasedScenario(BaseModel):
     """Name of the source file."""
     record: ReleasedProfile
 
+    theme: ClassVar[str] = ""
+    place: ClassVar[str] = ""
+    tags: ClassVar[tuple[str, ...]] = ()
+    """Empty: the content is not tagged, and may be sensitive."""
+
     @property
     def id(self) -> str:
-        """The id of the record."""
         return self.record.id
 
     @property
     def family(self) -> Family:
-        """`support` or `chat`."""
-        return family_of(self.record.task)
+        return intention_of(self.record.task).family
 
     @property
     def intention(self) -> str:
         """Our key, or the released text if no key fits."""
-        return intention_of(self.record.task) or self.record.task
+        return intention_of(self.record.task).key
 
     @property
     def stratum(self) -> str:
@@ -474,7 +462,7 @@ class SageReleasedScenario(BaseModel):
     @property
     def intention_text(self) -> str:
         """The hidden intention as a clause."""
-        return intention_text_of(self.record.task)
+        return intention_of(self.record.task).text
 
     @property
     def goal(self) -> str:
@@ -482,29 +470,13 @@ class SageReleasedScenario(BaseModel):
         return self.record.task
 
     @property
-    def theme(self) -> str:
-        """Empty: profiles have no theme, logs do."""
-        return ""
-
-    @property
-    def title(self) -> str:
-        """Name, age and occupation, or the id."""
-        return self.person
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Empty: the content is not tagged, and may be sensitive."""
-        return ()
-
-    @property
     def person(self) -> str:
         """Name, age and occupation as far as the persona lists them, or the id."""
         return name_of(self.record.player, otherwise=self.id)
 
     @property
-    def place(self) -> str:
-        """Empty: the persona has no such field."""
-        return ""
+    def title(self) -> str:
+        return self.person
 
     @property
     def first_message(self) -> str:
@@ -513,7 +485,6 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of all text in the prompts."""
         record = self.record
         return story_fingerprint(record.player, record.scene, record.task, record.first_talk)
 
@@ -532,3 +503,101 @@ def load_set(name: str = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[A
     return load_own_or_imported(
         load_any, name, SageReleasedScenario, command="sage-profiles", released="player", exclude_tags=exclude_tags
     )
+
+
+def scenario_of(raw: bytes) -> SageReleasedScenario:
+    """The scenario of a released dialogue.
+
+    Raises:
+        InputError: the line is no released dialogue.
+    """
+    try:
+        log = json.loads(raw)
+        profile = ReleasedProfile(
+            id=log["id"],
+            player=log["player"],
+            scene=log["scene"],
+            main_cha=log.get("character", ""),
+            cha_group=(),
+            task=log.get("task", ""),
+            first_talk=log["history"][0]["content"],
+        )
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise InputError("expected a released dialogue (JSON)") from error
+    return SageReleasedScenario(form=FORM, source="raw.jsonl", record=profile)
+
+
+# Scenarios as text
+
+
+def render_persona(scenario: AnySageScenario) -> str:
+    """The persona in the prompt; for an imported scenario its text."""
+    if isinstance(scenario, SageReleasedScenario):
+        return f"{scenario.record.player}\n(Speaks the language this is written in.)"
+    p = scenario.persona
+    lines = [
+        f"{p.name}, {p.age}, {p.gender}, {p.occupation}. {p.place}.",
+        f"Character: {', '.join(p.traits)}.",
+        f"Habits: {p.habits}",
+        "Loves: " + " ".join(p.hobbies),
+        f"Speaks: {p.speaking_style}",
+        f"In talk: {p.way_of_speaking}",
+    ]
+    if isinstance(scenario, SageScenario):
+        voice = (scenario.beats[0].text, *scenario.lines.acks[:2], scenario.lines.vague[0])
+        lines.append(f"Sounds like this: {' / '.join(voice)}")
+    return "\n".join(lines)
+
+
+def render_background(scenario: AnySageScenario) -> str:
+    """The background in the prompt; for an imported scenario its text."""
+    if isinstance(scenario, SageReleasedScenario):
+        return scenario.record.scene
+    b, r = scenario.background, scenario.background.reactions
+    lines = [b.event, "Course of events:"]
+    lines += [f"- {m.when}: {m.what} ({m.felt})" for m in b.timeline]
+    if b.conflict is not None:
+        lines.append(f"Conflict: {b.conflict.what} Between: {b.conflict.who}. Beneath it: {b.conflict.why}")
+    if b.tried:
+        lines.append("Tried without success: " + " ".join(attempt.text for attempt in b.tried))
+    lines += [
+        f"The trouble now: {b.problem}" if scenario.family == "support" else f"The moment: {b.problem}",
+        f"State of things: {b.now}",
+    ]
+    if scenario.concerns:
+        lines.append("What weighs or matters, from surface to core: " + " ".join(c.text for c in scenario.concerns))
+    lines += [f"In high mood: {r.high}", f"In middling mood: {r.normal}", f"In low mood: {r.low}"]
+    lines += ["Lifts the mood: " + "; ".join(b.lifts) + ".", "Sinks the mood: " + "; ".join(b.sinks) + "."]
+    return "\n".join(lines)
+
+
+def _text(s: Any) -> str:
+    parts = [
+        f"{s.title} ({s.id}; {s.theme}; {' '.join(s.tags)})",
+        f"Secretly {s.intention_text}.",
+        render_persona(s),
+        render_background(s),
+        f"First message: {s.first_message}",
+        "" if isinstance(s, SageReleasedScenario) else "\n".join(f"  {beat.kind:8} {beat.text}" for beat in s.written_beats),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _owns(path: Path, record: Mapping[str, Any]) -> bool:
+    return record.get("form") == FORM or "player" in record or {"intention", "persona", "first_message"} <= record.keys()
+
+
+SCENARIOS = Scenarios(
+    sets=SETS,
+    template=__package__,
+    load=load_set,
+    owns=_owns,
+    line=lambda s: f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]",
+    text=_text,
+    problems=problems_of,
+    written=lambda s: not isinstance(s, SageReleasedScenario),
+    identity=lambda s: (s.persona.name, s.persona.occupation),
+    lines=lambda s: written_lines(s.lines) if isinstance(s, SageScenario) else (),
+    imported=scenario_of,
+    story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.written_beats)]),
+)

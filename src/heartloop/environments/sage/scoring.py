@@ -1,6 +1,4 @@
-"""SAGE's emotion: bands, update, summary (SAGE App. E, Table 2).
-
-Covers the emotion, a number in [0, 100]. Does not cover the user simulators that decide its change (`llm_user`, `embedded_user`).
+"""SAGE's emotion, a number in [0, 100]: bands, update, summary (SAGE App. E, Table 2).
 
 Departures: Appendix C counts a failure at "at most 10", Table 2 at "below 10"; we use "below", as in the definition of band F
 (e < 10). The change is clamped to the published range; the released code does not clamp it.

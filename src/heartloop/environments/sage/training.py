@@ -1,8 +1,5 @@
-"""SAGE in training: RLVER's rewards (RLVER sections 2.1 and H.1).
-
-The outcome is the final emotion over 100, in [0, 1]. The process reward of a turn is the change of the emotion over 10. Both are
-lowest at emotion 0.
-"""
+"""RLVER's rewards (sections 2.1 and H.1): the outcome is the final emotion over 100, the process reward of a turn its change over
+10; both are lowest at emotion 0."""
 
 from __future__ import annotations
 
@@ -15,12 +12,8 @@ __all__ = ["TRAINING"]
 
 
 def _returns(transcript: Transcript, options: SageOptions) -> Returns:
-    return Returns(
-        outcome=outcome_reward(score_of(transcript)),
-        process=rewards_by_turn(transcript),
-        worst_outcome=0.0,
-        worst_turns=-transcript.start["emotion"] / TURN_SCALE,
-    )
+    worst = -transcript.start["emotion"] / TURN_SCALE
+    return Returns(outcome_reward(score_of(transcript)), rewards_by_turn(transcript), worst_outcome=0.0, worst_turns=worst)
 
 
 TRAINING = Training(

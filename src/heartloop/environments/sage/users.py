@@ -1,10 +1,19 @@
-"""What the learned reader knows of a SAGE scenario besides the dialogue."""
+"""The user simulators of SAGE: a language model, asked by `feel` and `speak`, and an embedded one that says written lines.
+
+The prompts in `prompts/` are our wording; their content follows SAGE App. E. A prompt starts with the constant part, then the
+dialogue, which grows by appending, and ends with the emotion and thoughts of the turn, so that an endpoint's prompt cache is
+reused (`benchmarks/prompt_cache.py`).
+
+Departures: the appraisal sees the current emotion every turn (RLVER's released training code always shows the start value); a
+change outside ±10 is re-asked under `corrected`; an answer that speaks for the policy is re-asked; an answer that stays invalid
+raises, so that the dialogue is unscored.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -28,39 +37,19 @@ from heartloop.environments.reading import (
     unsaid,
 )
 from heartloop.environments.sage.environment import VARIANTS, Feeling, SageView, Speech
-from heartloop.environments.sage.scenario import AnySageScenario, SageBeat, SageBrief, SageReleasedScenario, SageScenario
+from heartloop.environments.sage.scenario import (
+    AnySageScenario,
+    SageBeat,
+    SageBrief,
+    SageScenario,
+    render_background,
+    render_persona,
+)
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-__all__ = [
-    "GOOD_FROM",
-    "HARM_FROM",
-    "READING",
-    "SageEmbeddedUser",
-    "SageLLMUser",
-    "answer",
-    "context_of",
-    "render_background",
-    "render_persona",
-]
-
-
-def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, the concerns that were not told yet, what lifts the person and what hurts them."""
-    background = scenario.background
-    return Context(
-        tuple(messages),
-        tuple(replies),
-        unsaid=(*unsaid(scenario.concerns, scenario.told, messages), *background.lifts),
-        sore=tuple(background.sinks),
-    )
-
-
-READING = LearnedReading(
-    "heartloop.environments.sage", context_of, (Output("emotion", -10.0, 10.0),), group=lambda scenario: str(scenario.intention)
-)
-"""The change of emotion; what does good depends on the hidden intention."""
+__all__ = ["GOOD_FROM", "HARM_FROM", "READING", "SageEmbeddedUser", "SageLLMUser", "answer", "context_of"]
 
 
 def _plain_number(value: object) -> object:
@@ -75,8 +64,14 @@ _Change = Annotated[int, Field(ge=-1000, le=1000), BeforeValidator(_plain_number
 _LIMIT = int(CHANGE_LIMIT)
 
 
-class _FeelAnswer(BaseModel):
+class _Answer(BaseModel):
     model_config = ConfigDict(extra="ignore")
+
+
+AnswerT = TypeVar("AnswerT", bound=_Answer)
+
+
+class _FeelAnswer(_Answer):
     content: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
     fit: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
     activity: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
@@ -88,14 +83,21 @@ class _ReleasedFeelAnswer(_FeelAnswer):
     change: _Change  # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
 
 
-class _SpeakAnswer(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+class _SpeakAnswer(_Answer):
     attitude: Annotated[str, Sent(maxLength=400)]
     aim: Annotated[str, Sent(maxLength=400)]
     tone: Annotated[str, Sent(maxLength=400)]
     matter: Annotated[str, Sent(maxLength=400)]
     reply: Annotated[str, Sent(maxLength=900)] = Field(min_length=1)
     leaves: bool = False
+
+
+_PLANNING: Mapping[str, str] = {
+    "content": "What the NPC wants to say",
+    "fit": "Whether it serves you",
+    "activity": "What goes through your mind",
+    "feeling": "How you feel about it",
+}
 
 
 class SageLLMUser(RoleModel):
@@ -111,12 +113,12 @@ class SageLLMUser(RoleModel):
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
         names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat"]
-        prompts = {name: load_prompt(__package__, name) for name in [*names, *(_manner(v) for v in VARIANTS)]}
+        prompts = {name: load_prompt(__package__, name) for name in [*names, *(f"manner_{v}" for v in VARIANTS)]}
         super().__init__(model, sampling=sampling, role=role, prompts=prompts)
         self._system_prompts = SystemPrompts()
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        others = {_manner(v) for v in VARIANTS if v != variant}
+        others = {f"manner_{v}" for v in VARIANTS if v != variant}
         prompts = {name: prompt.hash for name, prompt in self._prompts.items() if name not in others}
         return {**super().describe(), "prompts": prompts}
 
@@ -128,73 +130,49 @@ class SageLLMUser(RoleModel):
             )
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
-        answer = await ask(
-            self._model,
-            [
-                self._system("feel", view),
-                Message(
-                    role="user",
-                    content=self._prompts["feel_turn"].fill(
-                        dialogue=alternating_text(("Person", view.said), ("NPC", view.heard)), emotion=f"{view.emotion:g}"
-                    ),
-                ),
-            ],
-            _FeelAnswer if view.preset == "corrected" else _ReleasedFeelAnswer,
-            sampling=self._sampling.seeded(view.seed, 2 * view.turn),
-            check=_change_in_range if view.preset == "corrected" else None,
-            on_reply=log.recorder("feel", view.turn, self._role),
-        )
-        return Feeling(float(answer.change), answer.content, answer.fit, answer.activity, answer.feeling)
+        corrected = view.options.preset == "corrected"
+        kind, check = (_FeelAnswer, _change_in_range) if corrected else (_ReleasedFeelAnswer, None)
+        answer = await self._ask("feel", view, kind, log, check)
+        return Feeling(float(answer.change), answer.model_dump(exclude={"change"}))
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
-        planning = "\n".join(
-            (
-                f"What the NPC wants to say: {feeling.content}",
-                f"Whether it serves you: {feeling.fit}",
-                f"What goes through your mind: {feeling.activity}",
-                f"How you feel about it: {feeling.feeling}",
-            )
-        )
-        answer = await ask(
-            self._model,
-            [
-                self._system("speak", view),
-                Message(
-                    role="user",
-                    content=self._prompts["speak_turn"].fill(
-                        dialogue=alternating_text(("Person", view.said), ("NPC", view.heard)),
-                        planning=planning,
-                        band=view.manner,
-                        emotion=f"{view.emotion:g}",
-                    ),
-                ),
-            ],
-            _SpeakAnswer,
-            sampling=self._sampling.seeded(view.seed, 2 * view.turn + 1),
-            check=_speaks_for_itself,
-            on_reply=log.recorder("speak", view.turn, self._role),
-        )
+        planning = "\n".join(f"{title}: {feeling.thoughts[name]}" for name, title in _PLANNING.items())
+        answer = await self._ask("speak", view, _SpeakAnswer, log, _speaks_for_itself, planning=planning, band=view.manner)
         return Speech(answer.reply.strip(), answer.leaves)
 
-    def _system(self, step: str, view: SageView) -> Message:
-        """The system prompt of a step, made once per scenario, since it is constant in a dialogue."""
-        scenario = view.scenario
+    async def _ask(
+        self,
+        step: str,
+        view: SageView,
+        kind: type[AnswerT],
+        log: CallLog,
+        check: Callable[[AnswerT], str | None] | None,
+        **blanks: str,
+    ) -> AnswerT:
+        dialogue = alternating_text(("Person", view.messages), ("NPC", view.replies))
+        turn = self._prompts[f"{step}_turn"].fill(dialogue=dialogue, emotion=f"{view.emotion:g}", **blanks)
+        return await ask(
+            self._model,
+            [self._system(step, view.scenario, view.options.variant), Message(role="user", content=turn)],
+            kind,
+            sampling=self._sampling.seeded(view.seed, 2 * view.turn + (step == "speak")),
+            check=check,
+            on_reply=log.recorder(step, view.turn, self._role),
+        )
+
+    def _system(self, step: str, scenario: AnySageScenario, variant: str) -> Message:
         return self._system_prompts.of(
             scenario,
-            f"{step} {view.variant}",
+            f"{step} {variant}",
             lambda: self._prompts[step].fill(
                 purpose=self._prompts[f"purpose_{scenario.family}"].text,
                 intention=scenario.intention_text,
                 goal=scenario.goal,
-                manner=self._prompts[_manner(view.variant)].text,
+                manner=self._prompts[f"manner_{variant}"].text,
                 persona=render_persona(scenario),
                 background=render_background(scenario),
             ),
         )
-
-
-def _manner(variant: str) -> str:
-    return f"manner_{variant}"
 
 
 def _change_in_range(answer: _FeelAnswer) -> str | None:
@@ -206,55 +184,30 @@ def _change_in_range(answer: _FeelAnswer) -> str | None:
 def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
     if speaks_for(answer.reply):
         return "the reply speaks for the NPC; write only what the person says"
-    if not answer.reply.strip():
-        return "the reply is blank"
-    return None
+    return None if answer.reply.strip() else "the reply is blank"
 
 
-def render_persona(scenario: AnySageScenario) -> str:
-    """The persona in the prompt; for an imported scenario its text."""
-    if isinstance(scenario, SageReleasedScenario):
-        return f"{scenario.record.player}\n(Speaks the language this is written in.)"
-    p = scenario.persona
-    lines = [
-        f"{p.name}, {p.age}, {p.gender}, {p.occupation}. {p.place}.",
-        f"Character: {', '.join(p.traits)}.",
-        f"Habits: {p.habits}",
-        "Loves: " + " ".join(p.hobbies),
-        f"Speaks: {p.speaking_style}",
-        f"In talk: {p.way_of_speaking}",
-    ]
-    if isinstance(scenario, SageScenario):
-        voice = (scenario.beats[0].text, *scenario.lines.acks[:2], scenario.lines.vague[0])
-        lines.append(f"Sounds like this: {' / '.join(voice)}")
-    return "\n".join(lines)
+# The embedded user
 
 
-def render_background(scenario: AnySageScenario) -> str:
-    """The background in the prompt; for an imported scenario its text."""
-    if isinstance(scenario, SageReleasedScenario):
-        return scenario.record.scene
-    b = scenario.background
-    lines = [b.event, "Course of events:"]
-    lines += [f"- {m.when}: {m.what} ({m.felt})" for m in b.timeline]
-    if b.conflict is not None:
-        lines.append(f"Conflict: {b.conflict.what} Between: {b.conflict.who}. Beneath it: {b.conflict.why}")
-    if b.tried:
-        lines.append("Tried without success: " + " ".join(a.text for a in b.tried))
-    lines += [
-        f"The trouble now: {b.problem}" if scenario.family == "support" else f"The moment: {b.problem}",
-        f"State of things: {b.now}",
-    ]
-    if scenario.concerns:
-        lines.append("What weighs or matters, from surface to core: " + " ".join(c.text for c in scenario.concerns))
-    r = b.reactions
-    lines += [f"In high mood: {r.high}", f"In middling mood: {r.normal}", f"In low mood: {r.low}"]
-    lines += ["Lifts the mood: " + "; ".join(b.lifts) + ".", "Sinks the mood: " + "; ".join(b.sinks) + "."]
-    return "\n".join(lines)
+def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The dialogue so far, the concerns not mentioned yet, what lifts the person and what hurts them."""
+    background = scenario.background
+    return Context(
+        tuple(messages),
+        tuple(replies),
+        unsaid=(*unsaid(scenario.concerns, scenario.written_beats, messages), *background.lifts),
+        sore=tuple(background.sinks),
+    )
 
+
+READING = LearnedReading(
+    "heartloop.environments.sage", context_of, (Output("emotion", -10.0, 10.0),), group=lambda scenario: str(scenario.intention)
+)
+"""The change of emotion; what does good depends on the hidden intention."""
 
 GOOD_FROM, HARM_FROM = 1.0, -1.0
-"""Changes of emotion from which a reply did good, and to which it did harm; what lies between is neutral."""
+"""Changes of emotion from which a reply did good, and to which it did harm; between them it is neutral."""
 
 
 class _Variant(NamedTuple):
@@ -262,7 +215,7 @@ class _Variant(NamedTuple):
     """Factor of gains."""
     down: float
     core_from: float
-    """Emotion from which the person tells what matters most."""
+    """Emotion from which the person says what matters most."""
 
 
 _BY_VARIANT: Mapping[str, _Variant] = {
@@ -273,7 +226,8 @@ _BY_VARIANT: Mapping[str, _Variant] = {
 
 
 class SageEmbeddedUser(AppraisingPlayer):
-    """The user whose changes an appraiser gives."""
+    """The user without a language model: an appraiser (the learned reader, or a student) gives the changes of emotion, and the
+    person says their own written lines. Deterministic."""
 
     reading = READING
 
@@ -281,11 +235,6 @@ class SageEmbeddedUser(AppraisingPlayer):
         return super().describe()
 
     def admit(self, scenario: AnySageScenario) -> None:
-        """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
-
-        Raises:
-            InputError: says so.
-        """
         written = isinstance(scenario, SageScenario)
         beats = (beat.text for beat in scenario.beats) if isinstance(scenario, SageScenario) else ()
         self.appraiser.admit(scenario.id, (scenario.first_message or "", *beats))
@@ -293,11 +242,11 @@ class SageEmbeddedUser(AppraisingPlayer):
             raise no_written_lines(scenario.id, self.name)
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
-        appraisal = self.appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
-        raw, variant = appraisal.change["emotion"], _BY_VARIANT[view.variant]
+        appraisal = self.appraiser.appraise(view.scenario, view.messages, view.replies, seed=view.seed)
+        raw, variant = appraisal.change["emotion"], _BY_VARIANT[view.options.variant]
         change = round(max(-CHANGE_LIMIT, min(CHANGE_LIMIT, raw * (variant.up if raw > 0 else variant.down))), 1)
         after = max(0.0, min(100.0, view.emotion + change))
-        return Feeling(change, *_thoughts(appraisal, change, after, view), evidence_of(appraisal))
+        return Feeling(change, _thoughts(appraisal, change, after, view), evidence_of(appraisal))
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         return Speech(answer(view, feeling))
@@ -326,24 +275,26 @@ _LEVELS = (("high", 4.0), ("up", GOOD_FROM), ("flat", HARM_FROM + 0.1), ("down",
 _QUOTED = 140
 
 
-def _thoughts(appraisal: Appraisal, change: float, after: float, view: SageView) -> tuple[str, str, str, str]:
-    """The four texts of an appraisal in SAGE, as the person would think them; a student's say what it predicted and no more."""
+def _thoughts(appraisal: Appraisal, change: float, after: float, view: SageView) -> dict[str, str]:
+    """The four texts of an appraisal, as the person would think them; a student's say what it predicted and no more."""
     if appraisal.reading is None:
-        return "", "", f"predicted change {change:+.1f}", ""
-    reply = " ".join(view.heard[-1].split())
+        return {"content": "", "fit": "", "activity": f"predicted change {change:+.1f}", "feeling": ""}
+    reply = " ".join(view.replies[-1].split())
     quote = reply if len(reply) <= _QUOTED else reply[: _QUOTED - 3].rsplit(" ", 1)[0] + "..."
-    content = "They said nothing." if appraisal.silent else f"They said: “{quote}”"
     good, bad = reason_of(appraisal, good=True), reason_of(appraisal, good=False)
-    reasons = {True: f"{good}.", False: f"{bad}."}
     if change >= GOOD_FROM and good:
-        fit = reasons[True]
+        fit = good
     elif change <= HARM_FROM and bad:
-        fit = reasons[False]
+        fit = bad
     else:
-        fit = f"{good}, but {bad}." if good and bad else "It neither helps nor hurts."
+        fit = f"{good}, but {bad}" if good and bad else "It neither helps nor hurts"
     level = next((name for name, least in _LEVELS if change >= least), "low")
-    activity = pick(_ACTIVITIES[level], "activity", view.scenario.id, view.turn)
-    return content, fit[:1].upper() + fit[1:], activity, _MOODS[band(after)]
+    return {
+        "content": "They said nothing." if appraisal.silent else f"They said: “{quote}”",
+        "fit": f"{fit[:1].upper()}{fit[1:]}.",
+        "activity": pick(_ACTIVITIES[level], "activity", view.scenario.id, view.turn),
+        "feeling": _MOODS[band(after)],
+    }
 
 
 _LINES: Mapping[Missed, str] = {
@@ -365,23 +316,23 @@ def answer(view: SageView, feeling: Feeling) -> str:
     """The person's next line.
 
     A farewell at the ends. After a reply that did good, the next beat of the story, the core only from the mood that the variant
-    asks for; after a neutral one at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line is
-    said twice while one is left.
+    asks for; after a neutral one at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line
+    repeats while an unused one is left.
     """
-    scenario, lines = view.written, view.written.lines
+    scenario = view.scenario
+    assert isinstance(scenario, SageScenario)  # others are not admitted
+    lines = scenario.lines
     if view.manner in ("S", "F"):
         return pick(lines.thanks if view.manner == "S" else lines.leave, "line", scenario.id, view.seed, view.turn)
 
     def fresh(*groups: Sequence[str]) -> str | None:
-        return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn)
+        return pick_unsaid(groups, view.messages, "line", scenario.id, view.seed, view.turn)
 
     good = feeling.change >= GOOD_FROM
-    beat = _next_beat(view, facts_only=not good) if feeling.change > HARM_FROM else None
-    if beat is not None and good:
+    beat = _next_beat(scenario.beats, view, facts_only=not good) if feeling.change > HARM_FROM else None
+    if beat is not None:
         ack = fresh(lines.acks) if feeling.change >= 3 and view.turn % 2 == 0 else None
         return f"{ack} {beat.text}" if ack else beat.text
-    if beat is not None:
-        return beat.text
     missed = getattr(lines, _LINES[feeling.evidence.get("missed", "vague")])
     if good:
         groups: tuple[Sequence[str], ...] = (lines.acks, lines.vague)
@@ -389,19 +340,16 @@ def answer(view: SageView, feeling: Feeling) -> str:
         groups = (lines.cold, missed, lines.vague)
     else:
         groups = (missed, lines.vague, lines.cold)
-    return fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.vague], view.said)
+    return fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.vague], view.messages)
 
 
-def _next_beat(view: SageView, *, facts_only: bool) -> SageBeat | None:
-    """The next untold beat that the mood allows: in order, unless the reply asked about one of the next few."""
-    spoken = " ".join(view.said)
-    core = view.emotion >= _BY_VARIANT[view.variant].core_from and not facts_only
+def _next_beat(beats: Sequence[SageBeat], view: SageView, *, facts_only: bool) -> SageBeat | None:
+    """The next unused beat that the mood allows: in order, unless the reply asked about one of the next few."""
+    spoken = " ".join(view.messages)
+    core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
     allowed = {"fact"} if facts_only else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
-    ahead = [beat for beat in view.written.beats if beat.text not in spoken and beat.kind in allowed][:3]
-    questions = " ".join(part for part in re.split(r"(?<=[.!?])", view.heard[-1].lower()) if part.endswith("?"))
-    for about, pattern in _ASKED_ABOUT:
-        if re.search(pattern, questions):
-            for beat in ahead:
-                if beat.about == about:
-                    return beat
-    return ahead[0] if ahead else None
+    ahead = [beat for beat in beats if beat.text not in spoken and beat.kind in allowed][:3]
+    questions = " ".join(part for part in re.split(r"(?<=[.!?])", view.replies[-1].lower()) if part.endswith("?"))
+    asked = [about for about, pattern in _ASKED_ABOUT if re.search(pattern, questions)]
+    fitting = (beat for about in asked for beat in ahead if beat.about == about)
+    return next(fitting, ahead[0] if ahead else None)

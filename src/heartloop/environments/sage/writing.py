@@ -1,8 +1,7 @@
-"""Writing new SAGE scenarios: the questions to the writer about persona, background and written lines.
+"""Writing new SAGE scenarios: the questions to the writer model about persona, background and written lines.
 
-Covers seeds (SAGE section 2.2: three traits, three sentences, one age; a theme and a hidden intention), the three questions, and
-assembling a scenario from the answers. Does not cover model calls, audit and comparison (`heartloop.authoring`). Ours: a place
-and a given name are drawn too, since models use few names.
+Seeds as in SAGE section 2.2: three traits, three sentences, one age, a theme and a hidden intention. Ours: a place and a given
+name are drawn too, since models use few names.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -44,23 +43,13 @@ from heartloop.environments.writing import (
 )
 from heartloop.environments.written import Line, Tags
 
-__all__ = ["PersonaPools", "SageWriting", "persona_pools"]
-
-
-class PersonaPools(NamedTuple):
-    """Pools of persona attributes."""
-
-    traits: tuple[str, ...]
-    sentences: tuple[str, ...]
-    """Sentences said to friends, each by a different person."""
-    ages: tuple[int, ...]
+__all__ = ["SageWriting", "persona_pools"]
 
 
 @cache
-def persona_pools() -> PersonaPools:
-    """The pools of `pools.toml`."""
-    table = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
-    return PersonaPools(tuple(table["traits"]), tuple(table["sentences"]), tuple(table["ages"]))
+def persona_pools() -> Mapping[str, Sequence[Any]]:
+    """Pools of `traits`, `ages`, and `sentences` said to friends, each by a different person."""
+    return tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
 
 
 class _Scene(Answer):
@@ -94,11 +83,8 @@ _NEED = {
 
 
 class SageWriting(Writing):
-    """New SAGE scenarios, stratified by hidden intention; by default the supportive ones.
-
-    Args:
-        shipped: scenarios that a new one must not repeat; default: both shipped sets.
-    """
+    """New SAGE scenarios, stratified by hidden intention; by default the supportive ones. None repeats one of `shipped` (default:
+    both shipped sets)."""
 
     name = "sage"
     scenario = SageScenario
@@ -117,15 +103,10 @@ class SageWriting(Writing):
 
     @cached_property
     def shipped(self) -> Sequence[SageScenario]:
-        """Scenarios that a new one must not repeat."""
         return self._given if self._given is not None else [scenario for name in SETS for scenario in _shipped(name)]
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """Seeds with intentions in turn, without pairs of theme and intention of shipped scenarios.
-
-        Raises:
-            UseError: an unknown intention, or more scenarios than a run may have.
-        """
+        """Seeds with intentions in turn, without pairs of theme and intention of shipped scenarios."""
         if unknown := [name for name in only if name not in INTENTIONS]:
             raise UseError(f"--only is {unknown[0]!r}; expected a hidden intention: {', '.join(INTENTIONS)}")
         check_size(n, seed)
@@ -139,8 +120,8 @@ class SageWriting(Writing):
         while len(found) < n:
             intention = INTENTIONS[chosen[len(found) % len(chosen)]]
             theme = rng.choice([theme for theme in _themes(intention.family) if (theme, intention.key) not in taken])
-            traits, sentences = rng.sample(pools.traits, 3), rng.sample(pools.sentences, 3)
-            age, place, gender = rng.choice(pools.ages), rng.choice(places()), rng.choice(("woman", "man"))
+            traits, sentences = rng.sample(pools["traits"], 3), rng.sample(pools["sentences"], 3)
+            age, place, gender = rng.choice(pools["ages"]), rng.choice(places()), rng.choice(("woman", "man"))
             name = rng.choice(place.names(gender))
             made = (frozenset(traits), frozenset(sentences), age, theme, intention.key)
             if made in used:
