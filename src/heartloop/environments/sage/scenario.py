@@ -20,22 +20,22 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
-from heartloop.environments.cues import check_concerns, problems_in_lines, written_lines
-from heartloop.environments.records import (
+from heartloop.environments.records import Part, load_own_or_imported, set_loader
+from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import (
     Cue,
     Key,
     Line,
-    Part,
     Passage,
     Sentences,
     Short,
     Tags,
     Written,
-    fingerprint_of,
-    load_own_or_imported,
-    set_loader,
+    check_concerns,
+    problems_in_lines,
+    written_lines,
 )
-from heartloop.environments.spec import Scenarios
+from heartloop.validity.questions import fingerprint_of
 
 __all__ = [
     "FORM",
