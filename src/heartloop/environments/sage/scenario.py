@@ -20,12 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
-from heartloop.environments.records import Part, load_own_or_imported, set_loader
+from heartloop.environments.records import load_own_or_imported, set_loader
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import (
     Cue,
     Key,
     Line,
+    Part,
     Passage,
     Sentences,
     Short,
