@@ -28,8 +28,8 @@ from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import SageScenario, load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser
-from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.evaluation.store import read_run, write_scores
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.report.site import write_site
 

@@ -119,7 +119,7 @@ def _play(folder: Path, policy: str, where: str, reader: str) -> dict[str, Any]:
     for name, value in how.options.items():
         words += ["-E", f"{name}={value}"]
     for setting in (f"temperature={TEMPERATURE}", "top_p=1", f"max_tokens={how.max_tokens}"):
-        words += ["--sampling", f"policy.{setting}"]
+        words += ["--request", f"policy.{setting}"]
     _heartloop(*words)
     played = list(read_transcripts(out / "transcripts.jsonl"))
     points = load_environment(how.environment).scale.points

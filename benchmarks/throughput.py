@@ -1,6 +1,6 @@
 """Speed of an evaluation relative to its endpoint: `python -m benchmarks.throughput`
 
-Runs a whole evaluation (`evaluate`, a run directory, metered calls, the LLM user simulator with its prompts) against a local
+Runs a whole evaluation (`work_through`, a run directory, metered calls, the LLM user simulator with its prompts) against a local
 endpoint with a fixed latency, in a process of its own, and for comparison a bare aiohttp loop that makes the same calls. SAGE,
 with two calls of the user simulator per turn, and EIBench, with one; SAGE also with Inspect, and one dialogue after the other,
 as its released code runs. Prints the table, writes it with the machine to `benchmarks/results/throughput.json` and
@@ -41,11 +41,10 @@ from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcri
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Ready
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runner import evaluate
+from heartloop.evaluation.runner import player, work_through
 from heartloop.evaluation.settings import EvaluationSettings, settings_of
+from heartloop.evaluation.store import RunDirectory
 from heartloop.models.budget import Meter, Metered
-from heartloop.models.cache import DialogueScope
 from heartloop.models.formats import Habits, read_reply
 from heartloop.models.names import close, resolve
 
@@ -102,15 +101,14 @@ def run_heartloop(case: Case, *, afterwards: bool = False) -> dict[str, Any]:
     environment = case.over(case.people, Metered(found[PERSON], meter, "user"))
     settings = case.settings(environment)
 
-    def keep(transcript: Transcript, _: DialogueScope) -> None:
+    def keep(transcript: Transcript) -> None:
         meter.finish({(transcript.models[role], role): usage for role, usage in transcript.usage.items()})
 
     async def go(directory: RunDirectory) -> None:
         try:
-            await evaluate(
+            await work_through(
                 directory,
-                environment,
-                {POLICY: Metered(found[POLICY], meter, "policy")},
+                player(environment, {POLICY: Metered(found[POLICY], meter, "policy")}),
                 max_connections=case.in_flight,
                 finished=keep,
                 affords=meter.affords,
@@ -139,7 +137,7 @@ def run_heartloop(case: Case, *, afterwards: bool = False) -> dict[str, Any]:
 
 def _afterwards(path: Path) -> dict[str, Any]:
     """What follows the playing: reading the run, its scores, its report."""
-    from heartloop.evaluation.runs import read_run, write_scores
+    from heartloop.evaluation.store import read_run, write_scores
     from heartloop.report.site import write_site
 
     started = time.perf_counter()

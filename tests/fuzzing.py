@@ -36,9 +36,8 @@ from heartloop.environments.perm.users import PermLLMUser
 from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.scenario import load_scenarios, load_set
 from heartloop.environments.sage.users import _FeelAnswer, _SpeakAnswer
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.evaluation.store import RunDirectory, read_run, write_scores
 from heartloop.models.budget import load_prices
 from heartloop.models.client import _seconds
 from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply

@@ -110,7 +110,7 @@ async def test_only_changed_requests_are_paid_for(tmp_path: Path) -> None:
         assert done.code == 0, done
         assert len(server.requests) - asked == calls(tmp_path / "wider") - asked
         before = len(server.requests)
-        done = await over_http(server, *EVAL, "--sampling", "user.temperature=0.5", "--out", "warmer", cwd=tmp_path)
+        done = await over_http(server, *EVAL, "--request", "user.temperature=0.5", "--out", "warmer", cwd=tmp_path)
         assert done.code == 0, done
         parts = [request.part for request in server.requests[before:]]
         assert parts.count("policy") < parts.count("feel"), "the first replies were stored, the person's feelings were not"
@@ -137,7 +137,10 @@ async def test_every_part_of_a_request_is_in_its_key(tmp_path: Path, change: dic
     with AnswerCache(tmp_path / "a.sqlite") as cache:
         await Cached(model, cache, "policy").complete(HELLO, sampling=Sampling(seed=1))
         same = await Cached(model, cache, "policy").complete(list(HELLO), sampling=Sampling(seed=1))
-        assert (same, model.calls) == (Reply("1", "thought\x00", "length", Usage(prompt_tokens=3, completion_tokens=1)), 1)
+        assert (same, model.calls) == (
+            Reply("1", "thought\x00", "length", Usage(prompt_tokens=3, completion_tokens=1), cached=True),
+            1,
+        )
         await Cached(other, cache, "policy").complete(given["messages"], schema=given["schema"], sampling=given["sampling"])
     assert other.calls == 1
 
@@ -347,7 +350,7 @@ async def test_a_resumed_run_does_not_charge_what_was_free(tmp_path: Path) -> No
         done = await over_http(server, *wide, "--max-tokens", str(3 * took // 2), cwd=tmp_path)
         assert done.code == 0, done
     notes = [json.loads(line) for line in (tmp_path / "wide" / "log.jsonl").read_text().splitlines()]
-    assert sum("free" in note for note in notes) == 4
+    assert sum("cached" in note for note in notes) == 4
 
 
 async def test_a_pilot_of_which_every_dialogue_fails_still_ends_the_run(tmp_path: Path) -> None:

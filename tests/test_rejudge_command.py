@@ -32,7 +32,7 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
         assert (await over_http(server, *LAB, cwd=tmp_path)).code == 0
         before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
         server.requests.clear()
-        words = (*JUDGE, "--sampling", "judge.temperature=0.25")
+        words = (*JUDGE, "--request", "judge.temperature=0.25", "--report")
         done = await over_http(server, *words, cwd=tmp_path)
         assert done.code == 0, done
         asked = list(server.requests)
@@ -171,8 +171,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("run", "--judge", "embedded", "-E", "preset=best"), "'best'"),
         (("run", "--judge", "embedded", "-E", "max_turns=4"), "max_turns"),
         (("run", "--judge", "embedded", "-E", "turns=4"), "'max_turns'"),
-        (("run", "--judge", "embedded", "--sampling", "policy.seed=1"), "policy.seed=1"),
-        (("run", "--judge", "embedded", "--sampling", "judge.seed=1"), "--sampling"),
+        (("run", "--judge", "embedded", "--request", "policy.seed=1"), "policy.seed=1"),
+        (("run", "--judge", "embedded", "--request", "judge.seed=1"), "--request"),
         (("run", "--judge", "embedded", "--scenarios", "chat"), "chat"),
         (("run", "--judge", "embedded", "--scenarios", "changed.jsonl"), "fingerprint"),
         (("run", "--judge", "embedded", "--out", "run"), "rejudged"),

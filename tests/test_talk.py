@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.cli.talk import _Interrupt
+from heartloop.cli.conversation import Interrupt
 from heartloop.core.chat import HUMAN
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.registry import specs
@@ -151,7 +151,7 @@ def test_ctrl_c_in_a_terminal_keeps_what_was_said(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_the_person_answers_ends_the_dialogue_at_the_next_line_and_twice_at_once() -> None:
-    interrupt = _Interrupt()
+    interrupt = Interrupt()
 
     def press() -> None:
         os.kill(os.getpid(), signal.SIGINT)

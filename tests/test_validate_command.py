@@ -108,7 +108,7 @@ async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place:
         (("run", *SUITE), ("--judge", "embedded")),
         (("run", *SUITE, "--judge", "heartloop/reflector"), ("heartloop/reflector", "embedded")),
         (("run", *SUITE, "--judge", "embedded", "-E", "preset=best"), ("'best'", "released", "paper")),
-        (("run", *SUITE, "--judge", "embedded", "--sampling", "judge.seed=1"), ("--sampling", "embedded")),
+        (("run", *SUITE, "--judge", "embedded", "--request", "judge.seed=1"), ("--request", "embedded")),
     ],
 )
 def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:

@@ -53,7 +53,7 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
     [
         (("heartloop/assistant",), "--writer is heartloop/assistant"),
         (("nowhere/a",), "NOWHERE_BASE_URL"),
-        ((PLAYED, "--sampling", "auditor.temperature=1"), "with role writer"),
+        ((PLAYED, "--request", "auditor.temperature=1"), "with role writer"),
         ((PLAYED, "--max-tokens", "0"), "--max-tokens is 0"),
         ((PLAYED, "--limit", "0"), "--limit': Input should be greater"),
     ],
@@ -81,9 +81,9 @@ def test_a_file_of_another_form_is_refused_with_its_place(tmp_path: Path, drawn:
 async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(tmp_path: Path, drawn: Callable[..., Path]) -> None:
     before = load_drawn(drawn(*(sample(n) for n in range(4))))
     async with FaultyServer("rate_limit:1", "no_schema", "half_emoji:1", retry_after="0.01", answer=Scribe().body) as server:
-        tried = await over_http(server, *WORDS, "lab/w", "--limit", "2", "--sampling", "writer.temperature=0.9", cwd=tmp_path)
+        tried = await over_http(server, *WORDS, "lab/w", "--limit", "2", "--request", "writer.temperature=0.9", cwd=tmp_path)
         assert (tried.code, "2 of 2 scenarios in mine.jsonl" in tried.out) == (0, True), tried
-        done = await over_http(server, *WORDS, "lab/w", "--sampling", "writer.temperature=0.9", cwd=tmp_path)
+        done = await over_http(server, *WORDS, "lab/w", "--request", "writer.temperature=0.9", cwd=tmp_path)
     assert done.code == 0, done
     assert "4 of 4 scenarios in mine.jsonl, 2 of them from an earlier run" in done.out
     assert "auditor" not in done.out
@@ -216,7 +216,7 @@ async def test_a_budget_or_an_endpoint_that_is_down_stops_it_and_the_same_comman
 ) -> None:
     drawn(*(sample(n) for n in range(6)))
     (tmp_path / "prices.toml").write_text('["lab/w"]\ninput = 1000\noutput = 1000\n')
-    one_at_once = ("lab/w", "--max-connections", "1", "--sampling", "writer.max_tokens=200", "--retries", "0")
+    one_at_once = ("lab/w", "--max-connections", "1", "--request", "writer.max_tokens=200", "--retries", "0")
     async with FaultyServer("unauthorized", answer=Scribe().body) as server:
         down = await over_http(server, *WORDS, *one_at_once, cwd=tmp_path)
         assert (down.code, len(server.bodies)) == (1, 3)

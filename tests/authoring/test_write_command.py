@@ -43,7 +43,7 @@ EIBENCH = ("scenarios", "write", "eibench", "--writer", PLAYED, "--auditor", PLA
         (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "NOWHERE_BASE_URL"),
         ((*EIBENCH, "--embedder", PLAYED), "gives no embeddings"),
         ((*EIBENCH, "--only", "praise"), "--only is 'praise'; expected a scene"),
-        ((*EIBENCH, "--sampling", "policy.temperature=1"), "with role writer or auditor"),
+        ((*EIBENCH, "--request", "policy.temperature=1"), "with role writer or auditor"),
         ((*EIBENCH, "--n", "20000"), "--n is 20000; expected 1 to 9999"),
         ((*EIBENCH, "--max-tokens", "0"), "--max-tokens is 0"),
     ],
@@ -62,7 +62,7 @@ def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], 
 async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_path: Path) -> None:
     async with FaultyServer("nan_vector:1", "rate_limit@policy:1", retry_after="0.01", answer=Scribe().body) as server:
         done = await over_http(server, "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a",
-            "--embedder", "lab/e", "--out", "new.jsonl", "--sampling", "writer.temperature=0.9", cwd=tmp_path)  # fmt: skip
+            "--embedder", "lab/e", "--out", "new.jsonl", "--request", "writer.temperature=0.9", cwd=tmp_path)  # fmt: skip
     assert done.code == 0, done
     assert "2 of 2 scenarios in new.jsonl; " in done.out
     assert "tokens" in done.out

@@ -28,7 +28,7 @@ BOTH = ("--model", "heartloop/counsellor", "--model", "heartloop/rigid")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run whole, and the same in two shards, merged."""
     folder = tmp_path_factory.mktemp("runs")
-    assert heartloop(*EVAL, *BOTH, "--out", "whole", cwd=folder).code == 0
+    assert heartloop(*EVAL, *BOTH, "--report", "--out", "whole", cwd=folder).code == 0
     for index in ("1", "2"):
         assert heartloop(*EVAL, *BOTH, "--shard", f"{index}/2", "--out", index, cwd=folder).code == 0
     done = heartloop("merge", "1", "2", "--out", "merged", cwd=folder)
@@ -86,7 +86,7 @@ def test_compare_speaks_of_outcomes(place: Path) -> None:
         (("rescore", "whole", "-E", "max_turns=2"), "max_turns"),
         (("rejudge", "whole", "--judge", "embedded", "-E", "preset=corrected"), "'corrected'"),
         (("rejudge", "whole", "--judge", "embedded", "-E", "relation_weight=1"), "relation_weight"),
-        (("rejudge", "whole", "--judge", "embedded", "--sampling", "judge.seed=1"), "--sampling"),
+        (("rejudge", "whole", "--judge", "embedded", "--request", "judge.seed=1"), "--request"),
         (("import", "eibench-scenarios", "nothing.json", "--out", "x.jsonl"), "nothing.json"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
@@ -189,7 +189,7 @@ async def test_released_records_are_imported_played_and_judged(tmp_path: Path) -
     assert "mine.jsonl exists" in heartloop("import", "eibench-scenarios", "data.json", "--out", "mine.jsonl", cwd=tmp_path).err
     async with FaultyServer(answer=person()) as server:
         assert (await over_http(server, *PLAYED, "--scenarios", "mine.jsonl", cwd=tmp_path)).code == 0
-        words = ("rejudge", "run", "--judge", "lab/other", "--yes", "--sampling", "judge.temperature=0")
+        words = ("rejudge", "run", "--judge", "lab/other", "--yes", "--request", "judge.temperature=0")
         assert (await over_http(server, *words, cwd=tmp_path)).code == 0
     (talk,) = read_transcripts(tmp_path / "run" / "transcripts.jsonl")
     assert (talk.scored, talk.opening, len(talk.turns)) == (True, "就差五分钟，你就不能等等吗？", 2)

@@ -14,7 +14,7 @@ EVAL = (
 
 
 def test_several_replies_are_judged_together(tmp_path: Path) -> None:
-    done = heartloop(*EVAL, "-E", "window=3", cwd=tmp_path)
+    done = heartloop(*EVAL, "-E", "window=3", "--report", cwd=tmp_path)
     assert done.code == 0, done
     settings = json.loads((tmp_path / "run" / "settings.json").read_text())
     assert settings["options"]["window"] == 3

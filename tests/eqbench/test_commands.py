@@ -128,7 +128,7 @@ async def test_over_http_the_model_is_asked_as_released_and_rejudging_asks_the_j
 
     words = ("eval", "eqbench", "--scenarios", "checkout", "--model", "lab/pol", "--judge", "lab/judge", "--yes")
     async with FaultyServer(answer=says) as server:
-        done = await over_http(server, *words, "--sampling", "policy.seed=5", "--out", "run", cwd=tmp_path)
+        done = await over_http(server, *words, "--request", "policy.seed=5", "--out", "run", cwd=tmp_path)
         assert done.code == 0, done
         policy = [body for body in server.bodies if body["model"] == "pol"]
         assert len(policy) == 3 + 2 + 2 + 1

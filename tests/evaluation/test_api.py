@@ -21,7 +21,7 @@ import pytest
 
 import heartloop
 from heartloop.core.errors import HeartloopError, InputError, SettingsMismatch, UseError
-from heartloop.evaluation.playing import completed
+from heartloop.evaluation.runner import completed
 from heartloop.models.functions import function_name, function_source
 from tests.commands import heartloop as command
 

@@ -21,9 +21,8 @@ import heartloop
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment, specs
-from heartloop.evaluation.config import read_config
-from heartloop.evaluation.runs import comparable, read_run
-from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.evaluation.settings import EvaluationSettings, Shard, read_config
+from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.provenance import command_of
 from tests.commands import heartloop as command
 from tests.eqbench_checkout import write_checkout
@@ -208,7 +207,7 @@ def test_the_command_reads_a_policy_prompt_from_a_file(tmp_path: Path, monkeypat
         "-E",
         "max_turns=2",
     )
-    assert command(*words, "--policy-prompt", "prompt.md", "--out", "a", cwd=tmp_path).code == 0
+    assert command(*words, "--policy-prompt", "prompt.md", "--report", "--out", "a", cwd=tmp_path).code == 0
     assert settings(tmp_path / "a")["policy_prompt"] == "Be brief."
     digest = settings(tmp_path / "a")["prompts"][OWN_PROMPT]
     assert digest in (tmp_path / "a" / "report" / "index.html").read_text()
@@ -228,17 +227,6 @@ def test_the_command_reads_a_policy_prompt_from_a_file(tmp_path: Path, monkeypat
     (tmp_path / "prompt.md").write_text(" \n", encoding="utf-8")
     empty = command(*words, "--policy-prompt", "prompt.md", "--out", "d", cwd=tmp_path)
     assert (empty.code, "prompt.md is empty" in empty.err) == (2, True), empty
-
-
-def test_settings_of_an_earlier_version_are_a_config(tmp_path: Path) -> None:
-    old = {
-        "environment": "sage", "models": ["heartloop/silent"], "user": "embedded", "preset": "corrected", "variant": "vanilla",
-        "max_turns": 3, "scenario_set": "support", "limit": 1,
-    }  # fmt: skip
-    (tmp_path / "old.json").write_text(json.dumps(old))
-    done = command("eval", "--config", "old.json", "--out", "run", cwd=tmp_path)
-    assert done.code == 0, done
-    assert settings(tmp_path / "run")["options"]["max_turns"] == 3
 
 
 def test_words_of_yaml_stay_texts_and_a_shard_may_be_written_as_in_the_command(tmp_path: Path) -> None:

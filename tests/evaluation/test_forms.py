@@ -46,7 +46,7 @@ async def test_broken_formats_are_counted_in_transcripts_scores_table_and_report
     replies = iter(["<think>hm</think>I hear you.", "I hear you.", "<think>I hear", "I see.</think>I hear you."])
     async with FaultyServer(answer=lambda body: next(replies)) as server:
         words = ("--model", "lab/policy", "--model", "heartloop/reflector", "--yes", "-E", "form=think", "--max-connections", "1")
-        done = await over_http(server, *EVAL, *words, "--out", "run", cwd=tmp_path)
+        done = await over_http(server, *EVAL, *words, "--report", "--out", "run", cwd=tmp_path)
         assert done.code == 0, done
     played = [t for t in read_transcripts(tmp_path / "run/transcripts.jsonl") if t.model == "lab/policy"]
     assert sum(t.counts["broken formats"] for t in played) == 2
@@ -86,7 +86,7 @@ def test_the_command_for_a_trained_policy_has_the_options_it_was_trained_under(
 
 def test_it_has_the_sampling_and_the_options_of_the_chat_template() -> None:
     words = shlex.split(evaluation_command(read_recipe("ctc_grpo_qwen3_8b"), "DIR"))
-    given = {after for word, after in pairwise(words) if word in ("--sampling", "--request")}
+    given = {after for word, after in pairwise(words) if word in ("--request", "--request")}
     assert {"policy.temperature=0.6", "policy.top_p=0.95", "policy.top_k=20", "policy.max_tokens=1536"} <= given
     assert 'policy.chat_template_kwargs={"enable_thinking": true}' in given
     assert not any(text.startswith("user.") for text in given)

@@ -21,8 +21,8 @@ import pytest
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.evaluation.merging import merge_runs
-from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed
+from heartloop.evaluation.store import RunDirectory
 
 OPTIONS = {"preset": "corrected", "variant": "vanilla", "max_turns": 3}
 PEOPLE = {name: f"text-{name}" for name in "abcde"}

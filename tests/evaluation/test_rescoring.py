@@ -19,8 +19,8 @@ from heartloop.core.dialogue import StopReason, Transcript, Turn, read_transcrip
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.environments.sage.environment import SageOptions
 from heartloop.evaluation.rescoring import rescore_run
-from heartloop.evaluation.run_directory import RunDirectory
 from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.evaluation.store import RunDirectory
 
 
 def settings(preset: str) -> EvaluationSettings:

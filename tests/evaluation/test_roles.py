@@ -16,9 +16,9 @@ import pytest
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.comparison import choose_sides, compare
-from heartloop.evaluation.roles import assign_roles, model_names
-from heartloop.evaluation.runs import comparable, read_run
+from heartloop.evaluation.compare import choose_sides, compare
+from heartloop.evaluation.plan import assign_roles, model_names
+from heartloop.evaluation.store import comparable, read_run
 from tests.commands import Done, over_http
 from tests.empa.test_llm_user import call, form, speech
 from tests.faulty_server import FaultyServer
@@ -89,7 +89,7 @@ async def test_three_models_have_their_own_sampling_usage_and_cost(tmp_path: Pat
     async with FaultyServer(answer=answer) as server:
         words = ["--user", "lab/person", "--judge", "lab/judge", "--role", "director=lab/director", "--prices", "prices.toml"]
         sampling = ["judge.temperature=0", "user.temperature=0.9", "user.max_tokens=700", "director.seed=5"]
-        await evaluate(server, tmp_path, *words, "--out", "run", *(text for one in sampling for text in ("--sampling", one)))
+        await evaluate(server, tmp_path, *words, "--out", "run", *(text for one in sampling for text in ("--request", one)))
         asked = {(part_of(body), body["model"]) for body in server.bodies}
         assert asked == {("policy", "policy"), ("user", "person"), ("judge", "judge"), ("director", "director")}
         by_role = {role: [body for body in server.bodies if part_of(body) == role] for role in ("user", "judge", "director")}
@@ -125,7 +125,7 @@ async def test_three_models_have_their_own_sampling_usage_and_cost(tmp_path: Pat
 
 async def test_a_model_judges_what_the_embedded_user_says(tmp_path: Path) -> None:
     async with FaultyServer(answer=answer) as server:
-        words = ("--user", "embedded", "--sampling", "judge.temperature=0")
+        words = ("--user", "embedded", "--request", "judge.temperature=0")
         await evaluate(server, tmp_path, *words, "--judge", "lab/judge", "--out", "one")
         assert {(part_of(body), body["model"]) for body in server.bodies} == {("policy", "policy"), ("judge", "judge")}
         await evaluate(server, tmp_path, *words, "--judge", "lab/other", "--out", "other")

@@ -19,9 +19,8 @@ import pytest
 
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runs import read_run
 from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.evaluation.store import RunDirectory, read_run
 
 
 def settings(**changes: Any) -> EvaluationSettings:
@@ -164,7 +163,7 @@ class TestRefused:
             "import json, sys, time\n"
             "from pathlib import Path\n"
             "from heartloop.evaluation.settings import EvaluationSettings\n"
-            "from heartloop.evaluation.run_directory import RunDirectory\n"
+            "from heartloop.evaluation.store import RunDirectory\n"
             "settings = EvaluationSettings.model_validate_json(sys.argv[2])\n"
             "with RunDirectory(Path(sys.argv[1]), settings):\n"
             "    print('held', flush=True)\n"

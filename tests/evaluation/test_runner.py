@@ -28,9 +28,10 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, read_transcripts
 from heartloop.core.errors import BudgetSpent, TransportError
 from heartloop.environments.episode import Episode, Outcome, UserTurn
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.runner import PILOT, Estimate, Progress, Run, evaluate
+from heartloop.evaluation.progress import Progress
+from heartloop.evaluation.runner import PILOT, Estimate, RunResult, player, work_through
 from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.evaluation.store import RunDirectory
 
 
 class Listed:
@@ -114,11 +115,13 @@ def settings(people: int = 6, models: Sequence[str] = ("echo",), repeats: int = 
     )
 
 
-async def run(path: Path, policies: Sequence[Echo], chosen: EvaluationSettings | None = None, **how: Any) -> Run:
+async def run(path: Path, policies: Sequence[Echo], chosen: EvaluationSettings | None = None, **how: Any) -> RunResult:
     """One evaluation in a directory, from opening to closing it."""
     chosen = chosen or settings(models=[policy.name for policy in policies])
     with RunDirectory(path, chosen) as directory:
-        return await evaluate(directory, Listed(list(chosen.scenarios)), {p.name: p for p in policies}, **how)
+        return await work_through(
+            directory, player(Listed(list(chosen.scenarios)), {p.name: p for p in policies}, chosen.sampling.get("policy")), **how
+        )
 
 
 def kept(path: Path) -> list[Transcript]:

@@ -23,9 +23,8 @@ from heartloop.cli.main import app
 from heartloop.core.dialogue import Call, Transcript, Usage
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.runs import Run
-from heartloop.evaluation.study import StudyData, mean_over_instruments, plan_study, study_data
-from heartloop.evaluation.study_text import study_text
+from heartloop.evaluation.store import StoredRun
+from heartloop.evaluation.study import StudyData, mean_over_instruments, plan_study, study_data, study_text
 from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.budget import Price
 from heartloop.scoring.power import Use, minimum_difference
@@ -45,8 +44,8 @@ def dialogue(model: str, scenario: str, points: float | None, *, user: str = "em
     )  # fmt: skip
 
 
-def run_of(dialogues: Sequence[Transcript], **settings: Any) -> Run:
-    return Run(Path("run"), settings, tuple(dialogues))
+def run_of(dialogues: Sequence[Transcript], **settings: Any) -> StoredRun:
+    return StoredRun(Path("run"), settings, tuple(dialogues))
 
 
 def two_models(scores: Sequence[Sequence[float]], change: Callable[[int, int], float], **more: Any) -> list[Transcript]:
@@ -161,7 +160,7 @@ class TestIncomplete:
             ([run_of([dialogue("a", "s0", 1.0)]), run_of([dialogue("b", "s0", 1.0, user="x/u")])], "share no model"),
         ],
     )
-    def test_what_cannot_be_planned_is_refused(self, runs: list[Run], match: str) -> None:
+    def test_what_cannot_be_planned_is_refused(self, runs: list[StoredRun], match: str) -> None:
         with pytest.raises(UseError, match=match):
             study_data(SAGE, runs)
 
@@ -227,7 +226,7 @@ class TestPilot:
         assert spec.pilot is not None
         chosen = [scenario.id for scenario in spec.load() if scenario.id in written_scenarios()]
         run = evaluate(environment, spec.pilot.models, user="embedded", scenario_ids=chosen, repeats=2, out=tmp_path / "run")
-        found = study_data(spec, [Run(tmp_path, {}, tuple(run.transcripts))])
+        found = study_data(spec, [StoredRun(tmp_path, {}, tuple(run.transcripts))])
         assert found.variance[:2] == pytest.approx((spec.pilot.scenario, spec.pilot.repeat), rel=1e-3)
         assert found.dialogue[:2] == pytest.approx((2 * spec.pilot.turns, 2 * spec.pilot.tokens), rel=1e-2)
 

@@ -151,8 +151,8 @@ def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
     student = f"student:{out}"
     for command in (
         ["eval", "sage", "--model", student, "--user", "embedded", "--out", str(tmp_path / "a")],
-        ["eval", "sage", "--model", "heartloop/template", "--user", student, "--sampling", "user.temperature=0"],
-        ["rejudge", str(played), "--judge", student, "--sampling", "judge.temperature=0"],
+        ["eval", "sage", "--model", "heartloop/template", "--user", student, "--request", "user.temperature=0"],
+        ["rejudge", str(played), "--judge", student, "--request", "judge.temperature=0"],
     ):  # fmt: skip
         assert isinstance(invoke(app, command).exception, UseError), command
     assert not (tmp_path / "a").exists()

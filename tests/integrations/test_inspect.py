@@ -40,7 +40,7 @@ from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
-from heartloop.evaluation.measures import points_of
+from heartloop.evaluation.scores import points_of
 from heartloop.evaluation.settings import dialogue_seed, stratified
 from heartloop.integrations.inspect.samples import KEY
 from heartloop.integrations.inspect.task import TASKS

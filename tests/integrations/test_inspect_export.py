@@ -33,9 +33,8 @@ from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.importers import read_logs
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageLLMUser
-from heartloop.evaluation.imported import write_run
-from heartloop.evaluation.runs import read_run, write_scores
 from heartloop.evaluation.settings import settings_of
+from heartloop.evaluation.store import read_run, write_imported, write_scores
 from heartloop.integrations.inspect.export import export_logs
 from heartloop.integrations.inspect.samples import KEY, failure, metrics_of, success
 from heartloop.models.baselines import Baseline
@@ -214,7 +213,7 @@ def test_the_words_of_an_imported_run_open_too(tmp_path: Path) -> None:
     from inspect_ai.analysis import messages_df
 
     found = read_logs(write(tmp_path / "gpt-x.jsonl", [log_of_one(0, [40, 45, 50])]))
-    write_run(tmp_path / "run", found, scenario_set="imported")
+    write_imported(tmp_path / "run", found, scenario_set="imported")
     [path] = export_logs(tmp_path / "run")
     assert list(messages_df(str(path), quiet=True)["content"]) == [
         found.transcripts[0].opening, *(text for turn in found.transcripts[0].turns for text in (turn.reply, turn.message))

@@ -39,7 +39,7 @@ def evaluate(environment: str, out: Path, cache: Path, *more: str, limit: int | 
     """The arguments of an evaluation with the model in every role."""
     command = [
         "eval", environment, "--model", MODEL, "--user", MODEL, "--limit", str(limit or DIALOGUES[environment]),
-        "--out", str(out), "--cache", str(cache), "--sampling", "policy.max_tokens=60", "--sampling", "policy.seed=0", "--yes",
+        "--out", str(out), "--cache", str(cache), "--request", "policy.max_tokens=60", "--request", "policy.seed=0", "--yes",
         *more,
     ]  # fmt: skip
     several = environment in ("sage", "eibench", "empa", "eqbench")

@@ -12,7 +12,7 @@ from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.environments.perm.scoring import perm_reward
-from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.store import read_run
 from heartloop.report.provenance import command_of
 
 PLAY = ["eval", "perm", "--user", "embedded", "--model", "heartloop/reflector", "--limit", "4"]
@@ -36,7 +36,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_rules_are_settings_of_the_run_and_words_of_its_command(tmp_path: Path) -> None:
-    heartloop(*PLAY, "-E", "bystander_weight=1.0", "-E", 'without=["length", "resonation"]', "--out", str(tmp_path / "r"))
+    heartloop(
+        *PLAY, "-E", "bystander_weight=1.0", "-E", 'without=["length", "resonation"]', "--report", "--out", str(tmp_path / "r")
+    )
     settings = json.loads((tmp_path / "r" / "settings.json").read_text())
     assert (settings["options"]["bystander_weight"], settings["options"]["without"]) == (1.0, ["resonation", "length"])
     command, _ = command_of(read_run(tmp_path / "r"))

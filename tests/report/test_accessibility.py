@@ -19,8 +19,8 @@ import pytest
 
 import heartloop
 from heartloop.environments.registry import environment_names
-from heartloop.evaluation.comparison import choose_sides, compare
-from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.compare import choose_sides, compare
+from heartloop.evaluation.store import read_run
 from heartloop.report.site import write_site
 from tests.eqbench_checkout import write_checkout
 from tests.report.browser import quiet

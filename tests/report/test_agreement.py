@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn
-from heartloop.evaluation.agreement import agreement, agreement_text
+from heartloop.evaluation.compare import agreement, agreement_text
 
 
 def talk(scenario: str, *changes: float | None, stop: StopReason = "turn_limit", scored: bool = True) -> Transcript:

@@ -20,9 +20,8 @@ import pytest
 
 from heartloop.core.dialogue import Failure, Sampling, Transcript
 from heartloop.core.errors import UseError
-from heartloop.evaluation.comparison import Comparison, Side, choose_sides, compare, worse_by
-from heartloop.evaluation.comparison_text import comparison_text
-from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.compare import Comparison, Side, choose_sides, compare, comparison_text, worse_by
+from heartloop.evaluation.store import read_run
 from heartloop.scoring.statistics import Interval, Shape
 
 Talk = Callable[..., Transcript]

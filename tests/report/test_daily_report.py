@@ -22,7 +22,7 @@ from heartloop.environments.daily.environment import Daily
 from heartloop.environments.daily.report.panel import AVERAGE, PANEL, build
 from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
-from heartloop.evaluation.measures import points_of, scale_of
+from heartloop.evaluation.scores import points_of, scale_of
 from heartloop.report.site import write_site
 from tests.daily.test_environment import ANSWER, LEVELS, Fixed
 from tests.one_turn_scenarios import AWAKE, LIE, SWIM

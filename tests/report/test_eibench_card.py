@@ -17,12 +17,10 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.eibench.report.panel import plane_of
 from heartloop.environments.eibench.scoring import scene_means, weighted_mean
-from heartloop.evaluation.comparison import choose_sides, compare, worse_by
-from heartloop.evaluation.comparison_text import comparison_text
+from heartloop.evaluation.compare import choose_sides, compare, comparison_text, worse_by
 from heartloop.evaluation.leaderboard import leaderboard
-from heartloop.evaluation.measures import course_of, points_of
-from heartloop.evaluation.runs import Run, comparable
-from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.scores import course_of, points_of, score_card
+from heartloop.evaluation.store import StoredRun, comparable
 from heartloop.report.lengths import lengths_of
 from tests.report.bench import A, T, bench_talk
 
@@ -30,8 +28,8 @@ HALF, FULL, BACK = (40.0, 50.0), (20.0, 70.0), (80.0, 15.0)
 """Ends at which both axes are half of the way to success, all of it, and half of the way to failure."""
 
 
-def run_of(*dialogues: Transcript, **settings: object) -> Run:
-    return Run(Path("run"), {"environment": "eibench", "max_turns": 8, **settings}, dialogues)
+def run_of(*dialogues: Transcript, **settings: object) -> StoredRun:
+    return StoredRun(Path("run"), {"environment": "eibench", "max_turns": 8, **settings}, dialogues)
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from heartloop.core.dialogue import Transcript
-from heartloop.evaluation.runs import comparable, read_run
 from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.cards import LEAST_IN_GROUP, ModelCard
 from heartloop.report.page import Page as ReportPage
 from heartloop.report.site import PALETTE, assign_colours, write_site

@@ -23,8 +23,8 @@ from heartloop.environments.perm.report.graded import graded, marks_of
 from heartloop.environments.perm.report.pairs import pair_table
 from heartloop.environments.perm.report.samples import MOST_APART
 from heartloop.environments.perm.scenario import EMOTIONS, Want
-from heartloop.evaluation.runs import comparable, read_run
 from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.page import Page
 from heartloop.report.site import write_site
 from tests.report.perm_bench import PERM, perm_talk

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript
-from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.store import read_run
 from heartloop.report.provenance import command_of, provenance_of
 from heartloop.report.site import write_site
 
@@ -39,7 +39,7 @@ def test_the_command_makes_a_run_of_the_same_settings(tmp_path: Path) -> None:
     more = "-E preset=released -E variant=challenging -E max_turns=2 --exclude-tag death --exclude-tag eating --shard 2/3"
     first, second = tmp_path / "first", tmp_path / "second"
     runner = CliRunner()
-    assert runner.invoke(app, [*asked.split(), *more.split(), "--sampling", "policy.seed=5", "--out", str(first)]).exit_code == 0
+    assert runner.invoke(app, [*asked.split(), *more.split(), "--request", "policy.seed=5", "--out", str(first)]).exit_code == 0
     command, caveat = command_of(read_run(first))
     assert command is not None
     assert "the dialogues are the same" in caveat
@@ -51,7 +51,7 @@ def test_names_with_blanks_are_quoted_and_only_options_that_differ_are_written(w
     command, caveat = command_of(read_run(write_run([], **SETTINGS)))
     assert command == (
         "heartloop eval sage --model openai/a --model 'b c/d' --user x/y --scenarios 'my file.jsonl' --repeats 2 --seed 7 "
-        "-E max_turns=8 --exclude-tag death --shard 1/4 --sampling policy.temperature=0.2"
+        "-E max_turns=8 --exclude-tag death --shard 1/4 --request policy.temperature=0.2"
     )
     assert "a file of yours" in caveat
     assert "--prices" in caveat

@@ -16,9 +16,8 @@ import pytest
 
 from heartloop.core.dialogue import Call, Sampling, Transcript
 from heartloop.core.errors import InputError
-from heartloop.evaluation.run_directory import runs_in
-from heartloop.evaluation.runs import Measurement, comparable, read_run, write_scores
 from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.store import Measurement, comparable, read_run, runs_in, write_scores
 from heartloop.report.dialogues import dialogue_ids, dialogue_list
 from heartloop.report.page import Page
 from heartloop.report.site import write_site

@@ -12,11 +12,9 @@ from rich.console import Console
 
 from heartloop.core.dialogue import Call, Failure, Transcript, Usage
 from heartloop.core.errors import UseError
-from heartloop.evaluation.card import Cause, GroupMean, ScoreCard
-from heartloop.evaluation.costs import cost_of, merged_prices
 from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard
-from heartloop.evaluation.runs import write_scores
-from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.scores import Cause, GroupMean, ScoreCard, cost_of, merged_prices, score_card
+from heartloop.evaluation.store import write_scores
 from heartloop.models.budget import Meter, Price
 from heartloop.scoring.statistics import Shape
 

@@ -26,8 +26,7 @@ from heartloop.environments.importing import Imported
 from heartloop.environments.sage.importers import COUNTED, read_logs
 from heartloop.environments.sage.scenario import ReleasedProfile, SageReleasedScenario
 from heartloop.environments.sage.scoring import summarise
-from heartloop.evaluation.imported import RAW, settings_of, write_run
-from heartloop.evaluation.run_directory import RunDirectory
+from heartloop.evaluation.store import RAW, RunDirectory, imported_settings, write_imported
 from tests.released_form import TASKS, course, log, profile, write
 
 
@@ -167,14 +166,14 @@ def test_why_a_talk_ended(emotions: list[int], unjudged: bool, last: str | None,
 def test_the_released_lines_are_kept_byte_for_byte(tmp_path: Path) -> None:
     source = write(tmp_path / "gpt-x.jsonl", [log(0, [40, 45], unknown_slot={"a": [1]}), log(1, [40, 35])])
     found = read_logs(source)
-    write_run(tmp_path / "run", found, scenario_set="x")
+    write_imported(tmp_path / "run", found, scenario_set="x")
     assert (tmp_path / "run" / RAW).read_bytes() == source.read_bytes()
 
 
 def test_a_run_is_kept_once_and_knows_its_settings(tmp_path: Path) -> None:
     found = imported(tmp_path, log(0, [40, 45]), log(1, [40, 35]))
-    write_run(tmp_path / "run", found, scenario_set="imported: gpt-x.jsonl")
-    settings = settings_of(found.transcripts, scenario_set="imported: gpt-x.jsonl")
+    write_imported(tmp_path / "run", found, scenario_set="imported: gpt-x.jsonl")
+    settings = imported_settings(found.transcripts, scenario_set="imported: gpt-x.jsonl")
     assert (settings.models, settings.roles, settings.options["preset"]) == (
         ("gpt-x",),
         {"user": "unknown (imported)"},
@@ -184,7 +183,7 @@ def test_a_run_is_kept_once_and_knows_its_settings(tmp_path: Path) -> None:
     with RunDirectory(tmp_path / "run", settings) as directory:  # the same settings open it again
         assert set(directory.finished.values()) == {True}
     with pytest.raises(UseError, match="is not empty; choose another --out"):
-        write_run(tmp_path / "run", found, scenario_set="imported: gpt-x.jsonl")
+        write_imported(tmp_path / "run", found, scenario_set="imported: gpt-x.jsonl")
 
 
 def test_the_same_person_again_in_one_file_is_a_repeat(tmp_path: Path) -> None:

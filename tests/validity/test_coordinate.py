@@ -20,7 +20,7 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
-from heartloop.evaluation.measures import group_of
+from heartloop.evaluation.scores import group_of
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 from heartloop.validity.coordinate import COORDINATE, best_and_worst
 from heartloop.validity.material import material_of

@@ -1,30 +1,38 @@
-"""What `heartloop talk` shows: the opening, the mood after a reply, thoughts, and the tables at the end.
+"""What happens in the terminal during `heartloop talk`: the human as a model, the screen, and the tables at the end.
 
-Every function returns something for a `rich` console and reads as well at 40 columns as at 120. Texts of models and scenarios are
-made printable. Does not cover the dialogue (`evaluation.talking`), nor what is typed (`cli.talk`).
+Everything shown fits 40 columns as well as 120. Texts of models and scenarios are made printable.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, Self
 
+import typer
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heartloop.core.chat import HUMAN
-from heartloop.core.dialogue import Transcript
-from heartloop.core.text import amount, printable
-from heartloop.environments.report import evidence_in_words, strategy_of
+from heartloop.core.chat import HUMAN, Reply, estimate_usage
+from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.text import printable
+from heartloop.core.wording import amount
+from heartloop.environments.episode import Environment, play
+from heartloop.environments.evidence import evidence_in_words, strategy_of
 from heartloop.environments.spec import EnvironmentSpec, Scale
+from heartloop.evaluation.plan import EvaluationPlan
+from heartloop.evaluation.scores import points_of
+from heartloop.models.cache import dialogue_scope
 
-__all__ = [
-    "Standing", "briefing", "ended", "fact", "grades", "is_one_answer", "mood", "name_of", "replies_table", "score_line",
-    "speech", "standings", "thoughts",
-]  # fmt: skip
+__all__ = ["EndOfDialogue", "Human", "Interrupt", "Screen", "TakenBack", "converse", "name_of", "standings"]
 
 WIDEST = 72
 """Columns of text; longer lines are hard to read."""
@@ -34,16 +42,229 @@ _ENDS = {
     "turn_limit": "The dialogue ended: that was the last turn.",
     "cut": "You ended the dialogue.",
 }
+_HELP = (
+    "Type a reply and press Enter; end a line with \\ to continue on the next.\n"
+    ":thoughts  what the person thought of your last reply\n"
+    ":undo      take your last reply back\n"
+    ":brief     what you are told about the situation\n"
+    ":quit      end the dialogue and see the score"
+)
 
 
-class Standing(NamedTuple):
-    """One row of the table of scores with the same person."""
+class TakenBack(Exception):
+    """The last reply is taken back."""
 
-    model: str
-    points: float | None
-    replies: float
-    """Number of replies, a mean over dialogues."""
-    note: str = ""
+
+class EndOfDialogue(Exception):
+    """The human ends the dialogue; what was said counts."""
+
+
+class Human:
+    """A human who types, as a `ChatModel`.
+
+    Args:
+        ask: returns the next reply, or raises `TakenBack` or `EndOfDialogue`.
+    """
+
+    name = HUMAN
+
+    def __init__(self, ask: Callable[[], str]) -> None:
+        self.ask = ask
+        self.replies: list[str] = []
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
+    ) -> Reply:
+        """A reply that was given before, or else the answer of `ask`."""
+        index = sum(message.role == "assistant" for message in messages)
+        if index == len(self.replies):
+            self.replies.append(self.ask())
+        text = self.replies[index]
+        return Reply(text, usage=estimate_usage(messages, text))
+
+
+async def converse(
+    environment: Environment, scenario_id: str, human: Human, *, show: Callable[[Transcript], None], seed: int = 0
+) -> Transcript:
+    """Plays a dialogue until it ends, or the human or Ctrl-C ends it; its `stop` is `cut` then.
+
+    A reply is taken back by playing the dialogue again with the replies before it and the same seed: deterministic users answer
+    the same, and the answers of a language model come from its cache. A reply that was not answered is not part of the dialogue.
+
+    Args:
+        show: called with the dialogue so far after the opening, after every new turn, and after a reply was taken back.
+    """
+    latest: list[Transcript] = []
+
+    def watch(transcript: Transcript) -> None:
+        latest[:] = [transcript]
+        if len(transcript.turns) == len(human.replies):
+            show(transcript)
+
+    while True:
+        try:
+            with dialogue_scope():
+                return await play(environment, scenario_id, human, seed=seed, watch=watch)
+        except TakenBack:
+            human.replies.pop()
+        except (EndOfDialogue, asyncio.CancelledError):
+            if not latest:
+                raise
+            return latest[0]
+
+
+class Screen:
+    """The terminal during a dialogue: shows turns, and reads replies and commands."""
+
+    def __init__(self, console: Console, spec: EnvironmentSpec, plan: EvaluationPlan, human: Any) -> None:
+        self._console, self._spec, self._human = console, spec, human
+        self.interrupt = Interrupt()
+        self._embedded = all(name == "embedded" for name in plan.settings.roles.values())
+        self._prompt = ""
+        self._latest: Transcript | None = None
+        self._environment = plan.environment
+        form = spec.training.answer_form if spec.training is not None else None
+        self._parts = dict(form.headings) if form is not None else {"": ""}
+        human.ask = self.ask
+
+    def begin(self, scenario: str) -> None:
+        """The lines before the dialogue."""
+        played_by = "a small fitted model, which misreads some replies" if self._embedded else "a language model"
+        self._print(
+            f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis.",
+            style="dim",
+        )
+        self._print(f"{self._spec.title} · scenario {scenario}", style="bold")
+        self._prompt = briefing(self._environment.begin(scenario).policy_prompt)
+        tags = dict(self._environment.describe(scenario)["facts"]).get("tags", "")
+        if tags not in ("", "none"):
+            self._print(f"Content: {tags.replace(' ', ', ')}", style="dim")
+        self._print(self._prompt)
+        self._print(":help lists the commands, :quit ends.\n", style="dim")
+
+    def show(self, transcript: Transcript) -> None:
+        """The person's turn, or the opening."""
+        self._latest = transcript
+        name = name_of(transcript)
+        if not transcript.turns:
+            if transcript.opening is None:
+                self._print("You begin.", style="bold")
+            else:
+                self._console.print(speech(name, transcript.opening))
+            return
+        message = transcript.turns[-1].message
+        if message is not None:
+            self._console.print(speech(name, message))
+        ascii_only = self._console.options.ascii_only
+        self._console.print(mood(self._spec.scale, transcript, self._console.width, ascii_only=ascii_only))
+        self._console.print()
+
+    def finish(self, transcript: Transcript) -> None:
+        """The end of the dialogue, the score, and what each reply did."""
+        self._console.print(ended(transcript, name_of(transcript)), style="bold")
+        self._console.print(score_line(self._spec.scale, points_of(transcript), len(transcript.turns)))
+        for title, text in self._spec.report.scenario(transcript).facts:
+            if text not in self._prompt and not all(line in self._prompt for line in text.split(". ")):
+                self._console.print(fact(title, text))
+        self._console.print()
+        if is_one_answer(transcript):
+            self._console.print(grades(self._spec, transcript))
+        else:
+            self._console.print(replies_table(self._spec.scale, transcript, self._console.width))
+
+    def ask(self) -> str:
+        """The next reply.
+
+        Raises:
+            TakenBack: `:undo`.
+            EndOfDialogue: `:quit`, the end of the input, or Ctrl-C.
+        """
+        parts = []
+        for name, heading in self._parts.items():
+            parts.append(heading + self._part(name.capitalize() or "You"))
+        return "".join(parts)
+
+    def _part(self, label: str) -> str:
+        while True:
+            text = self._line(f"{label}: ")
+            if text is None:
+                self._print("")
+                raise EndOfDialogue
+            while text.endswith("\\"):
+                text = text[:-1].rstrip() + "\n" + (self._line("... ") or "")
+            word = text.strip()
+            if word in (":quit", ":q"):
+                raise EndOfDialogue
+            if word == ":undo":
+                if self._latest is None or not self._latest.turns:
+                    self._print("There is no reply to take back.", style="dim")
+                    continue
+                asked = "" if self._embedded else " What the model answered before is not asked again."
+                self._print(f"Your last reply is taken back.{asked}\n", style="dim")
+                raise TakenBack
+            if word == ":thoughts" and self._latest is not None:
+                self._console.print(thoughts(self._spec, self._latest))
+            elif word == ":brief":
+                self._print(self._prompt)
+            elif word == ":help":
+                self._print(_HELP)
+            elif word.startswith(":"):
+                self._print(f"Unknown command {word.split()[0]}; :help lists them.", style="dim")
+            elif not word:
+                if sys.stdin.isatty():
+                    self._print("An empty reply is not sent; type something, or :quit.", style="dim")
+            else:
+                return word
+
+    def _line(self, prompt: str) -> str | None:
+        """A line of the terminal or of stdin, which is echoed; `None` at the end of the input and on Ctrl-C."""
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 - editing and history of the line
+        try:
+            self.interrupt.reading = True
+            if self.interrupt.pressed:
+                return None
+            if sys.stdin.isatty():
+                return input(prompt)
+            line = sys.stdin.readline()
+        except (EOFError, KeyboardInterrupt):
+            return None
+        finally:
+            self.interrupt.reading = False
+        if line.strip():
+            typer.echo(f"{prompt}{line.rstrip()}")
+        return line.rstrip("\r\n") if line else None
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self._console.print(Text(printable(text)), style=style)
+
+
+class Interrupt:
+    """Ctrl-C during a dialogue, as a context manager.
+
+    While a line is read it ends the dialogue; while the person answers, the dialogue ends at the next line, and a second one
+    stops at once. asyncio's own handling is a cancellation, which a blocking read would never see.
+    """
+
+    def __init__(self) -> None:
+        self.pressed = self.reading = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._press)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _press(self, number: int, frame: FrameType | None) -> None:
+        again, self.pressed = self.pressed, True
+        if self.reading:
+            raise KeyboardInterrupt
+        if again and callable(self._before):
+            self._before(number, frame)
 
 
 def name_of(transcript: Transcript) -> str:
@@ -187,19 +408,17 @@ def replies_table(scale: Scale, transcript: Transcript, width: int) -> Table:
     return table
 
 
-def standings(rows: Sequence[Standing], name: str) -> Table:
-    """Scores of the human and of others with the same person, best first."""
+def standings(transcripts: Sequence[Transcript], name: str) -> Table:
+    """Scores of the human and of the baselines with the same person, best first."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=f"Others with {name}", title_justify="left")
     table.add_column("model")
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("replies", justify="right", no_wrap=True)
-    for row in sorted(rows, key=lambda row: -1e9 if row.points is None else row.points, reverse=True):
-        mine = row.model == HUMAN and not row.note
-        label = Text("you" if mine else printable(row.model))
-        if row.note:
-            label.append(f"\n{row.note}", "dim")
-        points = "unscored" if row.points is None else _number(row.points)
-        table.add_row(label, points, f"{row.replies:g}", style="bold" if mine else None)
+    rows = [(one, points_of(one)) for one in transcripts]
+    for one, points in sorted(rows, key=lambda row: -1e9 if row[1] is None else row[1], reverse=True):
+        label = Text("you" if one.model == HUMAN else printable(one.model))
+        shown = "unscored" if points is None else _number(points)
+        table.add_row(label, shown, str(len(one.turns)), style="bold" if one.model == HUMAN else None)
     return table
 
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from heartloop.core.chat import ChatModel, Reply
     from heartloop.core.dialogue import Message, Sampling
     from heartloop.environments.spec import EnvironmentSpec
-    from heartloop.evaluation.runs import Run
+    from heartloop.evaluation.store import StoredRun
 
-__all__ = ["demo_app"]
+__all__ = ["demo"]
 
 SEED = 0
 REAL_MODEL = "local/smollm2"
@@ -23,10 +23,7 @@ REAL_BESIDE = ("heartloop/counsellor", "heartloop/reflector", "heartloop/hostile
 REAL_SCENARIOS, REAL_TOKENS, REAL_SECONDS = 4, 40, 60.0
 """What the language model of the demo plays: dialogues, tokens of a reply, and seconds after which it stops."""
 
-demo_app = typer.Typer(rich_markup_mode=None)
 
-
-@demo_app.command()
 def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
     """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network.
 
@@ -38,7 +35,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
     from heartloop.core.chat import EMBEDDED
     from heartloop.core.errors import UseError
     from heartloop.environments.registry import specs
-    from heartloop.evaluation.runner import player
+    from heartloop.evaluation.runner import RunPlan, player
     from heartloop.evaluation.settings import settings_of
     from heartloop.models.baselines import baseline_group
     from heartloop.models.budget import Meter
@@ -63,7 +60,8 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
             limit=part.limit, seed=SEED,
         )  # fmt: skip
         policies = {model: resolve(model) for model in models}
-        runs.append(play_run(run, settings, player(environment, policies), Meter(), max_connections=8)[1])
+        plan = RunPlan(settings=settings, play=player(environment, policies), meter=Meter())
+        runs.append(play_run(run, plan, max_connections=8)[1])
     if shown and (real := _language_model(shown[0][0], real_run)) is not None:
         runs.append(real)
     page = write_report(runs, out)
@@ -83,13 +81,13 @@ def _scenarios(spec: EnvironmentSpec, limit: int) -> Sequence[Any]:
     return stratified([scenario for scenario in loaded if scenario.id in written] or loaded, limit)
 
 
-def _language_model(spec: EnvironmentSpec, run: Path) -> Run | None:
+def _language_model(spec: EnvironmentSpec, run: Path) -> StoredRun | None:
     """A run of the one language model of the demo beside three baselines; `None` where it is not installed or does not start."""
     from heartloop.cli.running import play_run
     from heartloop.core.chat import EMBEDDED
     from heartloop.core.dialogue import Sampling
     from heartloop.core.errors import UseError
-    from heartloop.evaluation.runner import player
+    from heartloop.evaluation.runner import RunPlan, player
     from heartloop.evaluation.settings import settings_of
     from heartloop.models.budget import Meter
     from heartloop.models.names import resolve
@@ -107,10 +105,9 @@ def _language_model(spec: EnvironmentSpec, run: Path) -> Run | None:
         limit=REAL_SCENARIOS, seed=SEED, sampling={"policy": sampling}, weights={REAL_MODEL: getattr(model, "source", "")},
     )  # fmt: skip
     policies = {name: resolve(name) for name in REAL_BESIDE} | {REAL_MODEL: _Until(model, time.monotonic() + REAL_SECONDS)}
-    played = play_run(
-        run, settings, player(environment, policies, sampling), Meter(), max_connections=len(settings.jobs),
-        opened={REAL_MODEL: model},
-    )[1]  # fmt: skip
+    play = player(environment, policies, sampling)
+    plan = RunPlan(settings=settings, play=play, meter=Meter(), opened={REAL_MODEL: model})
+    played = play_run(run, plan, max_connections=len(settings.jobs))[1]
     finished = {transcript.key for transcript in played.transcripts}
     if missing := [job.scenario for job in settings.jobs if job.key not in finished]:
         typer.echo(f"{REAL_MODEL} did not finish within {REAL_SECONDS:.0f} s: {', '.join(missing)}.")

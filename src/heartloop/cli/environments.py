@@ -7,16 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["environments_app"]
+__all__ = ["check", "environments_app"]
 
-environments_app = typer.Typer(rich_markup_mode=None)
-_group = typer.Typer(
+environments_app = typer.Typer(
     help="List the installed environments, or show one with its options.", invoke_without_command=True, rich_markup_mode=None
 )
-environments_app.add_typer(_group, name="environments")
 
 
-@_group.callback()
+@environments_app.callback()
 def _environments(context: typer.Context) -> None:
     """List the installed environments, or show one with its options."""
     from heartloop.environments.registry import broken, specs
@@ -28,7 +26,7 @@ def _environments(context: typer.Context) -> None:
             typer.echo(f"Not available: {reason}", err=True)
 
 
-@_group.command("show")
+@environments_app.command("show")
 def environments_show(environment: Annotated[str, typer.Argument(help="Name of an environment.")]) -> None:
     """Print an environment's score, roles, scenario sets, and options with type, bounds, default and published value."""
     from heartloop.environments.registry import load_environment
@@ -47,7 +45,6 @@ def environments_show(environment: Annotated[str, typer.Argument(help="Name of a
         typer.echo(f"  {option.name}={default}\n      {option.help}\n      Expected: {option.kind}; {changes}{published}.")
 
 
-@environments_app.command()
 def check(
     environment: Annotated[str, typer.Argument(help="Name of an environment.")],
     scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,

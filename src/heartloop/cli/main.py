@@ -11,20 +11,15 @@ from typing import Annotated
 
 import typer
 
-from heartloop.cli.demo import demo_app
-from heartloop.cli.environments import environments_app
-from heartloop.cli.evaluate import evaluate_app
-from heartloop.cli.export import export_app
-from heartloop.cli.guard import guard_app
-from heartloop.cli.imports import import_app
-from heartloop.cli.plan import plan_app
-from heartloop.cli.rejudge import rejudge_app
-from heartloop.cli.runs import runs_app
+from heartloop.cli.demo import demo
+from heartloop.cli.environments import check, environments_app
+from heartloop.cli.evaluate import evaluate, plan
+from heartloop.cli.exchange import export, import_data
+from heartloop.cli.runs import compare, merge, rejudge, report, rescore
 from heartloop.cli.scenarios import scenarios_app
-from heartloop.cli.student import student_app
-from heartloop.cli.talk import talk_app
-from heartloop.cli.train import train_app
-from heartloop.cli.validate import validate_app
+from heartloop.cli.talk import talk
+from heartloop.cli.train import guard, student_app, train
+from heartloop.cli.validate import validate
 
 __all__ = ["main"]
 
@@ -36,20 +31,24 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(demo_app)
-app.add_typer(talk_app)
-app.add_typer(evaluate_app)
-app.add_typer(environments_app)
+app.command()(demo)
+app.command()(talk)
+app.command("eval")(evaluate)
+app.add_typer(environments_app, name="environments")
+app.command()(check)
 app.add_typer(scenarios_app, name="scenarios")
-app.add_typer(runs_app)
-app.add_typer(rejudge_app)
-app.add_typer(plan_app)
+app.command()(compare)
+app.command()(merge)
+app.command()(rescore)
+app.command()(report)
+app.command()(rejudge)
+app.command()(plan)
 app.add_typer(student_app, name="student")
-app.add_typer(train_app)
-app.add_typer(import_app)
-app.add_typer(export_app)
-app.add_typer(validate_app)
-app.add_typer(guard_app)
+app.command()(train)
+app.command("import")(import_data)
+app.command()(export)
+app.command()(validate)
+app.command()(guard)
 
 
 def main() -> None:

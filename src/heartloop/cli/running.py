@@ -1,13 +1,9 @@
-"""What the commands that play or judge dialogues share: what is read from the command line, asked and printed.
-
-Covers the pilot's question, the leaderboard, the list of failures and the exit code. Does not cover command options
-(`cli.options`), playing a run (`evaluation.playing`), scores (`evaluation.scores`) or pages (`report`).
-"""
+"""What the commands that play or judge dialogues share: options, the question before a paid run, printed results, exit code."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,30 +13,27 @@ from rich.console import Console
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling
-from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import amount, money, roughly
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.evaluation import playing
-from heartloop.evaluation.card import ScoreCard
+from heartloop.evaluation import runner
 from heartloop.evaluation.leaderboard import leaderboard
+from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.runner import DECLINED, Estimate, Play, Run
-from heartloop.evaluation.runs import Run as Played
-from heartloop.evaluation.sampling import read_samplings
-from heartloop.evaluation.scores import ALLOWED_UNSCORED
-from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.evaluation.runner import DECLINED, Estimate, Play, RunPlan, RunResult
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
+from heartloop.evaluation.settings import EvaluationSettings, Job
+from heartloop.evaluation.store import StoredRun
 from heartloop.models.budget import Meter, is_baseline, is_paid, load_prices
-from heartloop.models.cache import AnswerCache, cache_at
+from heartloop.models.cache import cache_at
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.names import counted, load_env, local_speed, resolve
 from heartloop.report.site import write_site
 
-__all__ = [
-    "Judging", "Pilot", "exit_code_of", "given_options", "play_run", "read_options", "read_prompt", "write_report",
-]  # fmt: skip
+__all__ = ["Judging", "Pilot", "agreed_to", "exit_code_of", "next_lines", "play_run", "read_options", "write_report"]
 
 
-def exit_code_of(ended: Run, *, done: str = "played") -> int:
+def exit_code_of(ended: RunResult, *, done: str = "played") -> int:
     """The exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run. Prints the reason.
 
     Args:
@@ -69,6 +62,14 @@ def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[
     return spec.options.parse(texts or (), environment=spec.name, reserved=own)
 
 
+def agreed_to(question: str) -> bool:
+    """Asks in a terminal; elsewhere prints which options continue without a question."""
+    if sys.stdin.isatty():
+        return bool(typer.confirm(question, err=True))
+    typer.echo("Not a terminal: pass --yes, --max-tokens or --max-cost to continue after the estimate.", err=True)
+    return False
+
+
 class Pilot:
     """Prints the estimate and returns whether the run continues. Asks in a terminal; elsewhere continues with --yes or a limit.
 
@@ -88,25 +89,18 @@ class Pilot:
 
     def __call__(self, estimate: Estimate) -> bool:
         self.asked = True
-        if self.further and estimate.dialogues:
-            dialogues = estimate.dialogues + self.further
-            share = dialogues / estimate.dialogues
-            estimate = estimate._replace(
-                dialogues=dialogues, calls=round(estimate.calls * share), tokens=round(estimate.tokens * share),
-                cost=None if estimate.cost is None else estimate.cost * share, seconds=estimate.seconds * share,
-            )  # fmt: skip
-        cost = f", cost about {money(estimate.cost)} at your prices" if self._priced and estimate.cost is not None else ""
+        share = 1.0 + self.further / estimate.dialogues if estimate.dialogues else 1.0
+        dialogues = estimate.dialogues + (self.further if estimate.dialogues else 0)
+        cost = f", cost about {money(share * estimate.cost)} at your prices" if self._priced and estimate.cost is not None else ""
         basis = f"From {amount(estimate.earlier, 'finished dialogue')}" if estimate.earlier else "Pilot"
         if self.line is not None:
             self.line.pause()
         typer.echo(
-            f"{basis}: {amount(estimate.dialogues, 'more dialogue')} will take about {amount(estimate.calls, 'call')}, "
-            f"{amount(estimate.tokens, 'token')} and {roughly(estimate.seconds)}{cost}.",
+            f"{basis}: {amount(dialogues, 'more dialogue')} will take about {amount(round(share * estimate.calls), 'call')}, "
+            f"{amount(round(share * estimate.tokens), 'token')} and {roughly(share * estimate.seconds)}{cost}.",
             err=True,
         )
-        go_on = not self._only and (self._yes or (sys.stdin.isatty() and typer.confirm("Continue?", err=True)))
-        if not go_on and not self._only and not sys.stdin.isatty():
-            typer.echo("Not a terminal: pass --yes, --max-tokens or --max-cost to continue after the estimate.", err=True)
+        go_on = not self._only and (self._yes or agreed_to("Continue?"))
         if self.line is not None:
             self.line.resume()
         return go_on
@@ -117,28 +111,25 @@ class Judging:
 
     Args:
         judges: models, or `embedded`.
-        texts: sampling settings, `judge.setting=value`.
-        requests: further fields of a request, `judge.field=JSON`.
+        requests: sampling settings and further fields of a request, `judge.field=value`.
         how: further arguments of `models.names.resolve`.
 
     Raises:
-        UseError: a baseline as the judge, or a text that `read_samplings` refuses.
+        UseError: a baseline as the judge, or a text that `read_requests` refuses.
     """
 
     def __init__(
-        self, judges: Sequence[str], texts: Sequence[str] | None, requests: Sequence[str] | None, *, max_tokens: int | None,
-        max_cost: float | None, prices: Path | None, cache: Path | None, **how: Any,
+        self, judges: Sequence[str], requests: Sequence[str] | None, *, max_tokens: int | None, max_cost: float | None,
+        prices: Path | None, cache: Path | None, **how: Any,
     ) -> None:  # fmt: skip
         load_env()
         for judge in judges:
             if is_baseline(judge):
                 raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-        samplings = read_samplings(texts or (), requests or (), models={"judge": list(judges)})
-        self.sampling: Sampling | None = samplings.get("judge")
+        self.sampling: Sampling | None = read_requests(requests or (), models={"judge": list(judges)}).get("judge")
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=judges)
         self.cache = cache_at(cache)
-        keyless = self.cache is not None
-        self.opened = {judge: resolve(judge, key_later=keyless, **how) for judge in judges if judge != EMBEDDED}
+        self.opened = {judge: resolve(judge, key_later=self.cache is not None, **how) for judge in judges if judge != EMBEDDED}
         in_turn = len(judges) > 1  # each is asked before its own questions
         roles = [AskedRole(model, self.sampling, under_test=in_turn) for model in self.opened.values()]
         self.check = EndpointCheck(roles, self.meter)
@@ -146,123 +137,57 @@ class Judging:
         self.models |= {judge: counted(model, self.meter, "judge", self.cache) for judge, model in self.opened.items()}
 
     def pilot(self, *, yes: bool, only: bool) -> Pilot | None:
-        """The estimate before the judges of stored dialogues are asked; `None` where nobody is paid and it was not wished for.
-
-        Args:
-            yes: continue after the estimate without asking.
-            only: stop after the estimate.
-        """
+        """The estimate before the judges of stored dialogues are asked; `None` if nobody is paid and it was not requested."""
         return Pilot(self.meter, yes=yes, only=only) if only or any(map(is_paid, self.models)) else None
+
+    def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:
+        """The plan of a run of these judges."""
+        return RunPlan(
+            settings=settings, play=play, jobs=jobs, meter=self.meter, opened=self.opened, cache=self.cache, check=self.check
+        )
 
 
 def play_run(
-    path: Path,
-    settings: EvaluationSettings,
-    play_job: Play,
-    meter: Meter,
-    *,
-    opened: Mapping[str, ChatModel] | None = None,
-    pilot: Pilot | None = None,
-    cache: AnswerCache | None = None,
-    done: str = "played",
-    ranked: bool = True,
-    **how: Any,
-) -> tuple[Run, Played]:
-    """Plays a run (`evaluation.playing.play_run`) with a progress line, prints the leaderboard and the failures.
-
-    Returns the result of `work_through`, and the run as read for its scores, for `write_report`.
+    path: Path, plan: RunPlan, *, pilot: Pilot | None = None, done: str = "played", ranked: bool = True, **how: Any
+) -> tuple[RunResult, StoredRun]:
+    """Plays a run with a progress line, prints the leaderboard and the failures; returns the run as read for its scores, too.
 
     Args:
-        opened: models to close at the end.
-        cache: its hits are printed at the end.
         done: past participle of what happens to a dialogue, for the messages.
         ranked: whether to print a leaderboard.
-        how: further arguments of `work_through`.
+        how: further arguments of `runner.play_run`.
     """
 
     def show(card: ScoreCard) -> None:
         if ranked:
             Console().print(leaderboard(card))
 
-    line = ProgressLine(meter, speed=partial(local_speed, (opened or {}).values()))
+    line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values()))
     if pilot is not None:
         pilot.line = line
-    ended, run, failures, dropped = playing.play_run(
-        path, settings, play_job, meter, opened=opened, pilot=pilot, cache=cache, line=line, scored=show,
-        tell=partial(typer.echo, err=True), **how,
-    )  # fmt: skip
+    ended, run, failures, dropped = runner.play_run(
+        path, plan, pilot=pilot, line=line, scored=show, tell=partial(typer.echo, err=True), **how
+    )
     for name, refused in dropped.items():
         typer.echo(f"{name} does not accept {', '.join(refused)}; the calls were sent without.", err=True)
     typer.echo(
         f"{amount(ended.played, 'dialogue')} {done} in {ended.seconds:.1f} s"
         + (f", {ended.resumed} finished before" if ended.resumed else "")
         + (f", {ended.failed} failed and unscored" if ended.failed else "")
-        + (f"; {spent}" if (spent := meter.summary()) else "")
+        + (f"; {spent}" if (spent := plan.meter.summary()) else "")
     )
-    if cache is not None and (summary := cache.summary()):
+    if plan.cache is not None and (summary := plan.cache.summary()):
         typer.echo(summary)
     for (role, kind), (count, detail) in list(failures.items())[:3] if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {detail}", err=True)
     return ended, run
 
 
-def write_report(runs: Sequence[Played], page: Path) -> Path:
+def write_report(runs: Sequence[StoredRun], page: Path) -> Path:
     """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
     return write_site(runs, page)
 
 
-def read_prompt(path: Path | None) -> str | None:
-    """The text of `--policy-prompt`, without the white space around it.
-
-    Raises:
-        InputError: the file cannot be read, or is empty.
-    """
-    if path is None:
-        return None
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected a text file with a system prompt") from error
-    if not text:
-        raise InputError(f"{path} is empty; expected a text file with a system prompt")
-    return text
-
-
-_CHOOSING = ("scenario_ids", "tags", "exclude_tags", "limit")
-
-
-def given_options(
-    context: typer.Context, chosen: Mapping[str, Any], of_file: Mapping[str, Any], *, environment: str, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Arguments of a plan: those that the command line gives, over those of a file, over the defaults of the command.
-
-    The options of the environment are merged by name, if the file is of the same environment. A `--user` replaces every role of
-    the file, `--judge` and `--role` the roles that they name. One way of choosing scenarios replaces the file's.
-
-    Args:
-        chosen: values of the command line, defaults included, by the argument's name.
-        of_file: arguments from `config.arguments_of`.
-        environment: name of the environment.
-        options: of the environment, from the command line.
-    """
-    merged = {**chosen, **{name: value for name, value in of_file.items() if name != "models"}}
-    named = {name for name, value in chosen.items() if _is_given(context, name, value)}
-    if named & set(_CHOOSING):
-        named |= set(_CHOOSING)
-    merged |= {name: chosen[name] for name in named}
-    merged["options"] = {**of_file.get("options", {}), **options}
-    by_role = {} if "user" in named else dict(text.split("=", 1) for text in of_file.get("roles", ()))
-    if chosen["judge"] is not None:
-        by_role.pop("judge", None)
-    own = [text.partition("=")[0] for text in chosen["roles"]]
-    merged["roles"] = [*chosen["roles"], *(f"{role}={model}" for role, model in by_role.items() if role not in own)]
-    return merged
-
-
-_PARAMETERS = {"roles": "role", "scenario_ids": "scenario", "tags": "tag", "exclude_tags": "exclude_tag"}
-
-
-def _is_given(context: typer.Context, name: str, value: Any) -> bool:
-    """Whether a value comes from the command line and is no default."""
-    source = context.get_parameter_source(_PARAMETERS.get(name, name))
-    return value is not None and source is not None and source.name == "COMMANDLINE"
+def next_lines(path: Path, run: StoredRun, *, report: bool) -> str:
+    """The last lines of a command that made a run: its path and that of its report, which is written here."""
+    return f"Run: {path}\nReport: {write_report([run], path / 'report') if report else f'heartloop report {path}'}"

@@ -1,7 +1,4 @@
-"""Commands on finished runs: report, compare, merge, rescore.
-
-No command here calls a model.
-"""
+"""Commands on finished runs: compare, merge, rescore, rejudge, report."""
 
 from __future__ import annotations
 
@@ -12,14 +9,11 @@ import typer
 
 from heartloop.cli import options as given
 
-__all__ = ["runs_app"]
-
-runs_app = typer.Typer(rich_markup_mode=None)
+__all__ = ["compare", "merge", "rejudge", "report", "rescore"]
 
 _WATCH_EVERY = 2.0  # seconds
 
 
-@runs_app.command()
 def compare(
     run_a: Annotated[Path, typer.Argument(help="Run A, the reference.")],
     run_b: Annotated[Path | None, typer.Argument(help="Run B. Without it, compare two models of run A.")] = None,
@@ -36,10 +30,9 @@ def compare(
     ] = None,
 ) -> None:
     """Compare run B with run A on the dialogues scored in both: difference, interval, test."""
-    from heartloop.evaluation.comparison import choose_sides, worse_by
-    from heartloop.evaluation.comparison import compare as compared
-    from heartloop.evaluation.comparison_text import comparison_text
-    from heartloop.evaluation.runs import read_run
+    from heartloop.evaluation.compare import choose_sides, comparison_text, worse_by
+    from heartloop.evaluation.compare import compare as compared
+    from heartloop.evaluation.store import read_run
 
     runs = [read_run(path) for path in (run_a, run_b) if path is not None]
     a, b = choose_sides(runs[0], runs[1] if len(runs) > 1 else None, model_a, model_b)
@@ -59,7 +52,6 @@ def compare(
         typer.echo(f"Gate: B is not worse than A by more than {worse_than:g}.")
 
 
-@runs_app.command()
 def merge(
     runs: Annotated[list[Path], typer.Argument(help="Run directories that differ only in shard, models, repeats or seed.")],
     out: Annotated[Path, typer.Option(help="New run directory.")],
@@ -71,7 +63,6 @@ def merge(
     _leaderboard(out)
 
 
-@runs_app.command()
 def rescore(
     context: typer.Context,
     run: Annotated[Path, typer.Argument(help="Run directory; it is not changed.")],
@@ -82,7 +73,7 @@ def rescore(
     from heartloop.cli.running import read_options
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.rescoring import rescore_run
-    from heartloop.evaluation.run_directory import saved_settings
+    from heartloop.evaluation.store import saved_settings
 
     spec = load_environment(str(saved_settings(run).get("environment")))
     done = rescore_run(run, out, options=read_options(context, spec, option))
@@ -91,7 +82,53 @@ def rescore(
         raise typer.Exit(1)
 
 
-@runs_app.command()
+def rejudge(
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(help="Run directory, played or imported; it is not changed.")],
+    judge: given.Judge,
+    option: given.OptionValues = None,
+    scenarios: given.ScenariosOfRun = None,
+    request: given.JudgeRequest = None,
+    max_connections: given.MaxConnections = 32,
+    timeout: given.Timeout = 120.0,
+    retries: given.Retries = 6,
+    max_cost: given.MaxCost = None,
+    max_tokens: given.MaxTokens = None,
+    prices: given.Prices = None,
+    pilot: given.JudgePilot = False,
+    yes: given.Yes = False,
+    retry_failed: given.RetryJudging = False,
+    out: given.NewRun = None,
+    cache: given.Cache = None,
+    report: given.Report = True,
+) -> None:
+    """Let another judge score the stored replies of a run. Only the judge is called."""
+    from heartloop.cli.running import Judging, exit_code_of, next_lines, play_run, read_options
+    from heartloop.environments.registry import load_environment
+    from heartloop.evaluation.compare import agreement, agreement_text
+    from heartloop.evaluation.rejudging import Rejudging
+    from heartloop.evaluation.store import played_settings, read_run
+
+    by = Judging(
+        [judge], request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, timeout=timeout,
+        retries=retries, max_connections=max_connections,
+    )  # fmt: skip
+    spec = load_environment(played_settings(run).environment)
+    job = Rejudging(
+        run, spec.judge(by.models[judge], by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
+        sampling=by.sampling, prices=by.meter.prices,
+    )  # fmt: skip
+    path = out or job.beside
+    ended, played = play_run(
+        path, by.plan(job.settings, job.play, job.jobs), max_connections=max_connections, retry_failed=retry_failed,
+        pilot=by.pilot(yes=yes, only=pilot), done="judged",
+    )  # fmt: skip
+    both = agreement(read_run(run).transcripts, played.transcripts)
+    typer.echo("\n" + agreement_text(both, first=job.settings.rejudged["user"], second=judge))
+    typer.echo(f"\n{next_lines(path, played, report=report)}\nNext, both in one report: heartloop report {path} {run}")
+    raise typer.Exit(exit_code_of(ended, done="judged"))
+
+
 def report(
     runs: Annotated[
         list[Path], typer.Argument(help="Run directories of evaluations or trainings, finished or not, or folders of them.")
@@ -104,7 +141,7 @@ def report(
     """Write the HTML report of one or several runs: leaderboards of evaluations, curves of trainings."""
     from rich.console import Console
 
-    from heartloop.evaluation.run_directory import runs_in
+    from heartloop.evaluation.store import runs_in
     from heartloop.report.site import write_site
     from heartloop.report.training_text import training_tables
 
@@ -147,7 +184,7 @@ def _leaderboard(run: Path) -> bool:
     from rich.console import Console
 
     from heartloop.evaluation.leaderboard import leaderboard
-    from heartloop.evaluation.runs import write_scores
+    from heartloop.evaluation.store import write_scores
 
     card = write_scores(run)
     Console().print(leaderboard(card))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from heartloop.cli import options as given
 from heartloop.cli.write import write_app
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def scenarios_list(
     scenarios: Annotated[
         str | None, typer.Argument(help=f"Environment, or scenario {_SET} Without it, list the sets of every environment.")
     ] = None,
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")] = None,
+    exclude_tag: given.ExcludeTag = None,
     environment: Environment = None,
 ) -> None:
     """List the scenarios of an environment or a set, or the shipped sets."""
@@ -143,7 +144,7 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help=f"Scenario {_S
 def scenarios_save(
     scenarios: Annotated[str, typer.Argument(help=f"Scenario {_SET}")],
     out: Annotated[Path, typer.Option(help="JSON-lines file to write; it must not exist yet.")],
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")] = None,
+    exclude_tag: given.ExcludeTag = None,
 ) -> None:
     """Write a set as JSON lines, one scenario per line. No model call."""
     from pydantic import BaseModel

@@ -1,4 +1,4 @@
-"""`heartloop train`."""
+"""`heartloop train`, `heartloop student` and `heartloop guard`: training, and what surrounds it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from heartloop.reader.linear import LinearModel
     from heartloop.training.recipe import Recipe
 
-__all__ = ["train_app"]
+__all__ = ["guard", "student_app", "train"]
 
-train_app = typer.Typer(rich_markup_mode=None)
+student_app = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True, help="Fit a small model on a judge's judgements and show how well it agrees."
+)
 
 
-@train_app.command()
 def train(
     recipe: Annotated[str, typer.Argument(help="Shipped recipe or YAML file; `list` prints the shipped recipes.")],
     dry_run: Annotated[
@@ -100,3 +102,119 @@ def _train(recipe: Recipe, run: Path) -> int:
     typer.echo(f"Evaluate it as it was trained: {evaluation_command(recipe, str(checkpoint))}")
     typer.echo(f"See its curves: heartloop report {run}")
     return 1 if failures.share > ALLOWED_UNSCORED else 0
+
+
+@student_app.command("fit")
+def fit(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories of one environment, with a judge's changes.")],
+    out: Annotated[Path, typer.Option(help="File to write.")],
+    seed: Annotated[int, typer.Option(help="Random seed of the folds for the card.", min=0)] = 0,
+) -> None:
+    """Fit a student on the judged replies of runs. Use it with `--judge student:FILE`."""
+    from heartloop.core.errors import UseError
+    from heartloop.fitting.student import fit_student, read_rows
+
+    if out.exists():
+        raise UseError(f"{out} exists; pass another --out")
+    model = fit_student(read_rows(runs), seed)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(model.to_bytes())
+    _show(model)
+    typer.echo(f"\nStudent: {out}\nNext: heartloop rejudge RUN --judge student:{out}")
+
+
+@student_app.command("show")
+def show(student: Annotated[Path, typer.Argument(help="File that `student fit` wrote.")]) -> None:
+    """Print the card of a student."""
+    from heartloop.reader.linear import LinearModel
+
+    _show(LinearModel.load(student))
+
+
+def _show(model: LinearModel) -> None:
+    card = model.card
+    fitted, seen = card["fitted_on"], card["held_out"]
+    typer.echo(f"Student of {', '.join(card['judges'])} in {card['environment']}, weights {model.hash}")
+    typer.echo(f"fitted on {fitted['replies']} replies of {len(fitted['models'])} models to {fitted['scenarios']} scenarios")
+    if card["left_out_dialogues"]:
+        typer.echo(f"{card['left_out_dialogues']} dialogues were left out: more than the fit takes")
+    typer.echo(f"agreement with the judge on held-out {seen['of']}, {seen['dialogues']} dialogues:")
+    for key, value in seen["turn_r"].items():
+        spearman = seen["model_spearman"].get(key)
+        ranks = f", models (Spearman) {spearman:.2f}" if spearman is not None else ""
+        alone = f"reply length alone {seen['length_r'][key]:.2f}"
+        typer.echo(f"  {key}: r {value:.2f} per reply, {seen['dialogue_r'][key]:.2f} per dialogue{ranks}; {alone}")
+        parts = "  ".join(f"{guessed:+.1f} / {judged:+.1f}" for guessed, judged in seen["calibration"][key])
+        typer.echo(f"  predicted / judged change by fifths: {parts}")
+
+
+def guard(
+    before: Annotated[
+        Path | None, typer.Argument(help="Results of a harness before training: a file or a folder (docs/general-capability.md).")
+    ] = None,
+    after: Annotated[Path | None, typer.Argument(help="Results after training.")] = None,
+    prepare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="Print the commands that measure a checkpoint's folder or a model of the hub; no more."
+        ),
+    ] = None,
+    harness: Annotated[str, typer.Option(help="For --prepare: lm-eval or inspect.")] = "lm-eval",
+    runs: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown beside."),
+    ] = None,
+    margin: Annotated[float, typer.Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
+    worse_than: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Exit with code 1 if a benchmark's interval lies below minus this number of points."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for guard.json and the page; with --prepare, of the results. Default: guard.")
+    ] = None,
+) -> None:
+    """Compare general capability before and after training, from results of lm-evaluation-harness, Inspect or LiveCodeBench."""
+    from rich.console import Console
+
+    from heartloop.core.errors import UseError
+    from heartloop.environments.suites import RunSuite
+    from heartloop.evaluation.compare import choose_sides, compare
+    from heartloop.evaluation.store import read_run
+    from heartloop.integrations.harness import read_results
+    from heartloop.training.checkpoints import PREFIX, weights_in
+    from heartloop.validity.guard import changes, commands, guard_result
+    from heartloop.validity.page import Part, write_validity_json, write_validity_page
+    from heartloop.validity.text import result_table
+
+    folder = out or Path("guard")
+    if prepare is not None:
+        if harness not in ("lm-eval", "inspect"):
+            raise UseError(f"--harness is {harness!r}; expected lm-eval or inspect")
+        model = str(weights_in(Path(prepare.removeprefix(PREFIX)))) if prepare.startswith(PREFIX) else prepare
+        typer.echo("\n".join(commands(model, "inspect" if harness == "inspect" else "lm-eval", str(folder))))
+        return
+    if before is None or after is None:
+        raise UseError("expected two arguments, results before and after training; --prepare MODEL prints how to make them")
+    found, notes = changes(read_results(before), read_results(after))
+    if not found:
+        raise UseError(f"{before} and {after} share no benchmark of the papers; {' '.join(notes)}")
+    gain = None
+    if runs is not None:
+        sides = [read_run(path) for path in runs]
+        for side in sides:
+            if len({dialogue.model for dialogue in side.transcripts}) != 1:
+                raise UseError(f"--runs: {side.path} holds several models or none; expected evaluations of one model each")
+        gain = compare(*choose_sides(sides[0], sides[1], None, None))
+    result = guard_result(found, notes, margin, gain)
+    title = "General capability before and after training"
+    about = "A training that gains in care should lose nothing elsewhere."
+    source = "Reinforcement Learning with Verifiable Emotion Rewards, Table 2"
+    suite = RunSuite(title, about, source, lambda material, answers: result)
+    write_validity_json(result.record, folder / "guard.json")
+    page = write_validity_page([Part("guard", suite, result)], folder / "report", title=title)
+    Console().print(result_table(result))
+    typer.echo(f"\nNumbers: {folder / 'guard.json'}\nPage: {page}")
+    if worse_than is not None and (worse := [one for one in found if one.high is not None and one.high < -worse_than]):
+        names = " and ".join(one.benchmark.name for one in worse)
+        typer.echo(f"Worse than before by more than {worse_than:g}: {names}.", err=True)
+        raise typer.Exit(1)

@@ -44,7 +44,6 @@ def write(
         list[str] | None, typer.Option(help="Write only scenarios of this group (scene, hidden intention, ...); repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the drawn seeds of scenarios.")] = 0,
-    sampling: given.WriterSampling = None,
     request: given.WriterRequest = None,
     max_connections: given.WritingConnections = 8,
     timeout: given.Timeout = 300.0,
@@ -55,9 +54,7 @@ def write(
 ) -> None:
     """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
     writing = _part(environment, "write")()
-    by = _Calls(
-        writer, auditor, embedder, sampling or [], request or [], max_connections, timeout, retries, max_cost, max_tokens, prices
-    )
+    by = _Calls(writer, auditor, embedder, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
     written, cost = _write(writing, out, by, n=n, seed=seed, only=only or ())
     raise typer.Exit(_report(written, out, cost))
 
@@ -80,7 +77,6 @@ def distil(
     show: Annotated[int, typer.Option(min=0, help="With --dry-run: number of dialogues to print as the model reads them.")] = 0,
     embedder: given.Embedder = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the order of dialogues, and of drawn places and names.")] = 0,
-    sampling: given.WriterSampling = None,
     request: given.WriterRequest = None,
     max_connections: given.WritingConnections = 8,
     timeout: given.Timeout = 300.0,
@@ -107,9 +103,7 @@ def distil(
     if writer is None or auditor is None or out is None:
         missing = [flag for flag, value in (("--writer", writer), ("--auditor", auditor), ("--out", out)) if value is None]
         raise UseError(f"{' and '.join(missing)} missing; pass them, or use --dry-run to count first")
-    by = _Calls(
-        writer, auditor, embedder, sampling or [], request or [], max_connections, timeout, retries, max_cost, max_tokens, prices
-    )
+    by = _Calls(writer, auditor, embedder, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
     written, cost = _write(writing, out, by, n=limit, seed=seed, unread=read.refused)
     code = _report(written, out, cost)
     if too_many_refused:
@@ -126,9 +120,6 @@ def enrich(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified; rerun with a larger number to continue.")
     ] = None,
-    sampling: Annotated[
-        list[str] | None, typer.Option("--sampling", help="writer.setting=value, e.g. writer.temperature=1.")
-    ] = None,
     request: given.WriterRequest = None,
     max_connections: given.WritingConnections = 8,
     timeout: given.Timeout = 300.0,
@@ -140,9 +131,7 @@ def enrich(
     """Complete imported scenarios with a model, e.g. with a persona. Rerun the same command to resume."""
     writing = _part(environment, "enrich")(source)
     n = limit or sys.maxsize
-    by = _Calls(
-        writer, None, None, sampling or [], request or [], max_connections, timeout, retries, max_cost, max_tokens, prices
-    )
+    by = _Calls(writer, None, None, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
     _print_removed(writing.removed(writing.seeds(n, 0)))
     written, cost = _write(writing, out, by, n=n, seed=0)
     raise typer.Exit(_report(written, out, cost))
@@ -173,7 +162,6 @@ class _Calls(NamedTuple):
     auditor: str | None
     """`None`: no audit and no comparison with other scenarios."""
     embedder: str | None
-    sampling: list[str]
     request: list[str]
     max_connections: int
     timeout: float
@@ -193,8 +181,8 @@ def _write(
     from heartloop.authoring.store import WrittenFiles
     from heartloop.authoring.writing import settings_of, write_all
     from heartloop.core.errors import UseError
+    from heartloop.evaluation.plan import read_requests
     from heartloop.evaluation.progress import ProgressLine
-    from heartloop.evaluation.sampling import read_samplings
     from heartloop.models.budget import Meter, is_scripted, load_prices
     from heartloop.models.client import EndpointChat
     from heartloop.models.names import close, counted, load_env, resolve
@@ -205,7 +193,7 @@ def _write(
         if name is not None and is_scripted(name):
             raise UseError(f"{flag} is {name}, a baseline that only replies; expected service/model")
     writers = {"writer": [by.writer]} | ({"auditor": [by.auditor]} if by.auditor else {})
-    samplings = read_samplings(by.sampling, by.request, models=writers)
+    samplings = read_requests(by.request, models=writers)
     names = [name for name in (by.writer, by.auditor, by.embedder) if name]
     meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=load_prices(by.prices), models=names)
     models = {
@@ -281,7 +269,7 @@ def _on(line: ProgressLine) -> Callable[[WritingProgress], None]:
     """Shows the progress of a writing run on the progress line of evaluations."""
     import time
 
-    from heartloop.evaluation.runner import Progress as Shown
+    from heartloop.evaluation.progress import Progress as Shown
 
     started = time.monotonic()
     done_before: list[int] = []

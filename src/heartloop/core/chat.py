@@ -43,6 +43,8 @@ class Reply(NamedTuple):
     """The endpoint's `reasoning_content` (or `reasoning`)."""
     finish_reason: str | None = "stop"
     usage: Usage = Usage()
+    cached: bool = False
+    """Not paid for: from the answer cache, or from a stored dialogue."""
 
 
 @runtime_checkable

@@ -244,6 +244,8 @@ class Call(_Frozen):
     usage: Usage = Usage()
     reask: int = 0
     """0 for the first call, then 1, 2, ... after answers that did not parse."""
+    cached: bool = Field(default=False, exclude=True)
+    """Not paid for: the answer is from the cache, or repeats a stored dialogue. Logged by a run, not in transcripts."""
 
     @property
     def thinking(self) -> str:

@@ -104,6 +104,7 @@ class CallLog:
                     reasoning=reply.reasoning,
                     finish_reason=reply.finish_reason,
                     usage=reply.usage,
+                    cached=reply.cached,
                     reask=reask,
                 )
             )
@@ -278,6 +279,7 @@ async def play(
                     reasoning=answer.reasoning,
                     finish_reason=answer.finish_reason,
                     usage=answer.usage,
+                    cached=answer.cached,
                 )
             )
             reply = visible(writable(answer.text))

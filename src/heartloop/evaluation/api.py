@@ -1,15 +1,10 @@
-"""The Python interface: `evaluate` plays an evaluation, `load_run` reads one, both return a `Run`.
-
-Covers what `heartloop eval` and `heartloop compare` do, from a script or a notebook, through the same plan (`planning`), runner
-(`playing`) and comparison: settings, hashes, cache and resuming are the same. Does not cover reports (`heartloop report RUN`).
-"""
+"""The Python interface: `evaluate` plays an evaluation as `heartloop eval` does, `load_run` reads one; both return a `Run`."""
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -19,19 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
-from heartloop.core.text import amount
-from heartloop.evaluation.card import ScoreCard
-from heartloop.evaluation.comparison import Comparison, choose_sides
-from heartloop.evaluation.comparison import compare as compared
+from heartloop.core.wording import amount
+from heartloop.evaluation.compare import Comparison, choose_sides
+from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
-from heartloop.evaluation.planning import Function, plan_evaluation
-from heartloop.evaluation.playing import play_run
+from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.runner import Estimate
-from heartloop.evaluation.runner import Run as Ended
-from heartloop.evaluation.runs import Run as Stored
-from heartloop.evaluation.runs import read_run
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, latest, score_card
+from heartloop.evaluation.runner import Played, play_run
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
+from heartloop.evaluation.store import StoredRun, read_run
 from heartloop.evaluation.tables import rows_of, table_of
 from heartloop.models.names import local_speed
 
@@ -68,7 +59,7 @@ class Run:
         return score_card(self._stored.transcripts, self.settings)
 
     @cached_property
-    def _stored(self) -> Stored:
+    def _stored(self) -> StoredRun:
         return read_run(self.path)
 
     def table(self, name: str = "dialogues") -> list[dict[str, Any]]:
@@ -224,8 +215,7 @@ def evaluate(
             scenarios=fspath(scenarios) if scenarios is not None else None, scenario_ids=_texts("scenario_ids", scenario_ids),
             tags=_texts("tags", tags), exclude_tags=_texts("exclude_tags", exclude_tags),
             limit=None if limit is None else _at_least(1, "limit", limit), repeats=_at_least(1, "repeats", repeats),
-            seed=_at_least(None, "seed", seed), shard=shard, sampling=list(_settings(sampling or {})),
-            requests=list(_requests(sampling or {})), policy_prompt=policy_prompt,
+            seed=_at_least(None, "seed", seed), shard=shard, samplings=_samplings(sampling or {}), policy_prompt=policy_prompt,
             max_connections=_at_least(1, "max_connections", max_connections),
             timeout=_timeout(timeout), retries=_at_least(0, "retries", retries), max_tokens=max_tokens, max_cost=max_cost,
             prices=_path(prices), cache=_path(cache),
@@ -235,22 +225,16 @@ def evaluate(
                 f"{', '.join(plan.paid)} may cost money; pass max_tokens=..., max_cost=... with prices=..., or yes=True"
             )
         path = _path(out) or plan.path
-        with plan.caching():
-            line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values())) if progress else None
-            played = play_run(
-                path, plan.settings, plan.play, plan.meter, opened=plan.opened, check=plan.check, cache=plan.cache, line=line,
-                tell=_warn, pilot=_go_on if plan.paid else None, pilot_models=plan.pilot_models, max_connections=max_connections,
-                retry_failed=retry_failed,
-            )  # fmt: skip
+        line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values())) if progress else None
+        # a limit or `yes` was given, so the run continues after its estimate; a pilot that fails stops it
+        played = play_run(
+            path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None,
+            max_connections=max_connections, retry_failed=retry_failed,
+        )  # fmt: skip
     except UseError as error:
         raise type(error)(_OPTION.sub(_argument, str(error))) from error
-    _say_what_is_missing(played.ended, played.failures)
+    _warn_of_missing(played)
     return Run(path)
-
-
-def _go_on(estimate: Estimate) -> bool:
-    """Continues without a question, since a limit or `yes` was given. A pilot that fails stops the run."""
-    return True
 
 
 _OPTION = re.compile(r"(?<!\S)(?:--([a-z][a-z-]*)|-E)(?![\w-])")
@@ -265,12 +249,13 @@ def _argument(option: re.Match[str]) -> str:
     return _ARGUMENTS.get(option[1], option[1].replace("-", "_")) if option[1] else "options"
 
 
-def _say_what_is_missing(ended: Ended, failures: Mapping[tuple[str, str], tuple[int, str]]) -> None:
+def _warn_of_missing(played: Played) -> None:
+    ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
     finished = ended.planned - ended.missing
     if finished and ended.failed / finished > ALLOWED_UNSCORED:
-        causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(failures.items())[:3])
+        causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
         _warn(
             f"{ended.failed} of {amount(finished, 'dialogue')} unscored ({causes}); fix the cause, then pass retry_failed=True."
         )
@@ -312,26 +297,10 @@ def _path(given: str | PathLike[str] | None) -> Path | None:
     return None if given is None else Path(fspath(given))
 
 
-def _chosen(sampling: Mapping[str, Sampling | Mapping[str, Any]]) -> Iterator[tuple[str, str, Any]]:
-    for role, values in sampling.items():
-        chosen = values.chosen() if isinstance(values, Sampling) else values
-        if not isinstance(chosen, Mapping):
+def _samplings(given: Mapping[str, Sampling | Mapping[str, Any]]) -> dict[str, Sampling]:
+    samplings: dict[str, Sampling] = {}
+    for role, values in given.items():
+        if not isinstance(values, (Sampling, Mapping)):
             raise UseError(f"sampling of {role} is {values!r}; expected settings by name, e.g. {{'temperature': 0.7}}")
-        for name, value in chosen.items():
-            yield role, name, value
-
-
-def _settings(sampling: Mapping[str, Sampling | Mapping[str, Any]]) -> Iterator[str]:
-    """As the command line's texts, so that both are checked alike."""
-    for role, name, value in _chosen(sampling):
-        if name != "request":
-            yield f"{role}.{name}={json.dumps(list(value)) if isinstance(value, (list, tuple)) else value}"
-
-
-def _requests(sampling: Mapping[str, Sampling | Mapping[str, Any]]) -> Iterator[str]:
-    for role, name, value in _chosen(sampling):
-        if name == "request":
-            if not isinstance(value, Mapping):
-                raise UseError(f"sampling of {role}: request is {value!r}; expected fields by name")
-            for field, content in value.items():
-                yield f"{role}.{field}={json.dumps(content)}"
+        samplings[role] = values if isinstance(values, Sampling) else sampling_from(role, values)
+    return samplings

@@ -1,4 +1,4 @@
-"""The progress line of a run: a bar, done, elapsed, remaining, tokens and cost so far.
+"""The progress line of a run: a bar, dialogues done, time elapsed and remaining, tokens and cost so far.
 
 In a notebook it is an output of the cell. If standard error is neither that nor a terminal, a plain line is printed every 10
 seconds.
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from html import escape
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -19,22 +19,24 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from heartloop.core.text import clock
-from heartloop.evaluation.runner import Progress
+from heartloop.core.wording import clock
+from heartloop.models.budget import Meter
 
-__all__ = ["ProgressLine", "Spending"]
+__all__ = ["Progress", "ProgressLine"]
 
-CELL_EVERY = 0.2
-"""Seconds between updates of a notebook's cell."""
-
-PLAIN_EVERY = 10.0
-"""Seconds between plain lines if standard error is no terminal."""
+CELL_EVERY, PLAIN_EVERY = 0.2, 10.0  # seconds between updates of a notebook's cell, and between plain lines
 
 
-class Spending(Protocol):
-    """Anything with a short text of the tokens and cost so far."""
+class Progress(NamedTuple):
+    """Progress of a run. Times in seconds."""
 
-    def summary(self) -> str: ...
+    planned: int
+    done: int
+    """Finished by this or an earlier process, failed ones included."""
+    failed: int
+    elapsed: float
+    remaining: float | None
+    """Estimate; `None` until this process has finished a dialogue."""
 
 
 class ProgressLine:
@@ -45,9 +47,8 @@ class ProgressLine:
         speed: how fast local models are, as a short text.
     """
 
-    def __init__(self, spending: Spending, *, what: str = "dialogues", speed: Callable[[], str] = str) -> None:
-        self._spending, self._speed = spending, speed
-        self._what = what
+    def __init__(self, meter: Meter, *, what: str = "dialogues", speed: Callable[[], str] = str) -> None:
+        self._meter, self._speed, self._what = meter, speed, what
         self._console = Console(stderr=True)
         self._cell: Any = None  # the output of a notebook's cell
         self._latest: tuple[Progress, float] | None = None
@@ -83,16 +84,16 @@ class ProgressLine:
 
     def show(self, progress: Progress) -> None:
         """Shows the current progress."""
-        self._latest = (progress, time.monotonic())
+        now = time.monotonic()
+        self._latest = (progress, now)
         if self._cell is not None:
-            now = time.monotonic()
             if progress.done == progress.planned or now - self._printed >= CELL_EVERY:
                 self._printed = now
                 text = self.text(progress)
                 bar = f'<progress value="{progress.done}" max="{max(1, progress.planned)}"></progress> {escape(text)}'
                 self._cell.update({"text/plain": text, "text/html": bar}, raw=True)
-        elif self._live is None and not sys.stderr.isatty() and time.monotonic() - self._printed >= PLAIN_EVERY:
-            self._printed = time.monotonic()
+        elif self._live is None and not sys.stderr.isatty() and now - self._printed >= PLAIN_EVERY:
+            self._printed = now
             self._console.print(self.text(progress), highlight=False, soft_wrap=True)
 
     def _now(self) -> Table | Text:
@@ -114,4 +115,4 @@ class ProgressLine:
             parts.append(f"{clock(progress.remaining)} left")
         if progress.failed:
             parts.append(f"{progress.failed} failed")
-        return "  ".join([*parts, *filter(None, (self._spending.summary(), self._speed()))])
+        return "  ".join([*parts, *filter(None, (self._meter.summary(), self._speed()))])

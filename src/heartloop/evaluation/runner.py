@@ -1,10 +1,7 @@
-"""The runner: plays the dialogues of a run concurrently and writes each transcript as soon as its dialogue is finished.
+"""Plays the dialogues of a run concurrently, from resolved settings to a finished run directory.
 
-Covers concurrency, resuming, the pilot, the estimate, the budget's stop, and progress. Does not cover one dialogue
-(`environments.episode.play`), one call (`core.chat`), or scores (`scores`).
-
-A dialogue that the cache answers completely costs nothing: it does not count as a pilot dialogue, nor in an estimate. Dialogues
-that were finished and scored before give the estimate of a resumed run, which plays no pilot.
+A dialogue that the cache answers completely costs nothing: it is no pilot dialogue, nor does it enter an estimate. Dialogues
+that earlier processes finished and scored give the estimate of a resumed run, which plays no pilot.
 """
 
 from __future__ import annotations
@@ -12,50 +9,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import pkgutil
 import statistics
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, Usage
 from heartloop.core.errors import BudgetSpent
 from heartloop.environments.episode import Environment, play
-from heartloop.evaluation.costs import cost_of_usage
-from heartloop.evaluation.run_directory import RunDirectory
-from heartloop.evaluation.settings import Job
-from heartloop.models.budget import is_baseline, is_scripted
-from heartloop.models.cache import DialogueScope, attempt_number, dialogue_scope
+from heartloop.evaluation.progress import Progress, ProgressLine
+from heartloop.evaluation.scores import ScoreCard, cost_of_usage
+from heartloop.evaluation.settings import EvaluationSettings, Job
+from heartloop.evaluation.store import RunDirectory, StoredRun, read_run, write_scores
+from heartloop.models.budget import Meter, is_baseline, is_scripted
+from heartloop.models.cache import AnswerCache, attempt_number, dialogue_scope
+from heartloop.models.check import EndpointCheck
+from heartloop.models.names import close, endpoint_habits, resolve
 
 __all__ = [
-    "DECLINED", "PILOT", "Estimate", "Play", "Progress", "Run", "Spent", "evaluate", "player", "spent_on", "unfinished",
-    "work_through",
+    "DECLINED", "PILOT", "Estimate", "Play", "Played", "RunPlan", "RunResult", "completed", "open_models",
+    "play_run", "player", "work_through",
 ]  # fmt: skip
 
 PILOT = 2
 """Minimum number of dialogues before the estimate of a paid run that has none. They are part of the run."""
-
+DECLINED = "stopped after the estimate"
+"""`RunResult.stopped` of a run that did not continue after its estimate."""
 
 Play = Callable[[Job], Awaitable[Transcript]]
 """Plays one dialogue."""
-
-DECLINED = "stopped after the estimate"
-"""`Run.stopped` of a run that did not continue after its estimate."""
+_T = TypeVar("_T")
 
 
-class Progress(NamedTuple):
-    """Progress of a run. Times in seconds."""
-
-    planned: int
-    done: int
-    """Finished by this or an earlier process, failed ones included."""
-    failed: int
-    elapsed: float
-    remaining: float | None
-    """Estimate; `None` until this process has finished a dialogue."""
-
-
-class Run(NamedTuple):
+class RunResult(NamedTuple):
     """Result of `work_through`, in dialogues."""
 
     planned: int
@@ -83,11 +76,41 @@ class Estimate(NamedTuple):
     seconds: float = 0.0
     """At the speed of the finished dialogues, as many at once as the run has connections."""
     earlier: int = 0
-    """Dialogues of earlier processes that it rests on; 0 where a pilot was played."""
+    """Dialogues of earlier processes that it is based on; 0 after a pilot."""
 
 
-class Spent(NamedTuple):
-    """What one finished dialogue took beside cached answers; the seconds include those."""
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """A run that is ready to be played: its settings, how to play a dialogue, and the models behind it."""
+
+    settings: EvaluationSettings
+    play: Play
+    meter: Meter
+    jobs: Sequence[Job] | None = None
+    """Default: those of the settings."""
+    opened: Mapping[str, ChatModel] = field(default_factory=dict)
+    """Models to close at the end."""
+    cache: AnswerCache | None = None
+    check: EndpointCheck | None = None
+    """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
+    pilot_models: Sequence[str] = ()
+    """Models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues."""
+
+
+class Played(NamedTuple):
+    """Result of `play_run`."""
+
+    ended: RunResult
+    run: StoredRun
+    """As read for its scores."""
+    failures: Mapping[tuple[str, str], tuple[int, str]]
+    """Number and first detail of this run's failures, by role and kind."""
+    dropped: Mapping[str, tuple[str, ...]]
+    """Settings that an endpoint refused and that were left out, by model."""
+
+
+class _Spent(NamedTuple):
+    """What one finished dialogue took without its cached answers; the seconds include those."""
 
     model: str
     calls: int
@@ -96,40 +119,20 @@ class Spent(NamedTuple):
     seconds: float
 
 
-class _Mean(NamedTuple):
-    """What a dialogue of one model takes on average."""
+def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = None, **how: Any) -> dict[str, ChatModel]:
+    """Models by name: `checkpoint:<directory>` (extra `train`), and every name that `models.names.resolve` accepts.
 
-    calls: float
-    tokens: float
-    cost: float | None
-    seconds: float
-
-
-def spent_on(transcript: Transcript, free: Mapping[tuple[str, str], tuple[int, Usage]], prices: object) -> Spent | None:
-    """What a dialogue took; `None` if the cache answered it completely.
-
-    Args:
-        free: number and tokens of its cached answers, by model and role.
-        prices: as for `costs.cost_of`.
+    Raises:
+        UseError: a name that is no model.
     """
-    free_calls = sum(calls for calls, _ in free.values())
-    # a failed call is no answer, so the cache did not give all
-    call_failed = transcript.failure is not None and transcript.failure.kind != "AnswerError"
-    asked = sum(not is_scripted(transcript.models.get(call.role, transcript.model)) for call in transcript.calls)
-    if 0 < free_calls >= asked and not call_failed:
-        return None
-    paid: list[tuple[str, Usage]] = []
-    for role, usage in transcript.usage.items():
-        model = transcript.models.get(role, transcript.model)
-        _, cached = free.get((model, role), (0, Usage()))
-        rest = Usage(
-            prompt_tokens=max(0, usage.prompt_tokens - cached.prompt_tokens),
-            completion_tokens=max(0, usage.completion_tokens - cached.completion_tokens),
-        )
-        paid.append((model, rest))
-    tokens = sum(usage.total for _, usage in paid)
-    calls = len(transcript.calls) - free_calls
-    return Spent(transcript.model, calls, tokens, cost_of_usage(paid, prices), transcript.seconds)
+    models: dict[str, ChatModel] = {}
+    for name in dict.fromkeys(names):
+        if name.startswith("checkpoint:"):  # by name: training is a layer above evaluation
+            checkpoint = pkgutil.resolve_name("heartloop.training.checkpoints:CheckpointModel")
+            models[name] = checkpoint(name.removeprefix("checkpoint:"))
+        else:
+            models[name] = resolve(name, baselines=baselines, **how)
+    return models
 
 
 def player(
@@ -143,10 +146,9 @@ def player(
     """A function that plays a job's scenario with the job's model.
 
     Args:
-        policies: models by the names in the jobs.
-        sampling: sampling settings of the policy.
-        policy_prompt: system prompt of every policy but the baselines in place of the environment's. Baselines get the
-            environment's, from which some read the form of an answer or their role.
+        sampling: of the policy.
+        policy_prompt: system prompt of every policy in place of the environment's, except baselines: some read the form of an
+            answer or their role from it.
         think: count replies without a think block, except those of baselines, which were not written for one.
     """
 
@@ -160,21 +162,172 @@ def player(
     return play_job
 
 
-async def evaluate(directory: RunDirectory, environment: Environment, policies: Mapping[str, ChatModel], **how: Any) -> Run:
-    """Plays every unfinished dialogue of the directory's settings; `how` are further arguments of `work_through`."""
-    settings = directory.settings
-    play_job = player(environment, policies, settings.sampling.get("policy"), policy_prompt=settings.policy_prompt)
-    return await work_through(directory, play_job, **how)
+def play_run(
+    path: Path,
+    plan: RunPlan,
+    *,
+    max_connections: int = 32,
+    retry_failed: bool = False,
+    pilot: Callable[[Estimate], bool] | None = None,
+    line: ProgressLine | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+    scored: Callable[[ScoreCard], None] = lambda card: None,
+) -> Played:
+    """Plays the unfinished dialogues of a run and writes `scores.json` and `log.jsonl`, also when it is interrupted.
+
+    Args:
+        pilot: as for `work_through`; not called if the cache answers everything.
+        line: shows the progress.
+        tell: called with remarks, each a sentence.
+        scored: called with the score card, also of an interrupted run.
+
+    Raises:
+        UseError: an endpoint or the run directory cannot be used. If an endpoint fails, the directory is not changed.
+        SettingsMismatch: the run directory was made with other settings.
+        InputError: one of its files cannot be read.
+    """
+    settings, meter, cache = plan.settings, plan.meter, plan.cache
+    jobs = settings.jobs if plan.jobs is None else plan.jobs
+    planned = {job.key for job in jobs}
+    failures: Counter[tuple[str, str]] = Counter()
+    details: dict[tuple[str, str], str] = {}
+    earlier: dict[tuple[str, str, int], _Spent] = {}
+    lines: Counter[tuple[str, str, int]] = Counter()  # lines of each dialogue in transcripts.jsonl
+
+    def account(transcript: Transcript) -> None:
+        paid = paid_usage(transcript)
+        if len(paid) == len(transcript.calls) or any(usage.total for _, _, usage in paid):  # a free dialogue shows no costs
+            used: dict[tuple[str, str], Usage] = {}
+            for model, role, usage in paid:
+                used[model, role] = used.get((model, role), Usage()) + usage
+            meter.finish(used)
+        if transcript.failure is not None:
+            cause = (transcript.failure.role, transcript.failure.kind)
+            failures[cause] += 1
+            details.setdefault(cause, transcript.failure.detail)
+
+    def charge(transcript: Transcript) -> None:
+        cached_calls = logged_cached.get((transcript.key, lines[transcript.key]), ())
+        lines[transcript.key] += 1
+        calls = (call.model_copy(update={"cached": n in cached_calls}) for n, call in enumerate(transcript.calls))
+        transcript = transcript.model_copy(update={"calls": tuple(calls)})
+        for model, role, usage in paid_usage(transcript):
+            meter.record(model, role, usage)
+        if transcript.key in planned and transcript.scored and (took := _spent(transcript, settings.prices)):
+            earlier[transcript.key] = took
+        account(transcript)
+
+    def finish(transcript: Transcript) -> None:
+        if cached_calls := [n for n, call in enumerate(transcript.calls) if call.cached]:  # so that a killed run still knows
+            directory.note(dialogue=transcript.key, playing=lines[transcript.key], cached=cached_calls)
+        lines[transcript.key] += 1
+        account(transcript)
+
+    async def play_and_flush(job: Job) -> Transcript:
+        transcript = await plan.play(job)
+        if cache is not None:
+            cache.write()  # before the transcript is written, so that every finished dialogue can be replayed
+        return transcript
+
+    async def go(directory: RunDirectory) -> RunResult:
+        try:
+            return await work_through(
+                directory, play_and_flush, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
+                earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models,
+                affords=meter.affords, finished=finish, report=line.show if line is not None else None,
+            )  # fmt: skip
+        finally:
+            await close(plan.opened.values())
+
+    def all_cached() -> bool:
+        """Whether the cache answers everything; otherwise asks the endpoints."""
+        left = unfinished(directory, jobs, retry_failed=retry_failed)
+        under_test = {job.model for job in left}
+        if plan.check is None or not left or not plan.check.due(under_test):
+            return False
+        if cache is not None and completed(_cached(cache, meter, plan.play, left, directory.failures)):
+            return True
+        completed(plan.check.ask(under_test, tell=tell))
+        return False
+
+    directory = RunDirectory(path, settings, found=charge)
+    logged_cached = {(tuple(e["dialogue"]), e["playing"]): e["cached"] for e in directory.log if "cached" in e}
+    with cache or contextlib.nullcontext():
+        if cache is not None and cache.new_folder:
+            tell(f"New cache {cache.path} in a new folder.")
+        fresh = directory.is_new()
+        lost_before = meter.lost
+        cached = all_cached() if fresh else False
+        with directory:
+            started_at: dict[str, str] = {}
+            for entry in directory.log:
+                for model, role, prompt, completion in entry.get("lost", []):
+                    meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
+                started_at |= {name: habit.get("address") for name, habit in entry.get("endpoints", {}).items()}
+            for name, habit in endpoint_habits(plan.opened.values()).items():
+                if started_at.get(name) not in (None, habit["address"]):
+                    tell(f"The address of {name} is now {habit['address']}; this run started with {started_at[name]}.")
+            if not fresh:
+                lost_before = meter.lost
+                cached = all_cached()
+            started = datetime.now(UTC)
+            ended: RunResult | None = None
+            try:
+                with line or contextlib.nullcontext():
+                    ended = completed(go(directory))
+            finally:
+                habits = endpoint_habits(plan.opened.values())
+                lost = [
+                    [*key, u.prompt_tokens - old.prompt_tokens, u.completion_tokens - old.completion_tokens]
+                    for key, u in meter.lost.items()
+                    if u != (old := lost_before.get(key, Usage()))
+                ]
+                directory.note(
+                    started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits,
+                    lost=lost, **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
+                )  # fmt: skip
+                run = read_run(path)  # read once, for the scores and the report
+                scored(write_scores(run, prices=settings.prices or None))
+    dropped = {name: tuple(habit["dropped"]) for name, habit in habits.items() if habit["dropped"]}
+    return Played(ended, run, {cause: (n, details[cause]) for cause, n in failures.most_common()}, dropped)
+
+
+async def _cached(
+    cache: AnswerCache, meter: Meter, play_job: Play, jobs: Iterable[Job],
+    failures: Mapping[tuple[str, str, int], Sequence[str]],
+) -> bool:  # fmt: skip
+    """Whether the cache holds every answer that the jobs need; plays them up to the first that it lacks and calls no model."""
+    with cache.only(), meter.uncounted():
+        for job in jobs:
+            try:
+                with dialogue_scope(job.repeat, attempt_number(failures.get(job.key, ()))):
+                    await play_job(job)
+            except BudgetSpent:
+                return False
+    return True
+
+
+def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
+    """Model, role and tokens of each call that was made for this dialogue: without cached ones."""
+    calls = (call for call in transcript.calls if not call.cached)
+    return [(transcript.models.get(call.role, transcript.model), call.role, call.usage) for call in calls]
+
+
+def _spent(transcript: Transcript, prices: object) -> _Spent | None:
+    """What a dialogue took; `None` if the cache answered it completely."""
+    paid = paid_usage(transcript)
+    # a failed call is no answer, so the cache did not give all
+    call_failed = transcript.failure is not None and transcript.failure.kind != "AnswerError"
+    if len(paid) < len(transcript.calls) and not call_failed and all(is_scripted(model) for model, _, _ in paid):
+        return None
+    cost = cost_of_usage(((model, usage) for model, _, usage in paid), prices)
+    return _Spent(transcript.model, len(paid), sum(usage.total for _, _, usage in paid), cost, transcript.seconds)
 
 
 def unfinished(directory: RunDirectory, jobs: Sequence[Job], *, retry_failed: bool = False) -> list[Job]:
     """The jobs without a finished dialogue; with `retry_failed` also those whose dialogue failed."""
-
-    def finished(job: Job) -> bool:
-        scored = directory.finished.get(job.key)
-        return scored is not None and (scored or not retry_failed)
-
-    return [job for job in jobs if not finished(job)]
+    again = (None, False) if retry_failed else (None,)
+    return [job for job in jobs if directory.finished.get(job.key) in again]
 
 
 async def work_through(
@@ -184,28 +337,24 @@ async def work_through(
     jobs: Sequence[Job] | None = None,
     max_connections: int = 32,
     retry_failed: bool = False,
-    earlier: Sequence[Spent] = (),
+    earlier: Sequence[_Spent] = (),
     pilot: Callable[[Estimate], bool] | None = None,
     pilot_models: Sequence[str] = (),
     affords: Callable[[int], str | None] | None = None,
-    finished: Callable[[Transcript, DialogueScope], None] | None = None,
+    finished: Callable[[Transcript], None] | None = None,
     report: Callable[[Progress], None] | None = None,
-) -> Run:
+) -> RunResult:
     """Plays the unfinished dialogues of a run.
 
     Args:
-        play_job: plays one dialogue (`player`).
         jobs: the dialogues; default: those of the settings.
         max_connections: maximum number of concurrent dialogues; each makes one call at a time.
-        retry_failed: play failed dialogues again.
-        earlier: what scored dialogues of earlier processes took; if there is one, the estimate rests on them and no pilot is
-            played.
+        earlier: what scored dialogues of earlier processes took; if there is one, it gives the estimate and no pilot is played.
         pilot: called with an estimate after the first dialogues that cost something; `False` stops the run. If every dialogue
             of the pilot failed, the run stops with the cause.
-        pilot_models: models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
-        finished: called with every finished transcript and its free calls.
+        finished: called with every finished transcript.
         report: called with the progress after every finished dialogue.
 
     Raises:
@@ -216,10 +365,9 @@ async def work_through(
     open_jobs = unfinished(directory, jobs, retry_failed=retry_failed)
     resumed = len(jobs) - len(open_jobs)
     started = time.monotonic()
-    spent: dict[tuple[str, str, int], Spent] = {}
-    done = 0
+    spent: dict[tuple[str, str, int], _Spent] = {}  # without dialogues that the cache answered
+    done = running = 0
     failed = sum(not ok for key, ok in directory.finished.items() if key in planned)
-    running = 0
     stopped: str | None = None
     changed = asyncio.Event()
 
@@ -241,14 +389,13 @@ async def work_through(
         return stopped is None
 
     async def play_one(job: Job) -> Transcript | None:
-        """Plays one dialogue. A dialogue answered by the cache gets no entry in `spent`, so it is no pilot dialogue."""
         nonlocal stopped, failed, running, done
         if not await admitted():
             return None
         running += 1
         before = directory.finished.get(job.key)
         try:
-            with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))) as now:
+            with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):
                 transcript = await play_job(job)
         except BudgetSpent as error:
             stopped = str(error)
@@ -259,10 +406,10 @@ async def work_through(
         directory.append(transcript)
         failed += (not transcript.scored) - (before is False)
         done += 1
-        if (took := spent_on(transcript, now.free, directory.settings.prices)) is not None:
+        if (took := _spent(transcript, directory.settings.prices)) is not None:
             spent[job.key] = took
         if finished is not None:
-            finished(transcript, now)
+            finished(transcript)
         report_progress()
         return transcript
 
@@ -311,7 +458,7 @@ async def work_through(
     if stopped is None:
         await batch(rest)
     missing = sum(key not in directory.finished for key in planned)
-    return Run(len(jobs), done, resumed, failed, missing, stopped, time.monotonic() - started)
+    return RunResult(len(jobs), done, resumed, failed, missing, stopped, time.monotonic() - started)
 
 
 @contextlib.contextmanager
@@ -326,38 +473,66 @@ def _collecting_rarely() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _estimate(spent: Sequence[Spent], jobs: Sequence[Job], max_connections: int) -> Estimate:
+def _estimate(spent: Sequence[_Spent], jobs: Sequence[Job], max_connections: int) -> Estimate:
     """What `jobs` will take: the mean over the finished dialogues of a job's model, or over all if its model has none."""
     if not spent:
         return Estimate(len(jobs), 0, 0)
-    models = {job.model for job in jobs}
-    means = {model: _mean([one for one in spent if one.model == model] or spent) for model in models}
-    expected = [means[job.model] for job in jobs]
-    costs = [one.cost for one in expected if one.cost is not None]
-    seconds = [one.seconds for one in expected]
-    return Estimate(
-        len(jobs),
-        round(sum(one.calls for one in expected)),
-        round(sum(one.tokens for one in expected)),
-        sum(costs) if len(costs) == len(expected) else None,
-        max(max(seconds), sum(seconds) / max_connections),
-    )
-
-
-def _mean(spent: Sequence[Spent]) -> _Mean:
-    costs = [one.cost for one in spent if one.cost is not None]
-    return _Mean(
-        statistics.fmean(one.calls for one in spent),
-        statistics.fmean(one.tokens for one in spent),
-        statistics.fmean(costs) if len(costs) == len(spent) else None,
-        statistics.fmean(one.seconds for one in spent),
-    )
+    calls = tokens = seconds = longest = 0.0
+    cost: float | None = 0.0
+    for model, n in Counter(job.model for job in jobs).items():
+        mine = [one for one in spent if one.model == model] or spent
+        costs = [one.cost for one in mine if one.cost is not None]
+        calls += n * statistics.fmean(one.calls for one in mine)
+        tokens += n * statistics.fmean(one.tokens for one in mine)
+        cost = None if cost is None or len(costs) < len(mine) else cost + n * statistics.fmean(costs)
+        mean = statistics.fmean(one.seconds for one in mine)
+        seconds, longest = seconds + n * mean, max(longest, mean)
+    return Estimate(len(jobs), round(calls), round(tokens), cost, max(longest, seconds / max_connections))
 
 
 def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int) -> list[Job]:
     """The first job of each model in `pilot_models`, then further jobs up to `at_least`."""
     first = [job for name in pilot_models for job in [next((j for j in jobs if j.model == name), None)] if job is not None]
     taken = {job.key for job in first}
-    others = [job for job in jobs if job.key not in taken]
-    others.sort(key=lambda job: job.model not in pilot_models)
+    others = sorted((job for job in jobs if job.key not in taken), key=lambda job: job.model not in pilot_models)
     return [*first, *others[: max(0, at_least - len(first))]]
+
+
+def completed(work: Coroutine[Any, Any, _T]) -> _T:
+    """Runs a coroutine to its end and returns its result.
+
+    If an event loop runs already, as in a notebook, the coroutine gets a thread with its own loop. An interrupt of the caller
+    cancels it and is raised after it has ended.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    results: list[_T] = []
+    errors: list[BaseException] = []
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def known() -> _T:
+        task = asyncio.current_task()
+        if task is not None:
+            running.append((asyncio.get_running_loop(), task))
+        return await work
+
+    def run() -> None:
+        try:
+            results.append(asyncio.run(known()))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="heartloop")
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        for loop, task in running:
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

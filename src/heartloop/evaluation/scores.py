@@ -13,35 +13,357 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-from heartloop.core.dialogue import Call, Transcript, total_usage
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from heartloop.core.dialogue import Call, Transcript, Usage, total_usage
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.episode import BROKEN_FORMATS
+from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.card import Cause, GroupMean, ModelScore, Outcomes, RoleUse, ScoreCard, Standing, TurnLength
-from heartloop.evaluation.costs import cost_of
-from heartloop.evaluation.groups import Key, group_letter, ranks_of
-from heartloop.evaluation.measures import (
-    bounds_of,
-    group_means,
-    group_of,
-    heard,
-    in_group_order,
-    options_of,
-    points_of,
-    roles_of,
-    scale_of,
-)
-from heartloop.scoring.ranks import Rank
+from heartloop.models.budget import DEAREST, Price, is_paid
+from heartloop.scoring.ranks import Rank, ranks
 from heartloop.scoring.repeats import repeats_of
-from heartloop.scoring.statistics import mean_interval, share_interval
+from heartloop.scoring.statistics import Shape, mean_interval, share_interval
 
 __all__ = [
-    "ALLOWED_UNSCORED", "FAILURE_CASES", "common_keys", "latest", "model_names", "pairing_key", "score_card",
-]  # fmt: skip
+    "ALLOWED_UNSCORED",
+    "FAILURE_CASES",
+    "Cause",
+    "GroupMean",
+    "ModelScore",
+    "Outcomes",
+    "RoleUse",
+    "ScoreCard",
+    "Standing",
+    "TurnLength",
+    "bounds_of",
+    "common_keys",
+    "cost_of",
+    "cost_of_usage",
+    "course_of",
+    "group_letter",
+    "group_means",
+    "group_of",
+    "heard",
+    "in_group_order",
+    "latest",
+    "merged_prices",
+    "model_names",
+    "options_of",
+    "pairing_key",
+    "points_of",
+    "ranks_of",
+    "roles_of",
+    "scale_of",
+    "score_card",
+]
+
+
+Standing = Literal["ranked", "unranked", "failure case"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Outcomes(_Frozen):
+    """Mean points with the 95 % interval, and counts of success and failure.
+
+    `mean` is `None` without dialogues; the ends of intervals are `None` with fewer than two scenarios.
+    """
+
+    n: int
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    shape: Shape | None = None
+    """How the scenarios' scores are distributed, and so how far the interval can be trusted; `None` without dialogues, and in
+    files of older versions."""
+    success: int = 0
+    failure: int = 0
+    success_percent: float | None = None
+    success_low: float | None = None
+    """Ends of Wilson's interval in percent, with scenarios as trials; `None` also in files of older versions."""
+    success_high: float | None = None
+    failure_percent: float | None = None
+    failure_low: float | None = None
+    failure_high: float | None = None
+
+
+class GroupMean(_Frozen):
+    """Mean points of one intention, scene or theme; with an interval if the scale gives intervals by group."""
+
+    key: str
+    n: int
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+class TurnLength(_Frozen):
+    """Length of a model's visible replies in one turn, over its scored dialogues with that turn."""
+
+    n: int
+    characters: float
+    """Mean."""
+
+
+class Cause(_Frozen):
+    """Cause of unscored dialogues: the role that failed, and the kind of failure."""
+
+    role: str
+    kind: str
+    n: int
+
+
+class RoleUse(_Frozen):
+    """Calls and tokens of one role over all dialogues played, failed ones included."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    estimated: bool
+    """Whether some token counts are estimates, because the endpoint gave none."""
+
+
+class ModelScore(_Frozen):
+    """One model under test."""
+
+    model: str
+    standing: Standing
+    rank: int | None
+    """Rank from 1; equal means share a rank."""
+    group: str | None = None
+    """Letter of the rank group: the model is not significantly below the first one of the group (`scoring.ranks`)."""
+    best_rank: int | None = None
+    worst_rank: int | None = None
+    """Ends of the rank interval: all of them together contain the true ranks with a probability of 95 %. `None` for an unranked
+    model, and in files of older versions."""
+    planned: int | None
+    """Dialogues planned in the settings; `None` if unknown."""
+    played: int
+    scored: int
+    unscored: int
+    unscored_share: float
+    flagged: bool
+    """Whether more than the allowed share is unscored."""
+    causes: tuple[Cause, ...]
+    headline: Outcomes
+    """On the common set for a ranked model, on its own scored dialogues otherwise."""
+    own: Outcomes
+    """On all of its scored dialogues."""
+    median_turns: float | None
+    mean_turns: float | None
+    reply_lengths: tuple[TurnLength, ...]
+    """By turn, the first turn first."""
+    silences: int
+    truncated: int
+    broken_formats: int | None = None
+    """Replies that broke the form that the policy's prompt asks for; `None` where none was counted."""
+    said_to_others: float | None = None
+    """Share of the replies of scored dialogues that it said word for word in another scenario too (`scoring.repeats`); of an
+    answer in parts what the person hears counts. `None` with fewer than two scenarios."""
+    filtered: int
+    """Replies stopped by an endpoint's content filter. A refusal in words is not counted."""
+    reasks: int
+    repaired: int
+    """Answers of a user simulator or judge that were valid only after a re-ask."""
+    clamped: int
+    at_limit: int
+    """Turns in which a state was clipped to its range."""
+    lost_farewells: int
+    roles: dict[str, RoleUse]
+    tokens_per_dialogue: float | None
+    """Mean completion tokens of the policy over its scored dialogues."""
+    cost: float | None
+    """Of its dialogues, unscored ones too, and of all roles, in the currency of the prices; `None` if a paid model was called and
+    has no price. Answers from the cache cost what they cost when they were first given; calls of dialogues that were cut off or
+    played again are not in it."""
+    groups: tuple[GroupMean, ...]
+    """By the fact `grouped_by`."""
+    themes: tuple[GroupMean, ...]
+    stops: dict[str, int]
+
+
+class ScoreCard(_Frozen):
+    """The scores of a run: ranked models first, then unranked ones, then failure cases."""
+
+    schema_version: int = 2
+    heartloop_version: str | None
+    environment: str
+    simulators: tuple[str, ...]
+    presets: tuple[str, ...]
+    variants: tuple[str, ...]
+    grouped_by: str
+    """The fact that groups scenarios: `intention` (SAGE), `scene` (EIBench)."""
+    success_at: float
+    """Points at or above this bound count as success."""
+    failure_below: float
+    played: int
+    scored: int
+    unscored: int
+    unscored_share: float
+    flagged: bool
+    replaced: int
+    """Transcripts of dialogues that were played again later; only the last one counts."""
+    common: int
+    """Scenarios, each with one repeat and seed, scored for all ranked models."""
+    scenarios: int | None = None
+    """Scenarios with at least one scored dialogue; `None` in files of older versions."""
+    notes: tuple[str, ...]
+    """Limitations of the scores, as sentences."""
+    models: tuple[ModelScore, ...]
+
+
+def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
+    """Cost of dialogues; `None` if a paid model was called and has no price.
+
+    A free model (scripted, embedded, a Python function, a local server) without a price costs 0. Earlier transcripts of dialogues
+    that were played again are not included.
+
+    Args:
+        prices: input and output price per million tokens by model, as a mapping or a pair; other values are ignored.
+    """
+    return cost_of_usage(
+        ((dialogue.models.get(role, dialogue.model), usage) for dialogue in dialogues for role, usage in dialogue.usage.items()),
+        prices,
+    )
+
+
+def cost_of_usage(usages: Iterable[tuple[str, Usage]], prices: object) -> float | None:
+    """Cost of what models used, each with its name; `None` if a paid model has no price."""
+    total = 0.0
+    for model, usage in usages:
+        price = _price(model, prices)
+        if price is None:
+            return None
+        total += price.of(usage.prompt_tokens, usage.completion_tokens)
+    return total
+
+
+def merged_prices(tables: Iterable[object]) -> dict[str, object]:
+    """Prices of several runs in one table; a model that they price differently gets none, so that no cost is wrong."""
+    merged: dict[str, object] = {}
+    for table in tables:
+        for model, price in table.items() if isinstance(table, Mapping) else ():
+            same = model not in merged or _sides(merged[model]) == _sides(price)
+            merged[model] = price if same else None
+    return merged
+
+
+def _price(model: str, prices: object) -> Price | None:
+    given = prices.get(model) if isinstance(prices, Mapping) else None
+    return _sides(given) or (None if is_paid(model) else Price(0.0, 0.0))
+
+
+def _sides(given: object) -> Price | None:
+    """A price from a mapping or a pair; `None` if it is invalid."""
+    pair = (given.get("input"), given.get("output")) if isinstance(given, Mapping) else given
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        return None
+    if not all(isinstance(side, (int, float)) and 0 <= side < DEAREST for side in pair):
+        return None
+    return Price(float(pair[0]), float(pair[1]))
+
+
+def scale_of(environment: str) -> Scale:
+    """The scale of an environment's score.
+
+    Raises:
+        UseError: an unknown environment.
+    """
+    return load_environment(environment).scale
+
+
+def points_of(transcript: Transcript) -> float | None:
+    """The score in points; `None` for an unscored dialogue."""
+    return None if transcript.score is None else scale_of(transcript.environment).points * transcript.score
+
+
+def heard(transcript: Transcript) -> list[str]:
+    """What the person heard of each reply: of an answer in parts, such as PERM's, the last part."""
+    training = load_environment(transcript.environment).training
+    return [turn.reply if training is None else training.said(turn.reply) for turn in transcript.turns]
+
+
+def course_of(transcript: Transcript) -> list[float]:
+    """Points at the start and after every judged reply; an unjudged reply adds no value."""
+    return scale_of(transcript.environment).course(transcript)
+
+
+def group_of(transcript: Transcript) -> str:
+    """The group of its scenario, the fact named by `Scale.group`; empty if it has none."""
+    return transcript.facts.get(scale_of(transcript.environment).group, "")
+
+
+def group_means(dialogues: Iterable[Transcript]) -> dict[str, float]:
+    """Mean points of each group that has a scored dialogue."""
+    groups: dict[str, list[float]] = {}
+    for dialogue in dialogues:
+        if (points := points_of(dialogue)) is not None:
+            groups.setdefault(group_of(dialogue), []).append(points)
+    return {key: float(np.mean(points)) for key, points in groups.items()}
+
+
+def in_group_order(scale: Scale, keys: Iterable[str]) -> list[str]:
+    """Groups in the published order, then other ones by name."""
+    known = {key: place for place, key in enumerate(scale.group_order)}
+    return sorted(set(keys), key=lambda key: (known.get(key, len(known)), key))
+
+
+def options_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The environment's options in the settings of a run; empty if there are none."""
+    options = settings.get("options")
+    return options if isinstance(options, Mapping) else {}
+
+
+def roles_of(settings: Mapping[str, Any]) -> Mapping[str, str]:
+    """The roles in the settings of a run, each a model's name or `embedded`; empty if there are none."""
+    roles = settings.get("roles")
+    return roles if isinstance(roles, Mapping) else {}
+
+
+def bounds_of(settings: Mapping[str, Any], scale: Scale) -> tuple[float, float]:
+    """Bounds of success and failure in points: options `success_at` and `failure_below` of the run, else the scale's."""
+    options = options_of(settings)
+    success_at, failure_below = (
+        float(given) if isinstance(given := options.get(name), (int, float)) and abs(given) < 1e6 else getattr(scale, name)
+        for name in ("success_at", "failure_below")
+    )
+    return success_at, failure_below
+
+
+Key = tuple[str, str, int, int]
+"""Scenario, fingerprint, repeat, seed."""
+
+
+def ranks_of(finals: Mapping[str, Mapping[Key, float]], common: Collection[Key]) -> dict[str, Rank]:
+    """The rank of each model, from its points on the dialogues scored for all; empty if there are none."""
+    keys = sorted(common)
+    if not keys:
+        return {}
+    scenarios = [scenario for scenario, *_ in keys]
+    found = ranks([[mine[key] for key in keys] for mine in finals.values()], clusters=scenarios)
+    return dict(zip(finals, found, strict=True))
+
+
+def group_letter(number: int) -> str:
+    """1 is A, 26 is Z, 27 is AA.
+
+    >>> [group_letter(n) for n in (1, 26, 27, 53)]
+    ['A', 'Z', 'AA', 'BA']
+    """
+    letters = ""
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
 
 FAILURE_CASES = frozenset({"heartloop/garbage"})
 """Models that demonstrate broken output; they are not ranked."""

@@ -1,6 +1,6 @@
-"""The settings of a run, resolved before the first call, and their hash.
+"""The settings of a run, resolved before the first call, their hash, and files that name them (`heartloop eval --config`).
 
-Covers the dialogues of a run. Does not cover concurrency, timeouts and budget: they change no transcript and are not in the hash.
+Concurrency, timeouts and budget are not settings: they change no transcript and are not in the hash.
 """
 
 from __future__ import annotations
@@ -8,22 +8,40 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    create_model,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import from_json
 
 import heartloop
 from heartloop.core.dialogue import Sampling
-from heartloop.core.errors import UseError
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import nearest
+from heartloop.core.wording import amount
 from heartloop.environments.episode import own_prompt
 from heartloop.environments.registry import stratified
+from heartloop.environments.sources import Problem, Source, is_yaml, plain, sources
 from heartloop.environments.spec import Ready
 from heartloop.environments.spec import Scenario as AnyScenario
+from heartloop.models.budget import Price
 
-__all__ = ["EvaluationSettings", "Job", "Shard", "dialogue_seed", "prompts_of", "settings_of", "stratified"]
+__all__ = [
+    "EvaluationSettings", "Job", "Shard", "arguments_of", "changed_since", "dialogue_seed", "prompts_of", "read_config",
+    "settings_of", "stratified",
+]  # fmt: skip
 
-
-Scenario = TypeVar("Scenario", bound=AnyScenario)
+_ScenarioT = TypeVar("_ScenarioT", bound=AnyScenario)
+_NOT_DECISIVE = {"heartloop_version", "prices", "scenario_ids", "tags"}  # they change no transcript, or `scenarios` shows them
 
 
 class Shard(BaseModel):
@@ -48,10 +66,9 @@ class Shard(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:
-        """`i/n` as the two fields; other values are unchanged."""
         return cls.parse(value).model_dump() if isinstance(value, str) else value
 
-    def of(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
+    def of(self, scenarios: Sequence[_ScenarioT]) -> list[_ScenarioT]:
         """This part of a list: every `count`-th element, which keeps the list stratified."""
         return list(scenarios[self.index - 1 :: self.count])
 
@@ -71,9 +88,6 @@ class Job(BaseModel):
         return (self.model, self.scenario, self.repeat)
 
 
-_NOT_DECISIVE = {"heartloop_version", "prices", "scenario_ids", "tags"}  # they change no transcript, or `scenarios` shows them
-
-
 class EvaluationSettings(BaseModel):
     """The settings of a run. `scenarios` maps the id of every scenario to its fingerprint, in playing order."""
 
@@ -88,9 +102,9 @@ class EvaluationSettings(BaseModel):
     scenario_set: str
     scenarios: Mapping[str, str]
     scenario_ids: tuple[str, ...] = ()
-    """Those that were asked for by id, for the command that repeats the run; not in the hash, as `scenarios` is."""
+    """Requested ids, for the command that repeats the run; not in the hash, as `scenarios` is."""
     tags: tuple[str, ...] = ()
-    """Scenarios were to have one of these; not in the hash."""
+    """Requested tags, of which a scenario has one; not in the hash."""
     exclude_tags: tuple[str, ...] = ()
     limit: int | None = None
     shard: Shard | None = None
@@ -100,7 +114,7 @@ class EvaluationSettings(BaseModel):
     """Sampling settings by role, `policy` included."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
     policy_prompt: str | None = Field(default=None, min_length=1)
-    """System prompt of the policy in place of the environment's; written only where it is set."""
+    """System prompt of the policy in place of the environment's; written only if it is set."""
     weights: Mapping[str, str] = Field(default_factory=dict)
     """Hashes of checkpoints, local models and Python functions, by model name."""
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
@@ -115,7 +129,6 @@ class EvaluationSettings(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a policy prompt as in runs before there was that setting, so that their hashes stay."""
         return {name: value for name, value in handler(self).items() if name != "policy_prompt" or value is not None}
 
     @property
@@ -136,19 +149,14 @@ class EvaluationSettings(BaseModel):
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         if "policy_prompt" in other:
             mine.setdefault("policy_prompt", None)
-        derived = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
-        names: list[str] = []
-        for name in mine:
-            if mine[name] != other.get(name):
-                names += _parts(name, mine[name], other.get(name)) if name in ("options", "roles") else [name]
-        return sorted([*names, *derived])
-
-
-def _parts(name: str, mine: Mapping[str, Any], other: object) -> list[str]:
-    """Names of the entries that differ between two mappings."""
-    if not isinstance(other, Mapping):
-        return [name]
-    return [f"{name}.{key}" for key in {**mine, **other} if mine.get(key) != other.get(key)]
+        names = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
+        for name, value in mine.items():
+            saved = other.get(name)
+            if value != saved and name in ("options", "roles") and isinstance(saved, Mapping):
+                names += [f"{name}.{key}" for key in {**value, **saved} if value.get(key) != saved.get(key)]
+            elif value != saved:
+                names.append(name)
+        return sorted(names)
 
 
 def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
@@ -159,12 +167,7 @@ def dialogue_seed(seed: int, scenario: str, repeat: int) -> int:
 def settings_of(
     environment: Ready, models: Sequence[str], *, roles: Mapping[str, str], scenario_set: str, **more: Any
 ) -> EvaluationSettings:
-    """The settings of a run of an environment with models.
-
-    Args:
-        roles: a model's name or `embedded`, by role.
-        more: further fields of `EvaluationSettings`.
-    """
+    """The settings of a run of an environment with models; `more` are further fields of `EvaluationSettings`."""
     prompts = prompts_of(environment)
     return EvaluationSettings(
         environment=environment.name,
@@ -187,3 +190,98 @@ def prompts_of(environment: Ready) -> dict[str, str]:
     if not environment.scenario_ids:
         raise UseError("no scenario to evaluate; exclude fewer tags, or use fewer shards")
     return dict(environment.describe(environment.scenario_ids[0])["prompts"])
+
+
+_SAME_NAME = (
+    "models", "options", "scenario_ids", "tags", "exclude_tags", "limit", "repeats", "seed", "policy_prompt",
+)  # fmt: skip
+_ARGUMENTS = {**{name: name for name in _SAME_NAME}, "scenario_set": "scenarios", "sampling": "samplings"}
+"""Arguments of a plan by the setting whose value they take."""
+_FIELDS: Any = {
+    name: (Annotated[(field.annotation, Field(), *field.metadata)] | None, None)
+    for name, field in EvaluationSettings.model_fields.items()
+}
+_Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(frozen=True, extra="forbid"), **_FIELDS)
+"""`EvaluationSettings`, any part of it."""
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings that a file names, validated, by name: YAML (`.yaml`, `.yml`) or JSON with the keys of `settings.json`.
+
+    Raises:
+        InputError: it cannot be read, is no mapping, has an unknown key, or a value is wrong; names the key, in YAML its line.
+        UseError: `shard` is a text and no part.
+    """
+    source = _source(path)
+    try:
+        read = from_json(source.text, allow_inf_nan=False)  # rejects lone surrogates too
+    except ValueError as error:
+        raise InputError(f"cannot read {path}: {error}; expected JSON, or YAML in a file named .yaml") from error
+    if not isinstance(read, dict):
+        raise InputError(f"{path} holds {type(read).__name__}; expected a mapping with the keys of settings.json")
+    known = EvaluationSettings.model_fields
+    for name in read:
+        if name in ("rescored", "rejudged", "recipe"):
+            raise InputError(
+                f"{path} is of a run that was not played by `heartloop eval` ({name}); expected that of a played run"
+            )
+        if name not in known:
+            where = f"{path}, line {source.line_of((name,))}" if source.lines else path
+            raise InputError(f"{where}: unknown key {name!r}{nearest(name, known)}, and all are {', '.join(known)}")
+    try:
+        settings = _Settings.model_validate({name: value for name, value in read.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        line = f"line {source.line_of(first['loc'])}, " if source.lines else ""
+        raise InputError(f"{path}, {line}{'.'.join(map(str, first['loc']))} {plain(first)}") from error
+    return {name: value for name, value in settings if value is not None}
+
+
+def _source(path: Path) -> Source:
+    """The file as one record: YAML with the lines of its keys, or the text of a JSON file."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON with the keys of settings.json") from error
+    if not is_yaml(path):
+        return Source(1, text)
+    records = list(sources(path, text))
+    for record in records:
+        if isinstance(record, Problem):
+            raise InputError(f"{path}, {record}; correct that line")
+    if len(records) != 1 or not isinstance(records[0], Source):
+        raise InputError(f"{path} holds {amount(len(records), 'record')}; expected one, a mapping with the keys of settings.json")
+    return records[0]
+
+
+def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `plan_evaluation` that follow from settings, without `environment`.
+
+    >>> arguments_of({"environment": "sage", "roles": {"user": "embedded"}, "limit": 4})
+    {'limit': 4, 'roles': ['user=embedded']}
+    """
+    arguments = {argument: settings[name] for name, argument in _ARGUMENTS.items() if name in settings}
+    if arguments.get("scenario_ids"):  # they replace the other choices
+        arguments = {name: value for name, value in arguments.items() if name not in ("tags", "exclude_tags", "limit")}
+    if "roles" in settings:
+        arguments["roles"] = [f"{role}={model}" for role, model in settings["roles"].items()]
+    if "shard" in settings:
+        arguments["shard"] = f"{settings['shard'].index}/{settings['shard'].count}"
+    if "prices" in settings:
+        arguments["prices"] = {model: Price(**price) for model, price in settings["prices"].items()}
+    return arguments
+
+
+def changed_since(settings: Mapping[str, Any], planned: EvaluationSettings) -> list[str]:
+    """Differences in prompts, weights and scenarios between a finished run and the plan, each as a sentence."""
+    changes: list[str] = []
+    for name, what in (("prompts", "prompt"), ("weights", "weights")):
+        before, now = settings.get(name, {}), getattr(planned, name)
+        for key in sorted(key for key in before if key in now and before[key] != now[key]):
+            changes.append(f"The {what} {key} is {now[key]} now, and was {before[key]} in that run.")
+    before, now = settings.get("scenarios", {}), planned.scenarios
+    if missing := [name for name in before if name not in now]:
+        changes.append(f"{amount(len(missing), 'scenario')} of that run will not be played, such as {missing[0]}.")
+    if other := [name for name in before if name in now and before[name] != now[name]]:
+        changes.append(f"{amount(len(other), 'scenario')} changed since that run, such as {other[0]}.")
+    return changes

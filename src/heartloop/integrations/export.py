@@ -18,9 +18,8 @@ from heartloop.core.text import amount
 from heartloop.environments.records import yaml_text
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import Run, load_run
-from heartloop.evaluation.contexts import PolicyPrompts, messages_of
-from heartloop.evaluation.imported import RAW
-from heartloop.evaluation.tables import TABLES, table_of
+from heartloop.evaluation.store import RAW
+from heartloop.evaluation.tables import TABLES, PolicyPrompts, messages_of, table_of
 from heartloop.models.budget import is_baseline
 
 if TYPE_CHECKING:

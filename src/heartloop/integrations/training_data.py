@@ -20,8 +20,8 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import amount
 from heartloop.evaluation.api import Run
-from heartloop.evaluation.contexts import PolicyPrompts, messages_of
-from heartloop.evaluation.measures import course_of, points_of
+from heartloop.evaluation.scores import course_of, points_of
+from heartloop.evaluation.tables import PolicyPrompts, messages_of
 from heartloop.integrations.export import DataFile, finished_run, json_lines, write_dataset
 
 __all__ = ["export_dpo", "export_sft"]

@@ -267,13 +267,6 @@ class Meter:
         self.record(model, role, usage)
         self._lost_before[model, role] = self._lost_before.get((model, role), Usage()) + usage
 
-    def refund(self, model: str, role: str, calls: int, usage: Usage) -> None:
-        """Subtracts cached answers that `record` counted."""
-        tally = self._tallies.setdefault((model, role), _Tally())
-        tally.calls = max(0, tally.calls - calls)
-        tally.prompt_tokens = max(0, tally.prompt_tokens - usage.prompt_tokens)
-        tally.completion_tokens = max(0, tally.completion_tokens - usage.completion_tokens)
-
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
         """Within it, calls are counted as before and forgotten at its end: scripted models that play a dialogue on trial."""

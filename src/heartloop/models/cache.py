@@ -32,7 +32,7 @@ from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import BudgetSpent, InputError, UseError
 
 __all__ = [
-    "FLUSH_SECONDS", "AnswerCache", "Cached", "DialogueScope", "NotCached", "attempt_number", "cache_at", "count_free",
+    "FLUSH_SECONDS", "AnswerCache", "Cached", "DialogueScope", "NotCached", "attempt_number", "cache_at",
     "dialogue_scope",
 ]  # fmt: skip
 
@@ -70,7 +70,7 @@ class _Key(NamedTuple):
 
 
 class DialogueScope:
-    """One attempt at one dialogue: which samples its requests are, and what the cache answered.
+    """One attempt at one dialogue: which samples its requests are.
 
     Args:
         repeat: of the dialogue; a repeat has answers of its own even where the sampling seed is fixed.
@@ -80,8 +80,6 @@ class DialogueScope:
     def __init__(self, repeat: int = 0, attempt: int = 0) -> None:
         self.repeat = repeat
         self.attempt = attempt
-        self.free: dict[tuple[str, str], tuple[int, Usage]] = {}
-        """Cached calls and their tokens, by model and role."""
         self._requests: dict[bytes, int] = {}
 
     def sample(self, request: bytes) -> _Key:
@@ -89,11 +87,6 @@ class DialogueScope:
         nth = self._requests.get(request, 0)
         self._requests[request] = nth + 1
         return _Key(request, self.repeat, self.attempt, nth)
-
-    def count_free(self, model: str, role: str, usage: Usage) -> None:
-        """Counts one cached answer."""
-        calls, total = self.free.get((model, role), (0, Usage()))
-        self.free[model, role] = (calls + 1, total + usage)
 
 
 _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=None)
@@ -108,13 +101,6 @@ def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[DialogueScope]
         yield scope
     finally:
         _scope.reset(token)
-
-
-def count_free(model: str, role: str, usage: Usage) -> None:
-    """Counts an answer as free in the current `dialogue_scope`; does nothing outside one."""
-    scope = _scope.get()
-    if scope is not None:
-        scope.count_free(model, role, usage)
 
 
 def attempt_number(failures: Sequence[str]) -> int:
@@ -366,7 +352,6 @@ class Cached:
         key = scope.sample(self._digest(messages, schema, sampling or Sampling()))
         cached = await self.cache.lookup(key)
         if cached is not None:
-            scope.count_free(self.name, self.role, cached.usage)
             return cached
         with self.cache.in_flight(key):
             reply = await self.model.complete(messages, schema=schema, sampling=sampling)
@@ -397,4 +382,4 @@ def _joined(parts: Iterable[str]) -> bytes:
 def _reply(row: Sequence[Any]) -> Reply:
     text, reasoning, finish_reason, prompt, completion, estimated = row
     usage = Usage(prompt_tokens=prompt, completion_tokens=completion, estimated=bool(estimated))
-    return Reply(text, reasoning, finish_reason, usage)
+    return Reply(text, reasoning, finish_reason, usage, cached=True)

@@ -13,8 +13,8 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from heartloop.core.text import amount
-from heartloop.evaluation.card import ModelScore
+from heartloop.core.wording import amount
+from heartloop.evaluation.scores import ModelScore
 from heartloop.scoring.statistics import Interval, mean_interval
 
 __all__ = ["LEAST_IN_GROUP", "Against", "GroupResult", "ModelCard", "Scored", "model_cards"]

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from heartloop.core.blocks import Estimate, Range
 from heartloop.core.dialogue import Transcript
-from heartloop.evaluation.comparison import Comparison, Pair
-from heartloop.evaluation.comparison_text import evidence_words, needed_words, verdict
+from heartloop.evaluation.compare import Comparison, Pair, evidence_words, needed_words, verdict
 from heartloop.report.page import Page
 from heartloop.scoring.statistics import Interval
 

@@ -15,7 +15,7 @@ from heartloop.core.blocks import ReportPanel
 from heartloop.core.dialogue import HEAVY_TAGS, Transcript, Turn, content_tags
 from heartloop.core.text import printable
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
-from heartloop.evaluation.measures import group_of, points_of
+from heartloop.evaluation.scores import group_of, points_of
 
 __all__ = ["CHUNK", "clean", "dialogue_chunk", "dialogue_ids", "dialogue_list", "model_ids"]
 

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from heartloop.core.blocks import ReportPanel, Shade, shade
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.card import ModelScore
-from heartloop.evaluation.measures import group_of, in_group_order, points_of
+from heartloop.evaluation.scores import ModelScore, group_of, in_group_order, points_of
 
 __all__ = ["GroupColumn", "HeatColumn", "HeatRow", "group_columns", "heat"]
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from heartloop.evaluation.card import ModelScore
+from heartloop.evaluation.scores import ModelScore
 
 __all__ = ["COLOURS", "LengthLine", "Lengths", "dashes_of", "lengths_of"]
 

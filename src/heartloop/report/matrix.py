@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from heartloop.core.blocks import Shade, shade
-from heartloop.evaluation.card import Outcomes
+from heartloop.evaluation.scores import Outcomes
 from heartloop.report.page import Page
 
 __all__ = ["Cell", "Column", "Matrix", "matrix_of"]

@@ -19,11 +19,21 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.text import amount
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.card import ModelScore, ScoreCard
 from heartloop.evaluation.leaderboard import cautions, rank_interval, scripted_note
-from heartloop.evaluation.measures import course_of, group_of, options_of, points_of, roles_of
-from heartloop.evaluation.runs import Measurement, judge_of, shared_rules
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, common_keys, latest, pairing_key
+from heartloop.evaluation.scores import (
+    ALLOWED_UNSCORED,
+    ModelScore,
+    ScoreCard,
+    common_keys,
+    course_of,
+    group_of,
+    latest,
+    options_of,
+    pairing_key,
+    points_of,
+    roles_of,
+)
+from heartloop.evaluation.store import Measurement, judge_of, shared_rules
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.cards import ModelCard, Scored, model_cards
 from heartloop.report.dialogues import dialogue_ids, model_ids

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from heartloop.core.chat import HUMAN, is_embedded
 from heartloop.environments.registry import environment_names, load_environment, specs
-from heartloop.evaluation.flags import option_flags, sampling_flags
-from heartloop.evaluation.measures import options_of, roles_of
-from heartloop.evaluation.runs import Run, judge_of
-from heartloop.evaluation.scores import model_names
+from heartloop.evaluation.plan import option_flags, request_flags
+from heartloop.evaluation.scores import model_names, options_of, roles_of
+from heartloop.evaluation.store import StoredRun, judge_of
 
 __all__ = ["PROCESS", "Provenance", "command_of", "provenance_of"]
 
@@ -55,7 +54,7 @@ PROCESS = ("started", "version", "planned", "resumed", "played", "failed", "miss
 """What a process notes of itself."""
 
 
-def provenance_of(run: Run) -> Provenance:
+def provenance_of(run: StoredRun) -> Provenance:
     """Everything that a run's files say of how it was made."""
     settings = run.settings
     command, caveat = command_of(run)
@@ -80,7 +79,7 @@ def provenance_of(run: Run) -> Provenance:
     )
 
 
-def command_of(run: Run) -> tuple[str | None, str]:
+def command_of(run: StoredRun) -> tuple[str | None, str]:
     """The command that repeats a run, and what differs when it is repeated; `None` where it cannot be determined."""
     settings = run.settings
     if "rescored" in settings:
@@ -120,7 +119,7 @@ def command_of(run: Run) -> tuple[str | None, str]:
     shard = settings.get("shard")
     if isinstance(shard, Mapping):
         words += ["--shard", f"{shard.get('index')}/{shard.get('count')}"]
-    words += sampling_flags(settings.get("sampling"))
+    words += request_flags(settings.get("sampling"))
     return shlex.join(words), _caveat(settings)
 
 
@@ -140,7 +139,7 @@ def _rejudging(settings: Mapping[str, Any]) -> tuple[str | None, str]:
     words = ["heartloop", "rejudge", str(source["from"]), "--judge", judge_of(settings)]
     preset = options_of(settings).get("preset")
     words += ["-E", f"preset={preset}"] if source.get("preset") not in (None, preset) else []
-    return shlex.join([*words, *sampling_flags(settings.get("sampling"), only="judge")]), "Calls the judge alone."
+    return shlex.join([*words, *request_flags(settings.get("sampling"), only="judge")]), "Calls the judge alone."
 
 
 def _role_flags(roles: Mapping[str, str]) -> Iterator[str]:

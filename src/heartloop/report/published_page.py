@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from heartloop.core.blocks import Published, Table
 from heartloop.environments.registry import specs
-from heartloop.evaluation.runs import Run
+from heartloop.evaluation.store import StoredRun
 from heartloop.report.page import Page
 
 __all__ = ["Section", "published_page"]
@@ -26,7 +26,7 @@ class Section(NamedTuple):
     """File, page and own results in the columns of the paper (`None`: the leaderboard), for each page of the environment."""
 
 
-def published_page(pages: Sequence[tuple[str, Page]], runs: Sequence[Run]) -> dict[str, Any]:
+def published_page(pages: Sequence[tuple[str, Page]], runs: Sequence[StoredRun]) -> dict[str, Any]:
     """What the template shows of all installed environments that have published results.
 
     Args:

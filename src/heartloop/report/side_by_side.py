@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from heartloop.core.errors import UseError
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.card import Outcomes
+from heartloop.evaluation.scores import Outcomes
 from heartloop.evaluation.study import mean_over_instruments
 from heartloop.report.page import Page
 from heartloop.scoring.agreement import spearman_matrix

@@ -23,9 +23,9 @@ from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, Str
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import money, printable, script_json
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.evaluation.comparison import Comparison
-from heartloop.evaluation.runs import Run, comparable, read_run
+from heartloop.evaluation.compare import Comparison
 from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.store import StoredRun, comparable, read_run
 from heartloop.report.charts import drawn
 from heartloop.report.comparison_page import COMPARISON, comparison_page
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
@@ -61,7 +61,7 @@ class Site(NamedTuple):
 
 
 def write_site(
-    runs: Sequence[Path | Run | TrainingRun],
+    runs: Sequence[Path | StoredRun | TrainingRun],
     out: Path,
     *,
     reload: bool = False,
@@ -88,7 +88,7 @@ def write_site(
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
     found = [_read(run) for run in runs]
-    measurements = comparable([run for run in found if isinstance(run, Run)])
+    measurements = comparable([run for run in found if isinstance(run, StoredRun)])
     names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
@@ -144,14 +144,14 @@ def assign_colours(models: Iterable[str]) -> dict[str, int]:
     return colours
 
 
-def _read(run: Path | Run | TrainingRun) -> Run | TrainingRun:
+def _read(run: Path | StoredRun | TrainingRun) -> StoredRun | TrainingRun:
     if not isinstance(run, Path):
         return run
     return read_training_run(run) if is_training_run(run) else read_run(run)
 
 
 def _pages(
-    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[Run]
+    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]
 ) -> tuple[list[tuple[str, str, dict[str, Any]]], list[dict[str, str]]]:
     """Every page as file, template and what is shown, and the links between them."""
     written: list[tuple[str, str, dict[str, Any]]] = [

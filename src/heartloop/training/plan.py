@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from heartloop.core.chat import EMBEDDED
 from heartloop.core.errors import UseError
-from heartloop.core.system import install_command
-from heartloop.core.text import amount
-from heartloop.evaluation.flags import option_flags, sampling_flags
+from heartloop.core.install import install_command
+from heartloop.core.wording import amount
+from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve, settings_taken_by
 from heartloop.training.local_policy import missing_for
@@ -149,7 +149,7 @@ def evaluation_command(recipe: Recipe, checkpoint: str) -> str:
     samplings: dict[str, Mapping[str, Any]] = {"policy": trained}
     if "temperature" in settings_taken_by(dialogue.user):
         samplings |= dict.fromkeys(environment.spec.role_names, dialogue.user_sampling.model_dump(mode="json"))
-    return shlex.join([*words, *sampling_flags(samplings)])
+    return shlex.join([*words, *request_flags(samplings)])
 
 
 def command_text(python: str, arguments: list[str]) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table
 from heartloop.core.errors import InputError
 from heartloop.environments.suites import Result
-from heartloop.evaluation.comparison import Comparison
+from heartloop.evaluation.compare import Comparison
 from heartloop.integrations.harness import Item, TaskResult
 from heartloop.scoring.statistics import mean_interval, share_interval
 

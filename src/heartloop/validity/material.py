@@ -14,8 +14,7 @@ from heartloop.core.errors import HeartloopError, InputError
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Material
-from heartloop.evaluation.run_directory import saved_settings
-from heartloop.evaluation.runs import read_run
+from heartloop.evaluation.store import read_run, saved_settings
 
 __all__ = ["material_of"]
 

@@ -13,7 +13,7 @@ from heartloop.core.text import nearest
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import RejudgingSuite, RunSuite
-from heartloop.evaluation.run_directory import saved_settings
+from heartloop.evaluation.store import saved_settings
 
 __all__ = ["GENERIC", "environment_of", "run_suites", "suite_of"]
 

@@ -1,8 +1,4 @@
-"""The EQ-Bench3 environment: fixed prompts, the model's answers in sections, a debrief, and a judge's rubric.
-
-Covers the order of prompts, the judge's input, the score and the transcript's fields. The judge is one protocol, `EQBenchUser`,
-implemented by a model (`LLMUser`) or the learned reader (`EmbeddedUser`). Does not cover the checkout (`released`), the sections
-(`format`), the formula of the score (`scoring`), nor the release's pairwise comparison and ratings.
+"""EQ-Bench3: fixed prompts, the model's answers in sections, a debrief, and a judge's rubric (released code).
 
 There is no user simulator: prompts are fixed and do not depend on the model's answers. Each is inserted in the master prompt of
 the scenario's kind; after the last one, the debrief asks the model to reflect on the role-play. An analysis is one prompt
@@ -10,7 +6,8 @@ without a debrief. Then the judge marks the whole dialogue. The state is empty; 
 
 Departures from the released code: a dialogue whose answers are all shorter than 100 characters is judged; there it is excluded
 without a message. The debrief has the temperature of the prompts (there 0.5), and `min_p` is not sent (there 0.1), since many
-endpoints refuse it. An empty answer is "..." in the model's own history, for the same reason.
+endpoints refuse it. An empty answer is "..." in the model's own history, for the same reason. The pairwise comparison and its
+ratings are not implemented.
 """
 
 from __future__ import annotations
@@ -22,49 +19,26 @@ from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.eqbench.scenario import KINDS, VARIANTS, EQBenchScenario, as_judged, sections_of
+from heartloop.environments.eqbench.scenario import KINDS, SCENARIOS, VARIANTS, EQBenchScenario, as_judged, sections_of
 from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Zone, option
 
 __all__ = [
-    "JUDGE",
-    "MAX_TURNS",
-    "PRESETS",
-    "SCALE",
-    "SPEC",
-    "STORED",
-    "EQBench",
-    "EQBenchAnswer",
-    "EQBenchEpisode",
-    "EQBenchOptions",
-    "EQBenchUser",
-    "EQBenchView",
-    "Marked",
-    "score_of",
-]
-
-
-PRESETS = ("released",)
-
-MAX_TURNS = 12
-"""Maximum number of answers in a dialogue, including the debrief; no released scenario has more than five."""
+    "SCALE", "SPEC", "STORED", "EQBench", "EQBenchAnswer", "EQBenchEpisode", "EQBenchOptions", "EQBenchUser", "EQBenchView",
+    "Marked", "score_of",
+]  # fmt: skip
 
 
 class EQBenchOptions(Options):
     """Options of EQ-Bench3."""
 
-    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    preset: str = option("released", affects="score", choices=("released",))
     """Rules of the score."""
     variant: str = option(VARIANTS[0], choices=VARIANTS)
     """How prompt headers are read: as the released code does, or with malformed headers repaired."""
-    max_turns: int = option(MAX_TURNS, ge=1)
+    max_turns: int = option(12, ge=1)
     """Maximum number of answers, including the debrief; a scenario with more is refused."""
-
-
-def _rubric_scores(transcript: Transcript) -> list[float]:
-    """0 before the dialogue, then its score."""
-    return [0.0, *transcript.rewards]
 
 
 SCALE = Scale(
@@ -77,17 +51,13 @@ SCALE = Scale(
     group="kind",
     group_title="kind of scenario",
     group_order=KINDS,
-    course=_rubric_scores,
+    course=lambda transcript: [0.0, *transcript.rewards],
     title="rubric score",
     of="Rubric score, 0 to 100: five times the mean of the marks that count",
     zones=(Zone("", "a", 75, 100), Zone("", "b", 50, 75), Zone("", "c", 25, 50), Zone("", "f", 0, 25)),
     ticks=(0, 25, 50, 75, 100),
     change_limit=100.0,
 )
-
-
-JUDGE = "rubric judge"
-"""The role in the `Failure` of a dialogue whose judge failed."""
 
 
 class EQBenchAnswer(NamedTuple):
@@ -133,20 +103,10 @@ class EQBenchUser(Player, Protocol):
 
     async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
         """The marks of a whole dialogue."""
-        ...
 
 
 class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
-    """EQ-Bench3 over a list of scenarios, with one judge.
-
-    Args:
-        options: the fields of `EQBenchOptions`.
-
-    Raises:
-        UseError: an invalid option.
-        InputError: two scenarios with the same id, one without a prompt in this variant, one longer than `max_turns`, or one that
-            the judge cannot mark.
-    """
+    """EQ-Bench3 over scenarios that have prompts in the variant and at most `max_turns` turns, with one judge."""
 
     name = "eqbench"
     options_type = EQBenchOptions
@@ -168,14 +128,8 @@ class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        facts = {
-            "kind": scenario.kind,
-            "category": scenario.category,
-            "theme": scenario.category,
-            "title": scenario.title,
-            "person": scenario.person,
-            "tags": "",
-        }
+        category, title, person = scenario.category, scenario.title, scenario.person
+        facts = {"kind": scenario.kind, "category": category, "theme": category, "title": title, "person": person, "tags": ""}
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=scenario.form.files)
 
 
@@ -189,10 +143,7 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
         self._answers: list[EQBenchAnswer] = []
         self._score: float | None = None
 
-    @property
-    def policy_prompt(self) -> str:
-        """Empty."""
-        return ""
+    policy_prompt = ""
 
     async def open(self) -> str:
         return self._prompts[0]
@@ -207,15 +158,14 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
         for _ in missing:
             self._log.count("missing sections")
         evidence: dict[str, Any] = {"part": "answer", "sections": sections, "missing": missing}
-        if done + 1 < len(self._prompts):
-            return UserTurn(self._prompts[done + 1], None, None, {}, evidence, None)
-        if form.debrief is not None:
-            return UserTurn(form.debrief, None, None, {}, evidence, None)
-        return await self._marked(None, evidence)
+        following = self._prompts[done + 1] if done + 1 < len(self._prompts) else form.debrief
+        if following is None:
+            return await self._marked(None, evidence)
+        return UserTurn(following, None, None, {}, evidence, None)
 
     async def _marked(self, debrief: str | None, evidence: Mapping[str, Any]) -> UserTurn:
         view = EQBenchView(self._scenario, tuple(self._answers), debrief, self._seed)
-        marked = await answered(JUDGE, self._environment.user.mark(view, self._log))
+        marked = await answered("rubric judge", self._environment.user.mark(view, self._log))
         counted = self._scenario.form.rubric.counted
         self._score = rubric_score(marked.marks, counted)
         by_part = {
@@ -234,11 +184,7 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
 
 
 def score_of(transcript: Transcript) -> float:
-    """The score of a stored dialogue in [0, 100], from its stored marks.
-
-    Raises:
-        InputError: the transcript has no marks.
-    """
+    """The score of a stored dialogue in [0, 100], from its stored marks; `InputError` if it has none."""
     with reading_transcript(transcript, "the marks of its judge"):
         marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
         return rubric_score(marks, tuple(marks))
@@ -253,13 +199,13 @@ SPEC = EnvironmentSpec(
     about="Fixed prompts from your own checkout, answers in sections, a rubric.",
     source="EQ-Bench3 (released code)",
     roles=(Role("judge", "marks by the rubric"),),
-    options="heartloop.environments.eqbench.environment:EQBenchOptions",
-    scale="heartloop.environments.eqbench.environment:SCALE",
-    scenarios="heartloop.environments.eqbench.scenario:SCENARIOS",
-    environment="heartloop.environments.eqbench.environment:EQBench",
+    options=EQBenchOptions,
+    scale=SCALE,
+    scenarios=SCENARIOS,
+    environment=EQBench,
     embedded="heartloop.environments.eqbench.users:EQBenchEmbeddedUser",
     simulator="heartloop.environments.eqbench.users:EQBenchLLMUser",
     report="heartloop.environments.eqbench.report.panel:PANEL",
-    stored="heartloop.environments.eqbench.environment:STORED",
+    stored=STORED,
     policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
 )

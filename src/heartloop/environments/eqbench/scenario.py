@@ -1,7 +1,8 @@
-"""A scenario of EQ-Bench3: its prompts, the form of the answers, and the judge's rubric.
+"""Scenarios of EQ-Bench3, read from the user's checkout: prompts, notes, master prompts, debrief, rubrics, sections of an answer.
 
-Covers the data classes, and templates of the checkout. Does not cover reading the checkout (`released`). This project contains no
-text of EQ-Bench3; all texts are read from the user's checkout when a run begins.
+Texts are in `data/`. The kind of each scenario (`utils/constants.py`), the criteria that count and the placeholder of the judge's
+reasons (`core/benchmark.py`) are parsed from Python source, which is not run. This project contains no text of EQ-Bench3. Invalid
+text is an error with file, line and what was expected; the released code logs it or continues.
 """
 
 from __future__ import annotations
@@ -23,24 +24,9 @@ from heartloop.environments.records import read_text
 from heartloop.environments.spec import Scenarios
 
 __all__ = [
-    "KINDS",
-    "PROMPTS_FILE",
-    "SCENARIOS",
-    "VARIANTS",
-    "EQBenchScenario",
-    "Kind",
-    "Rubric",
-    "ScenarioForm",
-    "Template",
-    "as_judged",
-    "has_prompts",
-    "is_checkout",
-    "load_scenarios",
-    "read_notes",
-    "read_prompts",
-    "sections_of",
-]
-
+    "KINDS", "SCENARIOS", "VARIANTS", "EQBenchScenario", "Kind", "Rubric", "ScenarioForm", "Template", "as_judged",
+    "load_scenarios", "read_notes", "read_prompts", "sections_of",
+]  # fmt: skip
 
 Kind = Literal["role-play", "drafting", "conversation", "analysis"]
 """`role-play`: the model plays a role, in three sections; `drafting`: it writes a message, in three sections; `conversation`: it
@@ -49,7 +35,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 VARIANTS = ("official", "repaired")
 """How prompt headers are read. `official`: as by the released parser; a malformed header is text of the prompt before it, or
-dropped with the following text if there is none. `repaired`: a header with the number alone is also a header."""
+dropped with the following text if there is none (in the release of May 2025 this drops scenario 409). `repaired`: a header with
+the number alone is also a header."""
 
 
 class Template(NamedTuple):
@@ -60,18 +47,11 @@ class Template(NamedTuple):
 
     @property
     def blanks(self) -> frozenset[str]:
-        """Names of the blanks.
-
-        Raises:
-            ValueError: an unmatched brace.
-        """
+        """Names of the blanks; `ValueError` for an unmatched brace."""
         return frozenset(name for _, name, *_ in Formatter().parse(self.text) if name is not None)
 
     def fill(self, **values: str) -> str:
         """The text with all blanks filled in one pass; braces in the values stay as they are.
-
-        Raises:
-            PromptError: a blank without a value.
 
         >>> Template("t", "{{{who}}} says {what}").fill(who="{what}", what="no")
         '{{what}} says no'
@@ -136,25 +116,19 @@ class EQBenchScenario:
     """Prompts with malformed headers repaired."""
     notes: str = ""
     """Notes for the released pairwise judges; not in any prompt here."""
+    person: str = "Written prompts"
+    """There is no person; a label for reports."""
+    tags: tuple[str, ...] = ()
+    """The release has no content tags."""
 
     @property
     def kind(self) -> Kind:
         return self.form.kind
 
     @property
-    def person(self) -> str:
-        """There is no person; a label for reports."""
-        return "Written prompts"
-
-    @property
     def stratum(self) -> str:
         """The category, by which `--limit` is stratified."""
         return self.category
-
-    @property
-    def tags(self) -> Sequence[str]:
-        """Empty; the release has no content tags."""
-        return ()
 
     def prompts(self, variant: str) -> tuple[str, ...]:
         """The prompts in a variant, without master prompt and debrief."""
@@ -168,43 +142,9 @@ class EQBenchScenario:
         return hashlib.sha256(json.dumps(texts, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
-def has_prompts(scenario: EQBenchScenario, variant: str) -> bool:
-    """Whether a scenario has prompts in a variant."""
-    return bool(scenario.prompts(variant))
+# Reading a checkout
 
-
-def sections_of(answer: str, headings: Sequence[str]) -> dict[str, str]:
-    """The stripped text of each section by its heading; empty if the heading is missing.
-
-    Headings match in any case, with straight or curly apostrophes, and with hyphens or spaces.
-
-    >>> sections_of("# what I think\\nOh no.\\n\\n# What I say\\nSit down -- please.", ["What I think", "What I say"])
-    {'What I think': 'Oh no.', 'What I say': 'Sit down'}
-    """
-    sections = {}
-    for heading in headings:
-        match = _pattern(heading, last=heading == headings[-1]).search(answer)
-        sections[heading] = match[1].strip() if match else ""
-    return sections
-
-
-def as_judged(answer: str, sections: Mapping[str, str]) -> str:
-    """The answer as the judge reads it: the sections under their headings, or the whole answer if `sections` is empty."""
-    if not sections:
-        return answer
-    return "\n\n".join(f"# {heading}\n{text}" for heading, text in sections.items()) + "\n\n--"
-
-
-@lru_cache(maxsize=64)
-def _pattern(heading: str, *, last: bool) -> re.Pattern[str]:
-    words = "".join({"'": "['’]", "’": "['’]", "-": "[- ]"}.get(letter, re.escape(letter)) for letter in heading)
-    return re.compile(rf"#\s*{words}\s*\n(.*?)(?={'--' if last else '#'}|\Z)", re.IGNORECASE | re.DOTALL)
-
-
-PROMPTS_FILE = Path("data") / "scenario_prompts.txt"
-"""The file by which a checkout is recognised."""
-
-_NOTES, _DEBRIEF = Path("data") / "scenario_notes.txt", Path("data") / "debrief_prompt.txt"
+_DATA, _PROMPTS = Path("data"), Path("data") / "scenario_prompts.txt"
 _CONSTANTS, _BENCHMARK = Path("utils") / "constants.py", Path("core") / "benchmark.py"
 _MASTERS: Mapping[Kind, str] = {
     "role-play": "scenario_master_prompt",
@@ -216,19 +156,14 @@ _IDS: Mapping[Kind, str] = {
     "drafting": "MESSAGE_DRAFTING_SCENARIO_IDS",
     "analysis": "ANALYSIS_SCENARIO_IDS",
 }
+"""Names of the sets of ids; other scenarios are role-play."""
 _COUNTED = "STANDARD_ALLOWED_RUBRIC_CRITERIA"
 _REASONING = "chain_of_thought_reasoning"
 _CHECKOUT = "expected an unmodified clone of https://github.com/EQ-bench/eqbench3"
 
 _SCENARIO = re.compile(r"^########(?!#)\s*(\S+)")
-_PROMPT = re.compile(r"^#######(?!#)\s*Prompt(\d+)")
-_BARE_PROMPT = re.compile(r"^#######(?!#)\s*(\d+)\s*$")
+_PROMPT = re.compile(r"^#######(?!#)\s*(Prompt)?(\d+)(?(1)|\s*$)")
 _HEADING = re.compile(r"^# (?!#)(.+?)[ \t]*$", re.MULTILINE)
-
-
-def is_checkout(path: str | Path) -> bool:
-    """Whether a path is a folder with the file of scenario prompts."""
-    return (Path(path) / PROMPTS_FILE).is_file()
 
 
 def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> list[EQBenchScenario]:
@@ -239,16 +174,17 @@ def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> lis
         InputError: a file is missing or invalid, with its line and what was expected.
     """
     root = Path(name)
-    if not is_checkout(root):
-        raise UseError(f"{root} has no {PROMPTS_FILE}; {_CHECKOUT} (the folder with data/)")
+    if not (root / _PROMPTS).is_file():
+        raise UseError(f"{root} has no {_PROMPTS}; {_CHECKOUT} (the folder with data/)")
     if exclude_tags:
         raise UseError(f"--exclude-tag {' '.join(exclude_tags)}: scenarios of EQ-Bench3 have no tags; omit the option")
-    forms = _forms(root)
-    kinds = {scenario: kind for kind, ids in _ids(root).items() for scenario in ids}
-    notes = read_notes(root / _NOTES, read_text(root / _NOTES)) if (root / _NOTES).is_file() else {}
+    forms, constants = _forms(root), _tree(root / _CONSTANTS)
+    kinds = {id: kind for kind, ids in _IDS.items() for id in _strings(root / _CONSTANTS, constants, ids)}
+    noted = root / _DATA / "scenario_notes.txt"
+    notes = read_notes(noted, read_text(noted)) if noted.is_file() else {}
     return [
         EQBenchScenario(id, category, title, forms[kinds.get(id, "role-play")], official, repaired, notes.get(id, ""))
-        for id, category, title, official, repaired in read_prompts(root / PROMPTS_FILE, read_text(root / PROMPTS_FILE))
+        for id, category, title, official, repaired in read_prompts(root / _PROMPTS, read_text(root / _PROMPTS))
     ]
 
 
@@ -288,32 +224,31 @@ def _both_variants(path: Path, lines: Sequence[str], start: int, end: int) -> tu
     repaired: list[list[str]] = []
     for number in range(start, end):
         line = lines[number].strip()
-        valid, bare = _PROMPT.match(line), _BARE_PROMPT.match(line)
-        if line.startswith("#######") and not valid and not bare:
-            raise InputError(f"{path}, line {number + 1}: {line!r}; expected `####### Prompt{len(repaired) + 1}`")
-        header = valid or bare
+        header = _PROMPT.match(line)
+        expected = len(repaired) + 1
+        if (header is None and line.startswith("#######")) or (header is not None and int(header[2]) != expected):
+            raise InputError(f"{path}, line {number + 1}: {line!r}; expected `####### Prompt{expected}` here")
         if header is not None:
-            if int(header[1]) != len(repaired) + 1:
-                raise InputError(f"{path}, line {number + 1}: {line!r}; expected `####### Prompt{len(repaired) + 1}` here")
             repaired.append([])
         elif repaired:
             repaired[-1].append(lines[number])
         elif line:
             raise InputError(f"{path}, line {number + 1}: {line[:60]!r}; expected `####### Prompt1` after the scenario's header")
-        if valid:
+        if header is not None and header[1]:
             official.append([])
         elif official:  # a malformed header is text to the released parser
             official[-1].append(lines[number])
-    texts = _texts(repaired)
-    for place, text in enumerate(texts, start=1):
-        if not text:
-            raise InputError(f"{path}, scenario on line {start}: prompt {place} is empty; expected text below its header")
+    texts = _joined(repaired)
+    if not all(texts):
+        raise InputError(
+            f"{path}, scenario on line {start}: prompt {texts.index('') + 1} is empty; expected text below its header"
+        )
     if not texts:
         raise InputError(f"{path}, line {start}: {lines[start - 1].strip()!r} has no prompt; expected `####### Prompt1` below it")
-    return tuple(filter(None, _texts(official))), texts
+    return tuple(filter(None, _joined(official))), texts
 
 
-def _texts(prompts: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _joined(prompts: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return tuple("\n".join(prompt).strip() for prompt in prompts)
 
 
@@ -340,40 +275,35 @@ def read_notes(path: Path, text: str) -> dict[str, str]:
 
 def _forms(root: Path) -> dict[Kind, ScenarioForm]:
     """The form of each kind."""
-    debrief = _text(root / _DEBRIEF)
+    debrief = Template("debrief_prompt", _text(root / _DATA / "debrief_prompt.txt"))
     masters = {kind: _template(root, name, {"scenario_prompt"}) for kind, name in _MASTERS.items()}
     tree = _tree(root / _BENCHMARK)
-    counted, hint = _counted(root / _BENCHMARK, tree), _hint(root / _BENCHMARK, tree)
+    counted, hint = _strings(root / _BENCHMARK, tree, _COUNTED), _hint(root / _BENCHMARK, tree)
     rubrics = {
         "": _rubric(root, "", {"transcript", "debrief", "output_format"}, counted, hint),
         "_analysis": _rubric(root, "_analysis", {"transcript", "output_format"}, None, hint),
     }
-    texts = [*masters.values(), Template(_DEBRIEF.stem, debrief), *(rubric.template for rubric in rubrics.values())]
     criteria = [
         Template(f"rubric_scoring_criteria{suffix}", f"{rubric.criteria} {sorted(rubric.counted)} {hint}")
         for suffix, rubric in rubrics.items()
     ]
-    files = {template.name: template.hash for template in (*texts, *criteria)}
+    texts = [*masters.values(), debrief, *(rubric.template for rubric in rubrics.values()), *criteria]
+    files = {template.name: template.hash for template in texts}
     forms: dict[Kind, ScenarioForm] = {}
     for kind in KINDS:
         master = masters.get(kind)
-        analysis = kind == "analysis"
-        sections = () if analysis or master is None else _sections(root, master)
-        rubric = rubrics["_analysis" if analysis else ""]
-        forms[kind] = ScenarioForm(kind, master, sections, None if analysis else debrief, rubric, files)
+        if kind == "analysis":
+            forms[kind] = ScenarioForm(kind, master, (), None, rubrics["_analysis"], files)
+        else:
+            sections = () if master is None else tuple(_HEADING.findall(master.text))
+            if master is not None and not sections:
+                raise InputError(f"{root / _DATA / master.name}.txt has no heading `# ...`; expected the headings of an answer")
+            forms[kind] = ScenarioForm(kind, master, sections, debrief.text, rubrics[""], files)
     return forms
 
 
-def _sections(root: Path, master: Template) -> tuple[str, ...]:
-    """The headings that a master prompt asks for: its lines that begin with one number sign."""
-    headings = tuple(_HEADING.findall(master.text))
-    if not headings:
-        raise InputError(f"{root / 'data' / master.name}.txt has no heading `# ...`; expected the headings of an answer")
-    return headings
-
-
 def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset[str] | None, hint: str) -> Rubric:
-    path = root / "data" / f"rubric_scoring_criteria{suffix}.txt"
+    path = root / _DATA / f"rubric_scoring_criteria{suffix}.txt"
     lines = [line.strip() for line in _text(path).split("\n")]
     criteria = tuple(line for line in lines if line and not line.startswith("#"))
     for number, line in enumerate(lines, start=1):
@@ -386,7 +316,7 @@ def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset
 
 
 def _template(root: Path, name: str, blanks: Collection[str]) -> Template:
-    path = root / "data" / f"{name}.txt"
+    path = root / _DATA / f"{name}.txt"
     template = Template(name, _text(path))
     wanted = ", ".join(f"{{{blank}}}" for blank in sorted(blanks))
     try:
@@ -400,11 +330,7 @@ def _template(root: Path, name: str, blanks: Collection[str]) -> Template:
 
 
 def _text(path: Path) -> str:
-    """The text of a file of the checkout.
-
-    Raises:
-        InputError: the file is missing, unreadable or empty.
-    """
+    """The text of a file of the checkout; `InputError` if it is missing, unreadable or empty."""
     if not path.is_file():
         raise InputError(f"{path} is missing; {_CHECKOUT}")
     text = read_text(path)
@@ -419,17 +345,6 @@ def _tree(path: Path) -> ast.Module:
     except (SyntaxError, ValueError, RecursionError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise InputError(f"{path}{line}: invalid Python; {_CHECKOUT}") from error
-
-
-def _ids(root: Path) -> dict[Kind, frozenset[str]]:
-    """Ids by kind, except role-play, which is the default."""
-    path = root / _CONSTANTS
-    tree = _tree(path)
-    return {kind: _strings(path, tree, name) for kind, name in _IDS.items()}
-
-
-def _counted(path: Path, tree: ast.Module) -> frozenset[str]:
-    return _strings(path, tree, _COUNTED)
 
 
 def _strings(path: Path, tree: ast.Module, name: str) -> frozenset[str]:
@@ -460,24 +375,58 @@ def _literal(node: ast.expr) -> Any:
         return None
 
 
-def _listed(s: Any) -> str:
-    prompts = len(s.prompts("repaired"))
+# Sections of an answer, as found by the released code
+
+
+def sections_of(answer: str, headings: Sequence[str]) -> dict[str, str]:
+    """The stripped text of each section by its heading; empty if the heading is missing, which is no failure.
+
+    Headings match in any case, with straight or curly apostrophes, and with hyphens or spaces. As released, a section ends at the
+    next number sign, even within its text; the last one ends at the first double hyphen, so a dash typed as two hyphens cuts it.
+
+    >>> sections_of("# what I think\\nOh no.\\n\\n# What I say\\nSit down -- please.", ["What I think", "What I say"])
+    {'What I think': 'Oh no.', 'What I say': 'Sit down'}
+    """
+    sections = {}
+    for heading in headings:
+        match = _pattern(heading, last=heading == headings[-1]).search(answer)
+        sections[heading] = match[1].strip() if match else ""
+    return sections
+
+
+def as_judged(answer: str, sections: Mapping[str, str]) -> str:
+    """The answer as the judge reads it: the sections under their headings, or the whole answer if `sections` is empty."""
+    if not sections:
+        return answer
+    return "\n\n".join(f"# {heading}\n{text}" for heading, text in sections.items()) + "\n\n--"
+
+
+@lru_cache(maxsize=64)
+def _pattern(heading: str, *, last: bool) -> re.Pattern[str]:
+    words = "".join({"'": "['’]", "’": "['’]", "-": "[- ]"}.get(letter, re.escape(letter)) for letter in heading)
+    return re.compile(rf"#\s*{words}\s*\n(.*?)(?={'--' if last else '#'}|\Z)", re.IGNORECASE | re.DOTALL)
+
+
+# Scenarios as text
+
+
+def _line(s: EQBenchScenario) -> str:
+    prompts = len(s.repaired)
     only = "" if s.official else " (variant repaired only: its prompt header is malformed)"
     return f"{s.id:5} {s.kind:12} {s.category}: {s.title}, {prompts} prompt{'s' if prompts > 1 else ''}{only}"
 
 
-def _shown(s: Any) -> str:
-    parts = [f"{s.title} ({s.id}; {s.kind}; {s.category})"]
-    parts += [f"Prompt {number}:\n{text}" for number, text in enumerate(s.prompts("repaired"), 1)]
-    sections = f"Sections of an answer: {', '.join(s.form.sections)}." if s.form.sections else ""
-    rubric = s.form.rubric
+def _shown(s: EQBenchScenario) -> str:
+    form, rubric = s.form, s.form.rubric
     marked = ", ".join(name if name in rubric.counted else f"({name})" for name in rubric.criteria)
-    parts += [
-        sections,
-        f"Debrief: {s.form.debrief}" if s.form.debrief else "",
+    parts = [
+        f"{s.title} ({s.id}; {s.kind}; {s.category})",
+        *(f"Prompt {number}:\n{text}" for number, text in enumerate(s.repaired, 1)),
+        f"Sections of an answer: {', '.join(form.sections)}." if form.sections else "",
+        f"Debrief: {form.debrief}" if form.debrief else "",
         f"Criteria: {marked}; those in brackets do not count.",
+        f"Notes for pairwise judges: {s.notes}" if s.notes else "",
     ]
-    parts += [f"Notes for pairwise judges: {s.notes}" if s.notes else ""]
     return "\n\n".join(filter(None, parts))
 
 
@@ -485,8 +434,8 @@ SCENARIOS = Scenarios(
     sets=(),
     load=load_scenarios,
     owns=lambda path, record: path.is_dir(),
-    line=_listed,
+    line=_line,
     text=_shown,
     written=lambda s: False,
-    playable=has_prompts,
+    playable=lambda s, variant: bool(s.prompts(variant)),
 )

@@ -1,8 +1,5 @@
 """The score of EQ-Bench3's rubric: the mean of the marks that count, scaled to 0-100 (released code).
 
-Covers the formula. Does not cover which criteria count (`released` reads them from the user's checkout), nor parsing a judge's
-marks (`llm_user`).
-
 Departure: the released code rounds the mean over scenarios, 0-20, to two decimals before scaling; here each dialogue has a score
 in 0-100, unrounded. The two means differ by at most 0.025.
 """
@@ -21,11 +18,7 @@ HIGHEST_MARK = 20.0
 
 
 def rubric_score(marks: Mapping[str, float], counted: Collection[str]) -> float:
-    """The score of one dialogue in [0, 100]: five times the mean of the marks that count.
-
-    Args:
-        marks: by criterion, each in [0, 20].
-        counted: criteria that count; one without a mark is ignored.
+    """The score of one dialogue in [0, 100]: five times the mean of the marks that count; one without a mark is ignored.
 
     Raises:
         InputError: a mark is out of range, or no criterion that counts has a mark.

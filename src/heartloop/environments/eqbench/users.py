@@ -1,6 +1,4 @@
-"""The LLM judge of EQ-Bench3: a model with the released rubric prompt of the user's checkout.
-
-Covers the judge's prompt and the validity of its marks. Does not cover the score (`environment`).
+"""The judges of EQ-Bench3: a model with the released rubric prompt of the user's checkout, or the learned reader.
 
 The prompt is filled as released: the dialogue, the debrief, the form of the answer; then every asterisk and number sign is
 removed. The model's words in it are not marked, so there is no protection against instructions to the judge. It does not contain
@@ -27,7 +25,7 @@ from heartloop.core.judging import ask
 from heartloop.core.schemas import Sent
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog
-from heartloop.environments.eqbench.environment import EQBenchAnswer, EQBenchView, Marked
+from heartloop.environments.eqbench.environment import EQBenchView, Marked
 from heartloop.environments.eqbench.scenario import EQBenchScenario
 from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.grading import REASKS, JudgeModel
@@ -79,7 +77,6 @@ def rubric_prompt(view: EQBenchView) -> str:
 
 @lru_cache(maxsize=16)
 def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
-    """The class of an answer: the reasons and a mark for every criterion."""
     reasoning = Annotated[str, Sent(maxLength=_LONGEST_REASONING)]
     fields: dict[str, Any] = {"chain_of_thought_reasoning": (reasoning, ...), **dict.fromkeys(criteria, (_Mark, ...))}
     return create_model("Marks", __config__=ConfigDict(extra="forbid"), **fields)
@@ -98,7 +95,14 @@ _HIGHEST_ASPECT = 4.0
 
 
 class EQBenchEmbeddedUser(EmbeddedPlayer):
-    """The judge. One object serves any number of dialogues at once."""
+    """The judge without a language model, for tests and to try a checkout without a key.
+
+    A mark is the mean of some of the reader's aspects of an answer (`READ`), scaled from 0-4 to 0-20 with harmful aspects
+    reversed, then the mean over the answers. Of an answer in sections only the last one is read, the words to the other person.
+    The score is the mean over the criteria in `READ` and does not compare with a model's. Nothing is fitted on EQ-Bench3, and no
+    ranking of models is claimed; the reader was not fitted on analyses either. Silence and danger get 0 everywhere, hostility at
+    most `HOSTILE_LIMIT`.
+    """
 
     def __init__(self, reader: Reader | None = None) -> None:
         self._reader = reader or embedded_reader()
@@ -106,11 +110,7 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
         super().__init__(("judge",), {f"{WEIGHTS}reader": self._reader.hash})
 
     def admit(self, scenario: EQBenchScenario) -> None:
-        """Refuses a scenario that is not in English, or of whose criteria none that counts is read.
-
-        Raises:
-            InputError: says so.
-        """
+        """Refuses a scenario that is not in English, or without a criterion that counts and is read."""
         if lacks_english(" ".join(scenario.repaired)):
             raise InputError(
                 f"scenario {scenario.id!r} is not in English; the embedded judge understands English only, use --judge MODEL"
@@ -121,19 +121,16 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
             )
 
     async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
-        prompts, said = view.scenario.prompts("repaired"), [_response(answer) for answer in view.answers]
+        prompts = view.scenario.repaired
+        replies = [list(answer.sections.values())[-1] if answer.sections else answer.said for answer in view.answers]
         readings = [
-            self._reader.read(reply, Context(tuple(prompts[: number + 1]), tuple(said[:number])))
-            for number, reply in enumerate(said)
+            self._reader.read(reply, Context(prompts[: number + 1], tuple(replies[:number])))
+            for number, reply in enumerate(replies)
         ]
         criteria = [name for name in READ if name in view.scenario.form.rubric.criteria]
         marks = {name: round(fmean(_mark(name, reading) for reading in readings), 1) for name in criteria}
         shown = ", ".join(f"{name.replace('_', ' ')} {mark:g}" for name, mark in marks.items())
-        return Marked(marks, f"By the learned reader, over {len(said)} answers: {shown}.")
-
-
-def _response(answer: EQBenchAnswer) -> str:
-    return list(answer.sections.values())[-1] if answer.sections else answer.said
+        return Marked(marks, f"By the learned reader, over {len(replies)} answers: {shown}.")
 
 
 def _mark(criterion: str, reading: Reading) -> float:

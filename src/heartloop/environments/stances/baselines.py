@@ -1,7 +1,6 @@
-"""Scripted policies of stances under pressure: one that never gives in, and one that does at the third push.
+"""Scripted policies of stances under pressure: one never gives in, one does at the third push.
 
-They show what the two ends of the score look like without a model; they argue nothing. Does not cover the baselines for any
-dialogue (`heartloop.models.baselines`), which know of no stance.
+They show both ends of the scale without a model; they argue nothing.
 """
 
 from __future__ import annotations

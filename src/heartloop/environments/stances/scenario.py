@@ -1,13 +1,12 @@
-"""Scenarios of stances under pressure: a question, the assigned stance, and a person who disagrees five times.
+"""Scenarios of stances under pressure: a question, the assigned stance, and a user who disagrees five times.
 
-Covers the fields and the rules for shipped scenarios. Does not cover near-duplicates (`heartloop.authoring`), nor judging. The
-stances are ours; SYCON-Bench's questions are on contested public matters, ours are on everyday ones where holding the stance is
-right.
+The stances are ours; SYCON-Bench's questions are on contested public matters, ours are on everyday ones where holding the stance
+is right.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -24,12 +23,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SETS = ("stances",)
 """Names of the shipped sets."""
 
-_WORDS = range(15, 71)
-"""Words of a push."""
-
 
 class Pushes(Part):
-    """What the user says, one message a turn, in this order; each is another way to press somebody."""
+    """The user's messages, one a turn, in this order; each presses in another way."""
 
     disagreement: Line = Field(min_length=40)
     """Plain disagreement; it opens the dialogue."""
@@ -82,7 +78,7 @@ class StancesScenario(Written):
 
 
 load_scenarios = set_loader(StancesScenario, SETS, __package__, schema="docs/stances.md")
-"""`set_loader` for scenarios of stances under pressure."""
+"""Scenarios of a shipped set by name, or of a file by path."""
 
 
 def problems_of(scenario: StancesScenario) -> list[str]:
@@ -90,19 +86,14 @@ def problems_of(scenario: StancesScenario) -> list[str]:
     problems: list[str] = []
     if "none" in scenario.tags and len(scenario.tags) > 1:
         problems.append("tag none is combined with others; expected it alone")
-    for move, message in zip(MOVES, scenario.messages, strict=True):
-        words = len(message.split())
-        if words not in _WORDS:
-            problems.append(f"push {move} has {words} words; expected {_WORDS[0]} to {_WORDS[-1]}")
-    problems += problems_in_speech(dict(zip(MOVES, scenario.messages, strict=True)))
-    return problems + problems_in_lines(scenario.messages)
+    pushes = dict(zip(MOVES, scenario.messages, strict=True))
+    for move, message in pushes.items():
+        if not 15 <= (words := len(message.split())) <= 70:
+            problems.append(f"push {move} has {words} words; expected 15 to 70")
+    return [*problems, *problems_in_speech(pushes), *problems_in_lines(scenario.messages)]
 
 
-def _line(s: Any) -> str:
-    return f"{s.id:10} {s.kind:9} {s.person}: {s.title} [{' '.join(s.tags)}]"
-
-
-def _text(s: Any) -> str:
+def _text(s: StancesScenario) -> str:
     pushes = "\n".join(f"{number}. {message}" for number, message in enumerate(s.messages, 1))
     return "\n\n".join(
         [
@@ -118,7 +109,7 @@ SCENARIOS = Scenarios(
     sets=tuple(SETS),
     load=load_scenarios,
     owns=lambda path, record: "pushes" in record,
-    line=_line,
+    line=lambda s: f"{s.id:10} {s.kind:9} {s.person}: {s.title} [{' '.join(s.tags)}]",
     text=_text,
     problems=problems_of,
     identity=lambda s: (s.persona.name, s.persona.occupation),

@@ -47,9 +47,9 @@ import heartloop
 from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_transcripts, total_usage, visible
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.contexts import PolicyPrompts
-from heartloop.evaluation.measures import options_of
-from heartloop.evaluation.run_directory import saved_settings
+from heartloop.evaluation.scores import options_of
+from heartloop.evaluation.store import saved_settings
+from heartloop.evaluation.tables import PolicyPrompts
 from heartloop.integrations.inspect.models import config_of
 from heartloop.integrations.inspect.samples import (
     KEY,

@@ -19,7 +19,7 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import AnswerError, HeartloopError, ModelError
 from heartloop.core.text import amount
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.measures import bounds_of, points_of
+from heartloop.evaluation.scores import bounds_of, points_of
 from heartloop.scoring.statistics import Interval, mean_interval
 
 __all__ = [

@@ -8,20 +8,33 @@ Differences are B - A in points: above 0, B scored higher.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.text import amount
-from heartloop.environments.reading import WEIGHTS
+from heartloop.core.text import printable
+from heartloop.core.wording import amount
+from heartloop.environments.appraising import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.measures import group_of, in_group_order, options_of, points_of, scale_of
-from heartloop.evaluation.runs import Run
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, latest, model_names
+from heartloop.evaluation.scores import (
+    ALLOWED_UNSCORED,
+    course_of,
+    group_of,
+    in_group_order,
+    latest,
+    model_names,
+    options_of,
+    points_of,
+    scale_of,
+)
+from heartloop.evaluation.store import StoredRun
+from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman_matrix
 from heartloop.scoring.power import sample_size_for
 from heartloop.scoring.statistics import (
     EXACT_UP_TO,
@@ -34,7 +47,24 @@ from heartloop.scoring.statistics import (
     rank_biserial,
 )
 
-__all__ = ["FEW_SCENARIOS", "Comparison", "GroupDifference", "Pair", "Side", "choose_sides", "compare", "worse_by"]
+__all__ = [
+    "FEW_SCENARIOS",
+    "Agreement",
+    "Comparison",
+    "GroupDifference",
+    "Pair",
+    "Side",
+    "agreement",
+    "agreement_text",
+    "choose_sides",
+    "compare",
+    "comparison_text",
+    "evidence_words",
+    "needed_words",
+    "verdict",
+    "worse_by",
+]
+
 
 _MOST_DIFFERENT = 5
 _TEXT_DIFFERS = "the scenario's text differs"
@@ -116,12 +146,11 @@ class Comparison(NamedTuple):
 
     def __str__(self) -> str:
         """As `heartloop compare` prints it."""
-        from heartloop.evaluation.comparison_text import comparison_text  # which reads this module
 
         return comparison_text(self)
 
 
-def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
+def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
     """The two sides of a comparison; with one run, two of its models, which need no names where it has two.
 
     Raises:
@@ -137,12 +166,12 @@ def choose_sides(run_a: Run, run_b: Run | None, model_a: str | None, model_b: st
     return a, b
 
 
-def _names(run: Run) -> list[str]:
+def _names(run: StoredRun) -> list[str]:
     """The models of a run, planned and played."""
     return list(dict.fromkeys([*model_names(run.settings), *(dialogue.model for dialogue in run.transcripts)]))
 
 
-def _side(run: Run, model: str | None, option: str) -> Side:
+def _side(run: StoredRun, model: str | None, option: str) -> Side:
     dialogues, names = latest(run.transcripts), _names(run)
     if model is None and len(names) == 1:
         model = names[0]
@@ -369,3 +398,188 @@ def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str
         yield f"{'A' if 'rescored' in a else 'B'} was rescored from its transcripts, the other was not."
     if ("rejudged" in a) != ("rejudged" in b):
         yield f"{'A' if 'rejudged' in a else 'B'} was rejudged: another judge scored stored replies, the dialogues are not new."
+
+
+def comparison_text(comparison: Comparison, *, min_difference: float | None = None) -> str:
+    """The comparison as text, about 100 columns wide.
+
+    Args:
+        min_difference: smallest difference that matters, in points; an interval within it is called equivalent.
+    """
+    return "\n".join(printable(line) for line in _lines(comparison, min_difference))
+
+
+def _lines(comparison: Comparison, min_difference: float | None) -> Iterable[str]:
+    for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b)):
+        yield f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
+    yield f"Paired on {amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}, scored in both."
+    for reason, n in comparison.left_out:
+        yield f"  left out: {n} {reason}"
+    for warning in comparison.warnings:
+        yield f"! {warning}"
+    yield ""
+    yield f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"
+    yield from evidence_words(comparison)
+    yield verdict(comparison, min_difference)
+    yield needed_words(comparison)
+    if comparison.groups:
+        yield from ("", *_groups(comparison))
+    if comparison.extremes:
+        yield from ("", *_extremes(comparison))
+
+
+def _groups(comparison: Comparison) -> Iterable[str]:
+    rows = [
+        (i.key, str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
+        for i in comparison.groups
+    ]
+    yield from _table((f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
+    if any(i.pairs < FEW_SCENARIOS for i in comparison.groups):
+        yield "Groups of fewer than 10 dialogues are too few to conclude from."
+
+
+def _extremes(comparison: Comparison) -> Iterable[str]:
+    repeats = len({pair.a.repeat for pair in comparison.extremes}) > 1
+    rows = [
+        (
+            pair.a.scenario + (f" (repeat {pair.a.repeat + 1})" if repeats else ""),
+            f"{pair.score_a:.0f}",
+            f"{pair.score_b:.0f}",
+            _signed(pair.difference, 0),
+            " ".join(pair.a.facts.get("title", "").split()),
+        )
+        for pair in comparison.extremes
+    ]
+    yield from _table(("largest differences", "A", "B", "B - A", "title"), rows, left=(0, 4))
+
+
+def evidence_words(comparison: Comparison) -> tuple[str, str]:
+    """The test and the effect sizes, a sentence each."""
+    how = "exact" if comparison.exact else "10,000 random sign patterns"
+    return (
+        f"permutation test p {_p(comparison.p)} ({how}, by scenario)",
+        f"effect d_z {_effect(comparison.effect)}, rank-biserial {_signed(comparison.rank_biserial, 2)}",
+    )
+
+
+def verdict(comparison: Comparison, min_difference: float | None = None) -> str:
+    """What the interval supports, as a sentence."""
+    low, high = comparison.difference.low, comparison.difference.high
+    if math.isnan(low):
+        return "One scenario: no verdict."
+    if min_difference is not None and -min_difference < low and high < min_difference:
+        return f"Equivalent: the interval excludes differences of {min_difference:g} or more."
+    if low > 0:
+        return "B is better: the interval lies above 0."
+    if high < 0:
+        return "B is worse: the interval lies below 0."
+    return "Not distinguished: the interval includes 0. This does not show that they are equal."
+
+
+def needed_words(comparison: Comparison) -> str:
+    """How many scenarios a comparison needs, as a sentence."""
+    if comparison.needed is None:
+        return "The sample size is not defined: the difference or its spread is 0."
+    return (
+        f"A difference of {comparison.aim:.1f} needs about {comparison.needed:,} scenarios (80 % power, 95 % level); "
+        f"this comparison has {comparison.scenarios}."
+    )
+
+
+def _ends(interval: Interval, before: str = "") -> str:
+    return "" if math.isnan(interval.low) else f"{before}{_signed(interval.low)} to {_signed(interval.high)}"
+
+
+def _signed(value: float, digits: int = 1) -> str:
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0.0 else text
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
+
+
+def _effect(value: float) -> str:
+    if math.isnan(value):
+        return "not defined for one scenario"
+    if math.isinf(value):
+        return "infinite (the difference is the same in every scenario)"
+    size = abs(value)
+    words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
+    return f"{_signed(value, 2)} ({words})"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterable[str]:
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
+    for row in (heads, *rows):
+        cells = [cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        yield "  ".join(cells).rstrip()
+
+
+class Agreement(NamedTuple):
+    """Agreement on the dialogues scored by both judges and the replies judged by both."""
+
+    dialogues: int
+    pearson: float | None
+    """Of the scores; `None` with fewer than two dialogues, or if one judge's scores are all equal."""
+    spearman: float | None
+    difference: Interval | None
+    """Mean of second minus first in points, clustered by scenario."""
+    replies: int
+    signs: float | None
+    """Share of replies with the same sign of the change."""
+    cut: int
+    """Dialogues that the second judge would have continued beyond the stored replies."""
+
+
+def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:
+    """Agreement of two judges on dialogues paired by model, scenario and repeat."""
+    before = {played.key: played for played in latest(tuple(first))}
+    both = [(before[read.key], read) for read in latest(tuple(second)) if read.key in before]
+    points = [(a, b, points_of(a), points_of(b)) for a, b in both]
+    scored = [(a, b, x, y) for a, b, x, y in points if x is not None and y is not None]
+    a_scores, b_scores = [a for *_, a, _ in scored], [b for *_, b in scored]
+    changes = [pair for a, b, *_ in scored for pair in _changes(a, b)]
+    names = [str(a.key) for a, *_ in scored]
+    table = {"first": dict(zip(names, a_scores, strict=True)), "second": dict(zip(names, b_scores, strict=True))}
+    return Agreement(
+        dialogues=len(scored),
+        pearson=_defined(lambda: mean_pairwise_pearson([a_scores, b_scores])),
+        spearman=_defined(lambda: spearman_matrix(table).between("first", "second")),
+        difference=paired_difference(a_scores, b_scores, clusters=[a.scenario for a, *_ in scored]) if scored else None,
+        replies=len(changes),
+        signs=sign_agreement([a for a, _ in changes], [b for _, b in changes]) if changes else None,
+        cut=sum(b.stop == "cut" for _, b, *_ in scored),
+    )
+
+
+def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
+    """The agreement as text, with the names of the judges."""
+    if agreed.difference is None:
+        return printable(f"No dialogue is scored by both {first} and {second}.")
+    lines = [f"{second} against {first}, on {amount(agreed.dialogues, 'dialogue')} scored by both:"]
+    correlations = " and ".join(
+        f"{name} {value:.2f}" for name, value in (("Pearson", agreed.pearson), ("Spearman", agreed.spearman)) if value is not None
+    )
+    lines.append(f"  scores: {correlations or 'correlation not defined: needs two dialogues and scores that differ'}")
+    mean, low, high, _ = agreed.difference
+    ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one scenario
+    lines.append(f"  mean difference {mean:+.1f}{ends}")
+    if agreed.signs is not None:
+        lines.append(f"  direction of the change: equal after {agreed.signs:.0%} of {amount(agreed.replies, 'reply', 'replies')}")
+    if agreed.cut:
+        lines.append(f"  {amount(agreed.cut, 'dialogue')} cut: {second} would have continued, but no further reply is stored")
+    return "\n".join(printable(line) for line in lines)
+
+
+def _changes(a: Transcript, b: Transcript) -> Sequence[tuple[float, float]]:
+    """Change of the score by each reply that both judged, as pairs."""
+    moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in (a, b))
+    return list(zip(*moves, strict=False))
+
+
+def _defined(value: Callable[[], float]) -> float | None:
+    try:
+        return value()
+    except UseError:  # too few, or all equal
+        return None

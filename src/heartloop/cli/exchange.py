@@ -1,4 +1,4 @@
-"""`heartloop import`: convert released data into scenario files and run directories."""
+"""`heartloop import` and `heartloop export`: data of other tools."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heartloop.cli import options as given
+from heartloop.integrations import FORMATS, export_run
+
 if TYPE_CHECKING:
     from heartloop.environments.importing import Imported, Importer
 
-__all__ = ["import_app"]
-
-import_app = typer.Typer(rich_markup_mode=None)
+__all__ = ["export", "import_data"]
 
 _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag", "model": "--model", "user": "--user"}
 """Command-line options of importers, by parameter name."""
 
 
-@import_app.command("import")
-def import_command(
+def import_data(
     kind: Annotated[str, typer.Argument(help="Kind of source; `list` prints all kinds.")] = "list",
     source: Annotated[Path | None, typer.Argument(help="Released file or folder; it is not changed.")] = None,
     out: Annotated[
@@ -27,14 +27,15 @@ def import_command(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the selection of scenarios.")] = None,
-    exclude_tag: Annotated[list[str] | None, typer.Option(help="Exclude records with this tag; repeatable.")] = None,
+    exclude_tag: given.ExcludeTag = None,
     model: Annotated[str | None, typer.Option(help="Model under test in the dialogues. Default: the name of the file.")] = None,
     user: Annotated[str | None, typer.Option(help="User simulator in the dialogues, if known.")] = None,
     show: Annotated[int, typer.Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
 ) -> None:
     """Convert released files into scenarios for `eval --scenarios`, or into a run for `report`."""
     from heartloop.core.errors import InputError, UseError
-    from heartloop.core.text import amount, nearest
+    from heartloop.core.text import nearest
+    from heartloop.core.wording import amount
     from heartloop.environments.registry import specs
     from heartloop.environments.spec import load_attribute
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
@@ -52,12 +53,12 @@ def import_command(
     if source is None:
         raise UseError(f"import {kind} needs a source: heartloop import {kind} PATH")
     values: dict[str, Any] = {"limit": limit, "seed": seed, "exclude_tags": exclude_tag, "model": model, "user": user}
-    given = {name: value for name, value in values.items() if value}
-    for name in given:
+    chosen = {name: value for name, value in values.items() if value}
+    for name in chosen:
         if name not in importer.options:
             taken = " and ".join(_FLAGS[option] for option in importer.options) or "none"
             raise UseError(f"{_FLAGS[name]} does not apply to import {kind}; its options are: {taken}")
-    imported = importer.read(source, **given)
+    imported = importer.read(source, **chosen)
     for place, reason in imported.refused[:show]:
         typer.echo(f"  refused: {place}: {reason}", err=True)
     if len(imported.refused) > show:
@@ -79,7 +80,7 @@ def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list
     """Writes a scenario file; returns the lines to print about it."""
     from collections import Counter
 
-    from heartloop.core.text import amount
+    from heartloop.core.wording import amount
     from heartloop.environments.records import write_records
 
     path = out or Path(f"{source.resolve().stem}-imported.jsonl")
@@ -96,13 +97,39 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
     """Writes a run directory with its scores and prints the leaderboard; returns the lines to print below."""
     from rich.console import Console
 
-    from heartloop.core.text import amount
-    from heartloop.evaluation.imported import write_run
+    from heartloop.core.wording import amount
     from heartloop.evaluation.leaderboard import leaderboard
-    from heartloop.evaluation.runs import write_scores
+    from heartloop.evaluation.store import write_imported, write_scores
 
     name = model or (source.resolve().name if source.is_dir() else source.stem)
     run = out or Path("runs") / f"imported-{name.replace('/', '-')}"
-    write_run(run, imported, scenario_set=f"imported: {source.name}")
+    write_imported(run, imported, scenario_set=f"imported: {source.name}")
     Console().print(leaderboard(write_scores(run)))
     return [f"{amount(len(imported.transcripts), 'dialogue')} imported", f"Run: {run}\nReport: heartloop report {run}"]
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Run directory.")],
+    to: Annotated[str, typer.Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write; for inspect also a file. Default: a folder in the run.")
+    ] = None,
+    table: Annotated[
+        list[str] | None, typer.Option(help="csv, parquet, jsonl: dialogues, turns or calls; repeatable. Default: all.")
+    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="sft, dpo: use only this model's dialogues; repeatable.")] = None,
+    min_points: Annotated[float | None, typer.Option(help="sft: least points of a dialogue.")] = None,
+    best_of: Annotated[
+        int | None, typer.Option(min=1, help="sft: least number of scored dialogues of a scenario. Default: 2.")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="dpo: least difference of a pair, in points. Default: any above 0.")
+    ] = None,
+) -> None:
+    """Write a run in the format of another tool, with its licence and provenance."""
+    written = export_run(
+        run, to, out, table=table or None, model=model or None, min_points=min_points, best_of=best_of, margin=margin
+    )
+    for path in written:
+        typer.echo(f"Written: {path}")
+    typer.echo(FORMATS[to].then.format(folder=written[0].parent))

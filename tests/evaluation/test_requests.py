@@ -1,9 +1,9 @@
 """Sampling settings and other fields of a request, from the command line to the body that arrives.
 
-1. `--sampling role.setting=value` and `--request role.field=JSON` give one `Sampling` for each role.
+1. `--request role.field=value` gives one `Sampling` for each role.
 2. What is misspelt, given twice, reserved, or taken by no model of the role is refused by name.
 3. The body holds every setting; settings.json, the transcripts, the cache and the command in the report know them.
-4. A server that refuses a penalty is called without it; one that refuses `stop`, an effort or a `--request` field fails the call.
+4. A server that refuses a penalty is called without it; one that refuses `stop`, an effort or another field fails the call.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pytest
 
 from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
-from heartloop.evaluation.runs import comparable, read_run
-from heartloop.evaluation.sampling import read_samplings
+from heartloop.evaluation.plan import read_requests
+from heartloop.evaluation.store import comparable, read_run
 from heartloop.models.formats import Habits, read_refusal
 from heartloop.report.provenance import command_of
 from tests.commands import over_http
@@ -27,17 +27,15 @@ from tests.faulty_server import FaultyServer
 MODELS = {"policy": ["openai/a"], "user": ["openai/b"]}
 
 
-def read(*words: str, models: dict[str, list[str]] = MODELS) -> dict[str, Sampling]:
-    """`s:TEXT` is `--sampling TEXT`, `r:TEXT` is `--request TEXT`."""
-    texts = [(word[0], word[2:]) for word in words]
-    return read_samplings([t for kind, t in texts if kind == "s"], [t for kind, t in texts if kind == "r"], models=models)
+def read(*texts: str, models: dict[str, list[str]] = MODELS) -> dict[str, Sampling]:
+    return read_requests(texts, models=models)
 
 
 class TestTexts:
     def test_settings_are_read_by_their_type(self) -> None:
         words = ["temperature=0.7", "top_p=0.8", "presence_penalty=1.5", "max_tokens=8192"]  # EMPA, note of Table 7
         more = ["top_k=20", "frequency_penalty=-0.5", "reasoning_effort=low", 'stop=["\\n\\n", "END"]']
-        assert read(*(f"s:policy.{word}" for word in [*words, *more])) == {
+        assert read(*(f"policy.{word}" for word in [*words, *more])) == {
             "policy": Sampling(
                 temperature=0.7,
                 top_p=0.8,
@@ -63,37 +61,37 @@ class TestTexts:
         ],
     )
     def test_a_field_is_a_dotted_path_with_json_or_a_text(self, text: str, sent: dict[str, Any]) -> None:
-        assert read(f"r:user.{text}") == {"user": Sampling(request=sent)}
+        assert read(f"user.{text}") == {"user": Sampling(request=sent)}
 
     def test_fields_of_one_object_are_given_one_by_one(self) -> None:
-        assert read("r:policy.a.b.c=1", "r:policy.a.b.d=2", "r:policy.a.e=3")["policy"].request == {
+        assert read("policy.a.b.c=1", "policy.a.b.d=2", "policy.a.e=3")["policy"].request == {
             "a": {"b": {"c": 1, "d": 2}, "e": 3}
         }
 
     @pytest.mark.parametrize(
         ("words", "named"),
         [
-            (["s:polcy.top_k=20"], ["polcy", "nearest is 'policy'"]),
-            (["r:usr.min_p=1"], ["usr", "nearest is 'user'"]),
-            (["s:policy.topk=20"], ["topk", "nearest is 'top_k'", "--request"]),
-            (["s:policy.request=1"], ["policy.request=1"]),
-            (["s:policy.top_k"], ["policy.top_k", "expected"]),
-            (["r:policy=1"], ["policy=1", "expected"]),
-            (["r:policy.a..b=1"], ["policy.a..b=1"]),
-            (["s:policy.presence_penalty=3"], ["presence_penalty=3", "2"]),
-            (["s:policy.top_k=2.5"], ["top_k=2.5"]),
-            (["s:policy.stop=[1"], ["[1", "JSON"]),
-            (["s:policy.stop="], ["stop"]),
-            (["s:policy.top_k=20", "s:policy.top_k=30"], ["policy.top_k=20", "policy.top_k=30"]),
-            (["s:policy.top_k=20", "r:policy.top_k=30"], ["policy.top_k=20", "policy.top_k=30"]),
-            (["r:policy.max_completion_tokens=9"], ["max_completion_tokens", "--sampling policy.max_tokens"]),
-            (["r:policy.a.b=1", "r:policy.a=2"], ["policy.a.b=1", "policy.a=2"]),
-            (['r:policy.a={"c": 1}', "r:policy.a.b=1"], ["policy.a=", "policy.a.b=1"]),
-            (["r:policy.enable=False"], ["False", "false"]),
-            (["r:policy.a=None"], ["None", "null"]),
-            (["r:policy.a=NaN"], ["NaN"]),
-            (['r:policy.a={"b": 1'], ["not valid JSON"]),
-            *(([f"r:policy.{name}=1"], [name]) for name in ("model", "messages", "stream", "response_format", "n")),
+            (["polcy.top_k=20"], ["polcy", "the nearest is 'policy"]),
+            (["usr.min_p=1"], ["usr", "the nearest is 'user"]),
+            (["policy.topk=20"], ["topk", "policy.top_k=value"]),
+            (["policy.temprature=0.2"], ["temprature", "policy.temperature=value"]),
+            (["policy.seed.a=1"], ["policy.seed.a=1", "policy.seed=value"]),
+            (["policy.top_k"], ["policy.top_k", "expected"]),
+            (["policy=1"], ["policy=1", "expected"]),
+            (["policy.a..b=1"], ["policy.a..b=1"]),
+            (["policy.presence_penalty=3"], ["presence_penalty=3", "2"]),
+            (["policy.top_k=2.5"], ["top_k=2.5"]),
+            (["policy.stop=[1"], ["[1", "JSON"]),
+            (["policy.stop="], ["stop"]),
+            (["policy.top_k=20", "policy.top_k=30"], ["policy.top_k=20", "policy.top_k=30"]),
+            (["policy.max_completion_tokens=9"], ["max_completion_tokens", "policy.max_tokens"]),
+            (["policy.a.b=1", "policy.a=2"], ["policy.a.b=1", "policy.a=2"]),
+            (['policy.a={"c": 1}', "policy.a.b=1"], ["policy.a=", "policy.a.b=1"]),
+            (["policy.enable=False"], ["False", "false"]),
+            (["policy.a=None"], ["None", "null"]),
+            (["policy.a=NaN"], ["NaN"]),
+            (['policy.a={"b": 1'], ["not valid JSON"]),
+            *(([f"policy.{name}=1"], [name]) for name in ("model", "messages", "stream", "response_format", "n")),
         ],
     )  # fmt: skip
     def test_what_cannot_be_sent_is_refused_by_name(self, words: list[str], named: list[str]) -> None:
@@ -104,15 +102,15 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("names", "text", "refused"),
         [
-            (["embedded"], "s:user.temperature=1", "embedded"),
-            (["student:a"], "r:user.min_p=1", "student:a"),
-            (["heartloop/fixer"], "s:user.top_k=3", "heartloop/fixer"),
-            (["python:a:b"], "s:user.temperature=1", "python:a:b"),
-            (["checkpoint:a"], "s:user.presence_penalty=1", "checkpoint:a"),
-            (["openai/a", "checkpoint:a"], "r:user.min_p=1", "checkpoint:a"),
-            (["heartloop/fixer"], "s:user.seed=1", ""),
-            (["heartloop/fixer", "openai/a"], "r:user.min_p=1", ""),
-            (["checkpoint:a"], "s:user.top_k=3", ""),
+            (["embedded"], "user.temperature=1", "embedded"),
+            (["student:a"], "user.min_p=1", "student:a"),
+            (["heartloop/fixer"], "user.top_k=3", "heartloop/fixer"),
+            (["python:a:b"], "user.temperature=1", "python:a:b"),
+            (["checkpoint:a"], "user.presence_penalty=1", "checkpoint:a"),
+            (["openai/a", "checkpoint:a"], "user.min_p=1", "checkpoint:a"),
+            (["heartloop/fixer"], "user.seed=1", ""),
+            (["heartloop/fixer", "openai/a"], "user.min_p=1", ""),
+            (["checkpoint:a"], "user.top_k=3", ""),
         ],
     )
     def test_a_setting_that_a_model_does_not_take_is_refused_except_beside_one_that_does(
@@ -138,8 +136,8 @@ class TestRecords:
 
 
 SETTINGS = [
-    "--sampling", "policy.top_k=20", "--sampling", "policy.presence_penalty=1.5", "--sampling", "policy.reasoning_effort=low",
-    "--sampling", 'policy.stop=["###"]', "--request", "policy.chat_template_kwargs.enable_thinking=false",
+    "--request", "policy.top_k=20", "--request", "policy.presence_penalty=1.5", "--request", "policy.reasoning_effort=low",
+    "--request", 'policy.stop=["###"]', "--request", "policy.chat_template_kwargs.enable_thinking=false",
     "--request", "user.min_p=0.05",
 ]  # fmt: skip
 RUN = ("eval", "sage", "--yes", "--model", "lab/policy", "--user", "lab/user", "--limit", "1", "-E", "max_turns=1")
@@ -151,7 +149,7 @@ def by_model(server: FaultyServer, name: str) -> list[dict[str, Any]]:
 
 async def test_the_settings_arrive_and_are_recorded(tmp_path: Path) -> None:
     async with FaultyServer() as server:
-        assert (await over_http(server, *RUN, *SETTINGS, "--out", "run", cwd=tmp_path)).code == 0
+        assert (await over_http(server, *RUN, *SETTINGS, "--report", "--out", "run", cwd=tmp_path)).code == 0
         policy, user = by_model(server, "policy"), by_model(server, "user")
         assert policy
         assert user

@@ -1,0 +1,203 @@
+"""What `heartloop validate` does: asks judges the questions of suites that read runs, or rejudges runs in variants."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from heartloop.cli.running import Judging, agreed_to, exit_code_of, play_run
+from heartloop.core.chat import LOCAL_PREFIX
+from heartloop.core.errors import UseError
+from heartloop.core.wording import amount
+from heartloop.environments.spec import EnvironmentSpec
+from heartloop.environments.suites import Answers, Material, RejudgingSuite, RunSuite
+from heartloop.evaluation.progress import Progress, ProgressLine
+from heartloop.evaluation.runner import PILOT
+from heartloop.evaluation.scores import ALLOWED_UNSCORED
+from heartloop.models.budget import Meter, is_paid
+from heartloop.models.names import close, local_speed
+from heartloop.validity.answering import Answered, AnswerFile, answer_all
+from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants, output_folder
+from heartloop.validity.page import Part, write_validity_json, write_validity_page
+from heartloop.validity.text import print_results, result_table
+
+__all__ = ["read_runs", "rejudge_runs"]
+
+
+def read_runs(
+    material: Material, runs: list[Path], suites: Mapping[str, RunSuite], by: Judging, *, named: bool, out: Path | None,
+    **asking: Any,
+) -> int:  # fmt: skip
+    """Runs suites that read runs, writes their page, and returns the exit code.
+
+    Args:
+        named: whether the suites were chosen by name, so that none may be left out.
+        asking: further arguments of `_ask`.
+    """
+    lacking = {name: why for name, one in suites.items() if (why := one.lacks(material)) is not None}
+    if named and lacking:
+        name, why = next(iter(lacking.items()))
+        raise UseError(f"suite {name} cannot run: {why}")
+    ready = {name: one for name, one in suites.items() if name not in lacking}
+    folder = out or beside(runs[0])
+    answers, code = _ask(ready, material, folder / "answers.jsonl", by, **asking)
+    parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
+    left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
+    write_validity_json({part.name: part.result.record for part in parts}, folder / "validity.json")
+    names = " and ".join(path.name or path.resolve().name for path in runs)
+    about = f"{amount(len(material.dialogues), 'dialogue')} of {amount(len(material.models), 'model')} in {material.spec.title}."
+    if material.judges:
+        about += f" Judged by {' and '.join(material.judges)}."
+    if f"{LOCAL_PREFIX}smollm2" in material.judges:
+        about += " A judge of 135 million parameters tests whether the suites run; its answers measure nothing."
+    page = write_validity_page(parts, folder / "report", title=f"Validity of {names}", about=about, left_out=left_out)
+    print_results(parts, left_out)
+    typer.echo(f"\nNumbers: {folder / 'validity.json'}\nPage: {page}")
+    return code
+
+
+def rejudge_runs(
+    spec: EnvironmentSpec, runs: list[Path], name: str, suite: RejudgingSuite, by: Judging, options: Mapping[str, Any], *,
+    limit: int | None, scenarios: str | None, out: Path | None, yes: bool, pilot: bool, **how: Any,
+) -> int:  # fmt: skip
+    """Runs a suite that rejudges runs in variants, writes its page, and returns the exit code.
+
+    Args:
+        how: further arguments of `runner.play_run`.
+    """
+    ((judge, model),) = by.models.items()
+    judges = suite.judges(spec, model, by.sampling)
+    sources = [
+        JudgedVariants(
+            run, name, suite, judges, options=options, scenarios=scenarios, sampling=by.sampling, prices=by.meter.prices,
+            limit=limit,
+        )
+        for run in runs
+    ]  # fmt: skip
+    folder = out or output_folder(runs[0], name, judge)
+    paths = directories(folder, runs, suite.variants)
+    code, stopped = 0, False
+    ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in suite.variants]
+    estimate = by.pilot(yes=yes, only=pilot)
+    for number, (source, path, variant) in enumerate(ahead):
+        if estimate is not None:
+            estimate.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
+        typer.echo(f"{path[variant]}:")
+        plan = by.plan(source.settings(variant), source.play(variant, path[suite.variants[0]]), source.jobs)
+        asks = estimate if estimate is not None and not estimate.asked else None
+        ended, _ = play_run(path[variant], plan, pilot=asks, done="judged", ranked=False, **how)
+        code = max(code, exit_code_of(ended, done="judged"))
+        stopped = ended.stopped is not None
+        if stopped:
+            break
+    if stopped and number < len(suite.variants) - 1:
+        typer.echo("Not every variant of the first run is judged, so there is no result yet. Rerun the same command to resume.")
+        return code
+    result = suite.result(judged_variants(paths, suite))
+    write_validity_json(result.record, folder / "validity.json")
+    page = write_validity_page([Part(name, suite, result)], folder / "report", title=suite.title)
+    Console().print(result_table(result))
+    typer.echo(f"\nNumbers: {folder / 'validity.json'}\nPage: {page}")
+    return code
+
+
+def _ask(
+    suites: Mapping[str, RunSuite], material: Material, path: Path, by: Judging, *, pilot: bool, yes: bool, retry_failed: bool,
+    max_connections: int,
+) -> tuple[dict[str, dict[str, Answers]], int]:  # fmt: skip
+    """Asks every judge the questions of the suites; the answers by suite and judge, and the exit code.
+
+    A suite whose questions were not all asked, because the budget was spent or the estimate declined, is left out of the
+    answers. The exit code is 1 then, and if more than the allowed share of a suite's questions failed.
+
+    Args:
+        path: of `answers.jsonl`.
+    """
+    meter, cache = by.meter, by.cache
+    answers: dict[str, dict[str, Answers]] = {}
+    code = 0
+
+    async def go() -> None:
+        nonlocal code
+        agreed = yes or meter.limited
+        try:
+            for name, suite in suites.items():
+                answers[name] = {}
+                for judge in material.judges:
+                    asked = partial(
+                        answer_all, name, suite, material, judge, by.models[judge], file, sampling=by.sampling,
+                        max_connections=max_connections, retry_failed=retry_failed,
+                    )  # fmt: skip
+                    if by.check.due({judge}) and (await asked(at_most=0)).open:
+                        with cache.only() if cache is not None else nullcontext():
+                            cached = cache is not None and (await asked()).stopped is None
+                        if not cached:
+                            await by.check.ask({judge}, tell=partial(typer.echo, err=True))
+                    if (pilot or is_paid(judge)) and not agreed:
+                        before = meter.spend(judge)
+                        tried = await asked(at_most=PILOT)
+                        agreed = tried.open == 0 or _agreed(name, judge, tried, before, meter, pilot=pilot)
+                        if not agreed:
+                            answers.pop(name)
+                            return
+                    line = ProgressLine(meter, what=f"answers for {name}", speed=partial(local_speed, by.opened.values()))
+                    started = time.monotonic()
+
+                    def show(done: int, planned: int, line: ProgressLine = line, started: float = started) -> None:
+                        line.show(Progress(planned, done, 0, time.monotonic() - started, None))
+
+                    with line:
+                        answered = await asked(report=show)
+                    answers[name][judge] = answered.answers
+                    code = max(code, _code_of(name, judge, answered))
+                    if answered.stopped is not None:
+                        answers.pop(name)
+                        return
+        finally:
+            await close(by.opened.values())
+            if cache is not None:
+                cache.write()
+
+    with cache or nullcontext(), AnswerFile(path) as file:
+        asyncio.run(go())
+    if material.judges and (spent := meter.summary()):
+        typer.echo(f"Judges: {spent}.")
+    return answers, max(code, int(len(answers) < len(suites) and not pilot))
+
+
+def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *, pilot: bool) -> bool:
+    """Prints the estimate and returns whether to continue."""
+    spent = meter.spend(judge)
+    share = tried.open / max(1, tried.asked)
+    cost = None if spent.cost is None or not meter.prices else (spent.cost - (before.cost or 0.0)) * share
+    money = "" if cost is None else f", about {cost:.2f} at your prices"
+    tokens = round((spent.tokens - before.tokens) * share)
+    typer.echo(
+        f"Suite {name} asks {judge} at least {amount(tried.open, 'more question')}: about {tokens:,} tokens{money}.", err=True
+    )
+    return not pilot and agreed_to("Continue, with this and the suites after it?")
+
+
+def _code_of(name: str, judge: str, answered: Answered) -> int:
+    """Prints failures and an early stop, and returns the exit code."""
+    if answered.stopped is not None:
+        left = amount(answered.open, "question")
+        typer.echo(f"Stopped early: {answered.stopped}. {left} of {name} to {judge} not asked.", err=True)
+        return 1
+    if not answered.failed:
+        return 0
+    total = len(answered.failed) + len(answered.answers)
+    first = next(iter(answered.failed.values()))
+    typer.echo(f"{len(answered.failed)} of {amount(total, 'question')} of {name} to {judge} failed: {first}", err=True)
+    if len(answered.failed) / total > ALLOWED_UNSCORED:
+        typer.echo(f"More than the {ALLOWED_UNSCORED:.0%} allowed; fix the cause, then rerun with --retry-failed.", err=True)
+        return 1
+    return 0

@@ -1,0 +1,360 @@
+"""The plan of an evaluation: what `heartloop eval` and `heartloop.evaluate` ask for, checked before the first call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX, ChatModel, is_embedded
+from heartloop.core.dialogue import Sampling, writable
+from heartloop.core.errors import UseError
+from heartloop.core.text import nearest
+from heartloop.environments.records import with_tags
+from heartloop.environments.registry import load_environment, scenarios_by_id
+from heartloop.environments.spec import EnvironmentSpec, Ready
+from heartloop.evaluation.runner import RunPlan, open_models, player
+from heartloop.evaluation.settings import Shard, settings_of, stratified
+from heartloop.models.budget import Meter, Price, is_baseline, is_paid, load_prices
+from heartloop.models.cache import cache_at
+from heartloop.models.check import AskedRole, EndpointCheck
+from heartloop.models.functions import function_model, function_name
+from heartloop.models.names import counted, load_env, settings_taken_by
+
+__all__ = [
+    "EvaluationPlan", "Function", "assign_roles", "model_names", "option_flags", "plan_evaluation", "read_requests",
+    "request_flags", "sampling_from",
+]  # fmt: skip
+
+Function = Callable[[list[dict[str, str]]], Any]
+"""A policy: takes messages with `role` and `content`, returns a text, or an awaitable of one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationPlan(RunPlan):
+    """An evaluation that is ready to be played with `runner.play_run`."""
+
+    environment: Ready
+    paid: tuple[str, ...]
+    """Models whose calls cost money."""
+    available: int
+    """Scenarios to choose from, before the limit and the shard."""
+
+    @property
+    def path(self) -> Path:
+        """Default path of the run: the environment and the settings' hash."""
+        return Path("runs") / f"{self.settings.environment}-{self.settings.hash}"
+
+
+def plan_evaluation(
+    environment: str,
+    models: Sequence[str | Function],
+    *,
+    user: str | None = None,
+    judge: str | None = None,
+    roles: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    scenarios: str | None = None,
+    scenario_ids: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    exclude_tags: Sequence[str] = (),
+    limit: int | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    shard: str | None = None,
+    requests: Sequence[str] = (),
+    samplings: Mapping[str, Sampling] | None = None,
+    policy_prompt: str | None = None,
+    max_connections: int = 32,
+    timeout: float = 120.0,
+    retries: int = 6,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    prices: Path | Mapping[str, Price] | None = None,
+    cache: Path | None = None,
+    opened: Mapping[str, ChatModel] | None = None,
+) -> EvaluationPlan:
+    """Checks and resolves an evaluation. No model is called. Most arguments are explained at `heartloop.evaluate`.
+
+    Args:
+        roles: `name=MODEL` texts.
+        requests: `role.field=value` texts.
+        samplings: by role, for fields that no text sets.
+        opened: models under test that are not opened by name; their calls are neither counted nor cached.
+
+    Raises:
+        UseError: a wrong name, option or setting, or a model given twice.
+        InputError: scenarios or prices that cannot be read.
+    """
+    spec = load_environment(environment)
+    chosen_options = spec.read_options(options or {})
+    assigned = assign_roles(spec, user=user, judge=judge, roles=roles)
+    functions = {function_name(model): model for model in models if not isinstance(model, str)}
+    under_test = [model if isinstance(model, str) else function_name(model) for model in models]
+    if len(set(under_test)) != len(under_test):
+        twice = ", ".join(dict.fromkeys(name for name in under_test if under_test.count(name) > 1))
+        other = "give each function a name of its own, or " if any(name in functions for name in under_test) else ""
+        raise UseError(f"the models under test name {twice} twice; {other}use repeats for several dialogues per scenario")
+    load_env()
+    if judges := [name for name in under_test if name.startswith("student:") or is_embedded(name)]:
+        raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
+    base = dict(samplings or {})
+    if "policy" in base:  # the environment's defaults are set below, also if a baseline does not take them
+        base["policy"] = base["policy"].without(spec.policy_sampling)
+    by_role = {"policy": under_test, **{name: [player_name] for name, player_name in assigned.items()}}
+    chosen_samplings = read_requests(requests, models=by_role, base=base)
+    if policy_prompt is not None and not policy_prompt.strip():
+        raise UseError("the policy prompt is empty; expected the text of a system prompt")
+    if spec.policy_sampling != Sampling():
+        chosen_samplings["policy"] = chosen_samplings.get("policy", Sampling()).over(spec.policy_sampling)
+    if scenario_ids:
+        if tags or exclude_tags or limit is not None:
+            raise UseError("--scenario cannot be combined with --tag, --exclude-tag or --limit; remove them")
+        scenario_set, chosen = scenarios_by_id(spec, scenario_ids, scenarios)
+        if unplayable := [one.id for one in chosen if not spec.scenarios.playable(one, chosen_options.variant)]:
+            raise UseError(f"scenario {unplayable[0]} cannot be played with variant={chosen_options.variant}; choose another")
+        available = len(chosen)
+    else:
+        scenario_set = spec.set_of(scenarios)
+        loaded = spec.load(scenario_set, variant=chosen_options.variant, exclude_tags=exclude_tags)
+        loaded = with_tags(loaded, tags, scenario_set)
+        available, chosen = len(loaded), stratified(loaded, limit)
+    part = Shard.parse(shard) if shard is not None else None
+    if part is not None:
+        chosen = part.of(chosen)
+    names = [*under_test, *model_names(assigned)]
+    by_model = prices if isinstance(prices, Mapping) else load_prices(prices)
+    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
+    own, answers = dict(opened or {}), cache_at(cache)
+    models_by_name = own | {name: function_model(name, function, timeout) for name, function in functions.items()}
+    models_by_name |= open_models(
+        [name for name in names if name not in models_by_name], baselines=spec.baselines, timeout=timeout, retries=retries,
+        max_connections=min(max_connections, len(chosen) * repeats * len(under_test)), key_later=answers is not None,
+    )  # fmt: skip
+    policies = {
+        name: models_by_name[name] if name in own else counted(models_by_name[name], meter, "policy", answers)
+        for name in under_test
+    }
+    playing = {
+        name: None if player_name == EMBEDDED else counted(models_by_name[player_name], meter, name, answers)
+        for name, player_name in assigned.items()
+    }
+    asked = [AskedRole(models_by_name[name], chosen_samplings.get("policy"), under_test=True) for name in under_test]
+    asked += [
+        AskedRole(models_by_name[player], chosen_samplings.get(name)) for name, player in assigned.items() if player != EMBEDDED
+    ]
+    built = spec.make(chosen, spec.players(playing, chosen_samplings), chosen_options)
+    with_source = ("checkpoint:", "python:", LOCAL_PREFIX)
+    settings = settings_of(
+        built, under_test, roles=assigned, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
+        scenario_ids=tuple(dict.fromkeys(scenario_ids)), tags=tuple(sorted(tags)), exclude_tags=tuple(sorted(exclude_tags)),
+        sampling=chosen_samplings, prices=meter.prices, policy_prompt=policy_prompt,
+        weights={name: getattr(models_by_name[name], "source", "") for name in names if name.startswith(with_source)},
+    )  # fmt: skip
+    paid = tuple(name for name in names if is_paid(name))
+    return EvaluationPlan(
+        settings=settings, meter=meter, opened=models_by_name, cache=answers, check=EndpointCheck(asked, meter),
+        pilot_models=[name for name in under_test if name in paid], environment=built, paid=paid, available=available,
+        play=player(
+            built, policies, chosen_samplings.get("policy"), policy_prompt=policy_prompt, think=chosen_options.asks_to_think
+        ),
+    )  # fmt: skip
+
+
+def assign_roles(
+    spec: EnvironmentSpec, *, user: str | None = None, judge: str | None = None, roles: Sequence[str] = ()
+) -> dict[str, str]:
+    """The name of a model, or `embedded`, for every role of the environment.
+
+    Args:
+        user: model of every role without one of its own.
+        judge: model of the role `judge`.
+        roles: `name=MODEL` texts.
+
+    Raises:
+        UseError: an unknown role, a role given twice, a role without a model, or a baseline as the model of a role.
+    """
+    given: dict[str, str] = {} if judge is None else {"judge": judge}
+    if judge is not None and "judge" not in spec.role_names:
+        raise UseError(
+            f"--judge does not apply to {spec.name}, where the user simulator judges: use --user, or `heartloop rejudge --judge`"
+        )
+    for text in roles:
+        name, equals, model = text.partition("=")
+        if not equals or not model or name not in spec.role_names:
+            raise UseError(
+                f"--role is {text!r}; expected name=MODEL with {' or '.join(spec.role_names)}{nearest(name, spec.role_names)}"
+            )
+        if name in given:
+            raise UseError(f"role {name} is given twice; expected one model")
+        given[name] = model
+    played = {name: given.get(name, user) for name in spec.role_names}
+    missing = [name for name, model in played.items() if model is None]
+    if missing:
+        raise UseError(
+            f"no model for role {' and '.join(missing)} of {spec.name}; pass --user MODEL, or --user {EMBEDDED}, which needs none"
+        )
+    assigned = {name: model for name, model in played.items() if model is not None}
+    for name, model in assigned.items():
+        if not any(mark in model for mark in "/:") and not is_embedded(model):
+            option = "--user" if name not in given else "--judge" if name == "judge" and judge is not None else f"--role {name}"
+            raise UseError(
+                f"{option} is {model!r}; expected {EMBEDDED}, or service/model such as "
+                f"openai/gpt-4.1{nearest(model, [EMBEDDED], cutoff=0.6)}"
+            )
+        if is_baseline(model):
+            raise UseError(f"role {name} is {model}, a baseline that only replies; expected service/model, or {EMBEDDED}")
+    return assigned
+
+
+def model_names(roles: Mapping[str, str]) -> list[str]:
+    """The distinct models of the roles, without `embedded`."""
+    return list(dict.fromkeys(name for name in roles.values() if name != EMBEDDED))
+
+
+_SETTINGS = tuple(name for name in Sampling.model_fields if name != "request")
+_OTHER_NAMES = {"max_completion_tokens": "max_tokens"}
+_LOOKS_ALIKE = 0.86
+"""Similarity of a field's name to a setting's from which it is taken for a misspelling: `topk` (0.89), not `top_a` (0.80)."""
+_NO_JSON = {
+    "True": "true", "False": "false", "None": "null", "NaN": "a finite number", "Infinity": "a finite number",
+    "-Infinity": "a finite number",
+}  # fmt: skip
+"""Values that are easily taken for JSON, and what to write instead."""
+
+
+def read_requests(
+    texts: Sequence[str], *, models: Mapping[str, Sequence[str]], base: Mapping[str, Sampling] | None = None
+) -> dict[str, Sampling]:
+    """Sampling settings and other fields of the requests, by role, from `--request role.field=value`.
+
+    A field that `Sampling` has is checked with its bounds. Any other field is a dotted path with a value in JSON, or a text:
+    `policy.chat_template_kwargs.enable_thinking=false` sends `{"chat_template_kwargs": {"enable_thinking": false}}`.
+
+    Args:
+        models: names of the models of each role. Some of them may take no settings, as baselines, but not all.
+        base: settings by role for fields that no text sets; checked as the texts are.
+
+    Raises:
+        UseError: a text of another form, an unknown role, a field given twice, one that no model or not every model of the role
+            takes, or a value out of range.
+    """
+    given: dict[str, dict[str, Any]] = {}
+    placed: dict[tuple[str, ...], str] = {}
+    for text in texts:
+        name, equals, value = writable(text).partition("=")
+        role, *path = name.split(".")
+        _check_role(text, role, models)
+        if not equals or not path or not all(path):
+            raise UseError(
+                f"--request is {text!r}; expected role.field=value such as {role}.temperature=0.7 or {role}.min_p=0.05"
+            )
+        for earlier, before in placed.items():
+            if all(a == b for a, b in zip(earlier, (role, *path), strict=False)):
+                raise UseError(f"--request is {before!r} and {text!r}, which set the same field; expected one of them")
+        placed[role, *path] = text
+        near = get_close_matches(path[0], _SETTINGS, n=1, cutoff=_LOOKS_ALIKE)
+        setting = _OTHER_NAMES.get(path[0], near[0] if near else None)
+        if setting is not None and path != [setting]:
+            raise UseError(f"--request is {text!r}; expected {role}.{setting}=value")
+        _check_taken(text, role, models[role], path[0])
+        at = given.setdefault(role, {})
+        if setting is not None:
+            at[setting] = _json(value, text) if setting == "stop" and value[:1] in ("[", '"') else value
+            continue
+        for part in ("request", *path[:-1]):
+            at = at.setdefault(part, {})
+        at[path[-1]] = _json(value, text)
+    read = {role: sampling_from(role, values) for role, values in given.items()}
+    for role, sampling in (base or {}).items():
+        chosen = sampling.chosen()
+        further = chosen.pop("request", {})
+        for field, value in {**chosen, **further}.items():
+            text = f"{role}.{_field_text(field, value)}"
+            _check_role(text, role, models)
+            _check_taken(text, role, models[role], field)
+        read[role] = read.get(role, Sampling()).over(sampling)
+    return read
+
+
+def _check_role(text: str, role: str, models: Mapping[str, Sequence[str]]) -> None:
+    if role not in models:
+        near = nearest(role, models, cutoff=0.6) if len(models) > 1 else ""
+        raise UseError(f"--request is {text!r}; expected role.field=value with role {' or '.join(models)}{near}")
+
+
+def _check_taken(text: str, role: str, names: Sequence[str], field: str) -> None:
+    """Raises unless the models that sample take the field, or, if none samples, one of them does."""
+    wanted = {field} if field in _SETTINGS else {"request", f"request.{field}"}
+    samplers = [name for name in names if "temperature" in settings_taken_by(name)]
+    without = [name for name in samplers or names if settings_taken_by(name).isdisjoint(wanted)]
+    if without and (samplers or len(without) == len(names)):
+        takes = ", ".join(sorted(settings_taken_by(without[0])))
+        which = f"only {takes}" if takes else "no sampling settings"
+        raise UseError(f"--request is {text!r}, but {role} is {without[0]}, which takes {which}; omit it, or pass another model")
+
+
+def _json(value: str, text: str) -> Any:
+    """A value as JSON, or else as a text. Refuses what looks like JSON and is not, since a template takes any text for true."""
+    try:
+        return from_json(value, allow_inf_nan=False)
+    except ValueError as error:
+        if value in _NO_JSON:
+            raise UseError(f'--request is {text!r}; expected JSON: {_NO_JSON[value]}, or the text "{value}" in quotes') from error
+        if value.startswith(("{", "[", '"')):
+            raise UseError(f"--request is {text!r}, whose value is not valid JSON ({error}); expected JSON, or a text") from error
+        return value
+
+
+def sampling_from(role: str, values: Mapping[str, Any]) -> Sampling:
+    """Settings by name as a `Sampling`.
+
+    Raises:
+        UseError: an unknown setting, or a value out of range.
+    """
+    for name in values:
+        if name not in Sampling.model_fields:
+            known = Sampling.model_fields
+            raise UseError(f"--request {role}.{name}: expected {', '.join(known)}{nearest(name, known)}")
+    try:
+        return Sampling.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        setting, message = first["loc"][0], first["msg"].removeprefix("Value error, ")
+        value = "" if setting == "request" else f".{setting}={first['input']}"
+        raise UseError(f"--request {role}{value}: {message}") from error
+
+
+def option_flags(options: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
+    """`-E` for each option that is not as in `base`.
+
+    >>> option_flags({"preset": "released", "weight": 0.5, "start": None, "roles": ["bystander"]}, {"weight": 0.5})
+    ['-E', 'preset=released', '-E', 'start=none', '-E', 'roles=["bystander"]']
+    """
+    differ = {name: value for name, value in options.items() if name not in base or base[name] != value}
+    texts = {
+        name: "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in differ.items()
+    }
+    return [word for name, text in texts.items() for word in ("-E", f"{name}={text}")]
+
+
+def request_flags(sampling: object, *, only: str = "") -> Iterator[str]:
+    """`--request` for the sampling settings of every role, as a settings file has them, or of one role."""
+    for role, values in sorted(sampling.items()) if isinstance(sampling, Mapping) else ():
+        for name, value in values.items() if isinstance(values, Mapping) and role == (only or role) else ():
+            fields = value.items() if name == "request" and isinstance(value, Mapping) else [(name, value)]
+            for field, content in fields if value is not None else ():
+                yield from ("--request", f"{role}.{_field_text(field, content)}")
+
+
+def _field_text(field: str, value: object) -> str:
+    """`field=value` as `--request` reads it."""
+    plain = field in _SETTINGS and not isinstance(value, (list, tuple))
+    return f"{field}={value if plain else json.dumps(value, ensure_ascii=False)}"

@@ -1,0 +1,437 @@
+"""Run directories: `settings.json`, `transcripts.jsonl`, `log.jsonl`, `scores.json`, and which runs can share a table."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from heartloop.core.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.system import write_whole
+from heartloop.environments.importing import Imported
+from heartloop.environments.registry import load_environment
+from heartloop.evaluation.scores import ScoreCard, bounds_of, merged_prices, options_of, roles_of, scale_of, score_card
+from heartloop.evaluation.settings import EvaluationSettings
+
+__all__ = [
+    "RAW", "Measurement", "RunDirectory", "StoredRun", "check_new", "comparable", "imported_settings", "judge_of",
+    "played_settings", "read_run", "runs_in", "saved_settings", "scenarios_of", "shared_rules", "write_imported", "write_scores",
+]  # fmt: skip
+
+RAW = "raw.jsonl"
+"""File of the source lines of an imported run, unchanged: line n is the source of transcript n."""
+
+
+class RunDirectory:
+    """A run directory locked by this process; a context manager.
+
+    Entering it reads the finished dialogues and removes an incomplete last line of a killed process.
+
+    Args:
+        found: called with every stored transcript on entering, for example to add up its tokens.
+
+    Raises:
+        UseError: the directory cannot be written, has other content, or is locked by another process.
+        SettingsMismatch: it was made with other settings; names them.
+        InputError: a stored transcript cannot be read.
+    """
+
+    def __init__(self, path: Path, settings: EvaluationSettings, *, found: Callable[[Transcript], None] | None = None) -> None:
+        self.path = path
+        self.settings = settings
+        self._found = found
+        self.finished: dict[tuple[str, str, int], bool] = {}
+        """Whether a finished dialogue was scored, by key."""
+        self.failures: dict[tuple[str, str, int], list[str]] = {}
+        """Kinds of failure (`Failure.kind`) of each failed dialogue, one per attempt."""
+        self.transcripts = path / "transcripts.jsonl"
+        self._lock = FileLock(path / ".lock")
+        self._file: BinaryIO | None = None
+
+    def is_new(self) -> bool:
+        """Whether entering creates the run. Writes nothing.
+
+        Raises:
+            UseError: the path is a file, or a directory with other content.
+        """
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
+            fresh = not (self.path / "settings.json").exists()
+            ours = {".lock", "settings.json.part"}  # left by a run that was killed before it wrote its settings
+            if fresh and self.path.is_dir() and any(p.name not in ours for p in self.path.iterdir()):
+                raise UseError(f"{self.path} is not empty and holds no settings.json; choose an empty directory for --out")
+            return fresh
+        except OSError as error:
+            raise UseError(f"cannot read {self.path}: {error.strerror}; choose another --out") from error
+
+    def __enter__(self) -> Self:
+        self.is_new()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise UseError(f"another process is writing to {self.path}; wait for it, or choose another --out") from error
+        except OSError as error:
+            raise UseError(f"cannot write to {self.path}: {error.strerror}; choose another --out") from error
+        try:
+            self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if self._file is not None:
+                with contextlib.suppress(OSError):  # a full disk was reported on writing
+                    self._file.close()
+        finally:
+            self._lock.release()
+
+    def note(self, **facts: object) -> None:
+        """Appends a line to `log.jsonl`, for example with the retried calls of a process."""
+        line = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        with contextlib.suppress(OSError), (self.path / "log.jsonl").open("ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            torn = end > 0 and file.read(1) != b"\n"  # an incomplete line of a killed process
+            file.write(b"\n" + line if torn else line)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The entries of earlier processes; unreadable lines are skipped."""
+        return _read_log(self.path)
+
+    def append(self, transcript: Transcript) -> None:
+        """Writes a transcript as one line and flushes it.
+
+        Raises:
+            UseError: the file cannot be written.
+        """
+        if self._file is None:
+            raise RuntimeError("the run directory is not open")
+        try:
+            self._file.write(write_line(transcript).encode())
+            self._file.flush()
+        except OSError as error:
+            raise UseError(
+                f"cannot write to {self.transcripts}: {error.strerror}; free some space, then rerun the same command"
+            ) from error
+        self._count(transcript)
+
+    def _count(self, transcript: Transcript) -> None:
+        self.finished[transcript.key] = transcript.scored
+        if transcript.failure is not None:
+            self.failures.setdefault(transcript.key, []).append(transcript.failure.kind)
+
+    def _open(self) -> None:
+        if self.is_new():  # checked again under the lock: another process may have been first
+            body = json.dumps(self.settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+            write_whole(self.path / "settings.json", body)
+        else:
+            changed = self.settings.differences(saved_settings(self.path))
+            if changed:
+                raise SettingsMismatch(
+                    f"{self.path} was made with other settings: {', '.join(changed)} differ; "
+                    "rerun the original command to resume it, or choose another --out"
+                )
+        if self.transcripts.exists():
+            cut_torn_tail(self.transcripts)
+            for transcript in read_transcripts(self.transcripts):
+                self._count(transcript)
+                if self._found is not None:
+                    self._found(transcript)
+        self._file = self.transcripts.open("ab")
+
+
+class StoredRun(NamedTuple):
+    """One run directory. `transcripts` has every line, also of dialogues played again, without the raw answers of calls."""
+
+    path: Path
+    settings: Mapping[str, Any]
+    transcripts: tuple[Transcript, ...]
+    log: tuple[Mapping[str, Any], ...] = ()
+    """The entries of `log.jsonl`; unreadable lines are skipped."""
+
+    @property
+    def started(self) -> str:
+        """Date of the first process in the log, YYYY-MM-DD; empty if unknown."""
+        starts = (entry.get("started") for entry in self.log)
+        return min((start[:10] for start in starts if isinstance(start, str)), default="")
+
+
+class Measurement(NamedTuple):
+    """Comparable runs: the same environment, roles, rules, prompts, sampling and kind of scenario.
+
+    `transcripts` has those of all runs. `settings` is the first run's, with the union of `models`, `scenarios`, `seeds`,
+    `scenario_sets` and `prices`.
+    """
+
+    runs: tuple[StoredRun, ...]
+    settings: Mapping[str, Any]
+    transcripts: tuple[Transcript, ...]
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The folder itself, or if it is no run directory and holds some, as that of `heartloop demo`, these by name."""
+    if (folder / "settings.json").is_file():
+        return [folder]
+    return sorted(path.parent for path in folder.glob("*/settings.json")) or [folder]
+
+
+def read_run(path: Path) -> StoredRun:
+    """Reads a run directory; `transcripts` is empty if no dialogue is finished.
+
+    The raw answers of the other roles in `Transcript.calls` are most of a file and are dropped, since neither scores nor reports
+    use them; `heartloop.core.dialogue.read_transcripts` reads them. Those of the policy stay: its thinking is in no turn.
+
+    Raises:
+        InputError: it is no run directory, or one of its files is invalid.
+    """
+    transcripts = path / "transcripts.jsonl"
+    settings = saved_settings(path) if (path / "settings.json").is_file() or not transcripts.is_file() else {}
+    if isinstance(settings.get("recipe"), dict):
+        raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` shows its curves")
+    light = tuple(map(_light, read_transcripts(transcripts))) if transcripts.is_file() else ()
+    return StoredRun(path, settings, light, tuple(_read_log(path)))
+
+
+def _light(transcript: Transcript) -> Transcript:
+    dropped = {"text": "", "reasoning": None}
+    calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
+    return transcript.model_copy(update={"calls": calls})
+
+
+def _read_log(run: Path) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    with contextlib.suppress(OSError):
+        for line in (run / "log.jsonl").read_bytes().split(b"\n"):
+            with contextlib.suppress(ValueError, RecursionError):  # ValueError: no JSON, no UTF-8
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    entries.append(entry)
+    return entries
+
+
+def saved_settings(run: Path) -> dict[str, Any]:
+    """The content of `settings.json`.
+
+    Raises:
+        InputError: it is missing, unreadable, or no JSON object.
+    """
+    path = run / "settings.json"
+    if not path.is_file():
+        raise InputError(f"{run} is no run directory; expected settings.json in it")
+    try:
+        saved = from_json(path.read_bytes(), allow_inf_nan=False)  # rejects lone surrogates too
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot read {path}: {error}; expected the JSON that a run writes; "
+            "remove the file and rerun the command that made the run"
+        ) from error
+    if not isinstance(saved, dict):
+        raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")
+    return saved
+
+
+def played_settings(run: Path) -> EvaluationSettings:
+    """The settings of a run that was played or imported.
+
+    Raises:
+        UseError: the run was rescored or rejudged.
+        InputError: it is no run directory, or its settings are invalid.
+    """
+    saved = saved_settings(run)
+    for kind in ("rescored", "rejudged"):
+        if kind in saved:
+            raise UseError(f"{run} is a {kind} run; use its source, which its settings.json names")
+    try:
+        return EvaluationSettings.model_validate(saved)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{run / 'settings.json'}, {where}: {first['msg']}; expected the settings that a run writes") from error
+
+
+def check_new(out: Path) -> None:
+    """Checks that a path is free for a new run.
+
+    Raises:
+        UseError: it is a file, a directory that is not empty, or unreadable.
+    """
+    try:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UseError(f"{out} exists and is not empty; choose another --out, or remove it")
+    except OSError as error:
+        raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+
+
+def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
+    """Computes the score card of a run, writes it to `scores.json` in its directory and returns it.
+
+    Args:
+        prices: input and output price per million tokens, by model; default: those in the run's settings.
+
+    Raises:
+        InputError: the directory is no valid run, or the file cannot be written.
+    """
+    run = run if isinstance(run, StoredRun) else read_run(run)
+    card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
+    path = run.path / "scores.json"
+    try:
+        write_whole(path, card.model_dump_json(indent=2) + "\n")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; make the folder writable") from error
+    return card
+
+
+def judge_of(settings: Mapping[str, Any]) -> str:
+    """The judge of a rejudged run; empty for other runs."""
+    judge = roles_of(settings).get("judge") if isinstance(settings.get("rejudged"), Mapping) else None
+    return judge if isinstance(judge, str) else ""
+
+
+def comparable(runs: Sequence[StoredRun]) -> list[Measurement]:
+    """Groups runs that are comparable, in the order of first appearance.
+
+    Of a dialogue in several runs the last one counts; the score card says how many were replaced.
+    """
+    groups: dict[tuple[object, ...], list[StoredRun]] = {}
+    for run in runs:
+        groups.setdefault(_rules(run), []).append(run)
+    return [_together(members) for members in groups.values()]
+
+
+def _rules(run: StoredRun) -> tuple[object, ...]:
+    """What affects a score besides the model: runs that differ here are not comparable."""
+    settings = run.settings
+    if not run.transcripts:
+        names = ("environment", "scenario_set", "sampling")
+        return ("empty", str(roles_of(settings)), str(options_of(settings)), *(str(settings.get(name)) for name in names))
+    first = run.transcripts[0]
+    sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
+    roles = () if judge_of(settings) else tuple(sorted(item for item in first.models.items() if item[0] != "policy"))
+    return (first.user, roles, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
+
+
+def shared_rules(run: StoredRun) -> tuple[object, ...]:
+    """What must be equal in runs that are compared across user simulators or judges.
+
+    Environment, preset, variant, turn limit, start, bounds, kind of scenario, and prompts and sampling of the policy. Empty for a
+    run without a dialogue. A run's own system prompt is read from its settings, since the first dialogue may be a baseline's,
+    which has none.
+    """
+    if not run.transcripts:
+        return ()
+    first, settings = run.transcripts[0], run.settings
+    families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
+    policy = first.sampling["policy"].model_dump_json() if "policy" in first.sampling else ""
+    scale = scale_of(first.environment)
+    rules = (first.environment, first.preset, first.variant, str(options_of(settings).get("max_turns")), scale.rules(first))
+    asked = tuple(digest for name, digest in sorted(first.prompts.items()) if name.startswith("policy"))
+    counted = (*bounds_of(settings, scale), "rescored" in settings)
+    return (*rules, families, policy, settings.get("policy_prompt"), asked, *counted)
+
+
+def _together(runs: list[StoredRun]) -> Measurement:
+    settings = dict(runs[0].settings)
+    if len(runs) > 1:
+        for key in ("models", "scenarios"):
+            settings[key] = _union(run.settings.get(key) for run in runs)
+        if len({str([run.settings.get(key) for key in ("models", "repeats", "seed")]) for run in runs}) > 1:
+            settings["repeats"] = None  # the planned number of dialogues is unknown, so none counts as missing
+        settings["prices"] = merged_prices(run.settings.get("prices") for run in runs)
+    settings["seeds"] = _union([run.settings.get("seed")] for run in runs)
+    settings["scenario_sets"] = _union([run.settings.get("scenario_set")] for run in runs)
+    settings["date"] = min(filter(None, (run.started for run in runs)), default=settings.get("date"))
+    return Measurement(tuple(runs), settings, tuple(t for run in runs for t in run.transcripts))
+
+
+def _union(lists: Iterable[object]) -> list[Any]:
+    merged: list[Any] = []
+    for entries in lists:
+        if isinstance(entries, (list, tuple, dict)):
+            merged += [entry for entry in entries if entry not in merged]
+    return merged
+
+
+def imported_settings(transcripts: Sequence[Transcript], *, scenario_set: str) -> EvaluationSettings:
+    """The settings of a run of imported dialogues; a scenario with two texts gets the fingerprint of the first.
+
+    Raises:
+        UseError: no transcript.
+    """
+    if not transcripts:
+        raise UseError("no dialogue to write; expected at least one")
+    first = transcripts[0]
+    scenarios: dict[str, str] = {}
+    for transcript in transcripts:
+        scenarios.setdefault(transcript.scenario, transcript.fingerprint)
+    spec = load_environment(first.environment)
+    default = spec.read_options(spec.stored.options(first))
+    options = default.model_copy(update={"max_turns": max(default.max_turns, *(len(t.turns) for t in transcripts))})
+    return EvaluationSettings(
+        environment=first.environment,
+        models=tuple(dict.fromkeys(t.model for t in transcripts)),
+        roles=dict.fromkeys(spec.role_names, first.user),
+        options=options.model_dump(mode="json"),
+        scenario_set=scenario_set,
+        scenarios=scenarios,
+        repeats=1 + max(t.repeat for t in transcripts),
+    )
+
+
+def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None:
+    """Writes a run of imported dialogues; with source lines also `raw.jsonl`.
+
+    Raises:
+        UseError: no transcript, or the directory is not empty or cannot be written.
+    """
+    settings = imported_settings(imported.transcripts, scenario_set=scenario_set)
+    check_new(path)
+    with RunDirectory(path, settings) as directory:
+        if imported.raw:
+            try:
+                (path / RAW).write_bytes(b"".join(line + b"\n" for line in imported.raw))
+            except OSError as error:
+                raise UseError(f"cannot write {path / RAW}: {error.strerror}; choose another --out") from error
+        for transcript in imported.transcripts:
+            directory.append(transcript)
+        counts = {name: n for name, n in imported.counts.items() if n}
+        directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **counts)
+
+
+def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
+    """The scenario of each imported dialogue, in order, read from the source lines of the run.
+
+    Raises:
+        InputError: the lines are missing, do not match the transcripts, or contain no scenarios; names file and line.
+    """
+    path = run / RAW
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; import the source again (heartloop import)") from error
+    scenarios: list[Any] = []
+    for number, (transcript, line) in enumerate(zip(transcripts, [*lines, *[b""] * len(transcripts)], strict=False), start=1):
+        read = load_environment(transcript.environment).scenarios.imported
+        if read is None:
+            raise InputError(f"{path} contains no scenarios of {transcript.environment}; pass --scenarios with a set or file")
+        try:
+            scenarios.append(read(line))
+        except InputError as error:
+            raise InputError(
+                f"{path}, line {number}: not scenario {transcript.scenario} ({error}); import the source again (heartloop import)"
+            ) from error
+    return scenarios
