@@ -23,10 +23,9 @@ from rich.text import Text
 
 from heartloop.core.chat import HUMAN, Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
-from heartloop.environments.evidence import evidence_in_words, strategy_of
+from heartloop.environments.report import evidence_in_words, strategy_of
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.plan import EvaluationPlan
 from heartloop.evaluation.scores import points_of

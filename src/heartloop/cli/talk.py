@@ -46,7 +46,7 @@ def talk(
     from heartloop.cli.conversation import Human, Screen, converse, name_of, standings
     from heartloop.cli.running import read_options
     from heartloop.core.chat import HUMAN
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
     from heartloop.evaluation.plan import plan_evaluation
     from heartloop.evaluation.runner import completed
     from heartloop.evaluation.store import check_new
@@ -111,7 +111,7 @@ def _chosen(
     """
     import random
 
-    from heartloop.core.content import HEAVY_TAGS
+    from heartloop.core.dialogue import HEAVY_TAGS
     from heartloop.environments.registry import (
         environment_names,
         find_scenario,

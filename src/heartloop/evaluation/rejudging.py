@@ -17,9 +17,8 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import check_readable, judged_prompts, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
-from heartloop.evaluation.imported import RAW, scenarios_of
-from heartloop.evaluation.run_directory import played_settings
 from heartloop.evaluation.settings import EvaluationSettings, Job
+from heartloop.evaluation.store import RAW, played_settings, scenarios_of
 
 __all__ = ["RejudgeSettings", "Rejudging"]
 

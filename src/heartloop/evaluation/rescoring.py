@@ -21,7 +21,7 @@ from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING
 from heartloop.environments.spec import EnvironmentSpec, Options
-from heartloop.evaluation.run_directory import check_new, saved_settings
+from heartloop.evaluation.store import check_new, saved_settings
 
 __all__ = ["Rescored", "rescore_run"]
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from heartloop.core.content import HEAVY_TAGS, content_tags
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
 from heartloop.evaluation.scores import group_of
 from heartloop.report.trajectories import Frame, path_of
 
