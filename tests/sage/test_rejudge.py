@@ -20,8 +20,8 @@ from heartloop.environments.replay import rejudged
 from heartloop.environments.sage.environment import Feeling, Sage, SageOptions, SageView, Speech
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser
+from heartloop.evaluation.runner import paid_usage
 from heartloop.models.baselines import Baseline
-from heartloop.models.cache import dialogue_scope
 
 SAGE = load_environment("sage")
 SCENARIO = load_scenarios("support")[0]
@@ -71,7 +71,7 @@ async def test_the_judge_who_judged_before_finds_the_same() -> None:
     played = await play(sage, SCENARIO.id, Baseline("assistant"), seed=3)
     found = await read(played, SageEmbeddedUser(), turns=10)
     same = {"models": played.models, "seconds": played.seconds}
-    assert found.model_copy(update=same) == played
+    assert found.model_copy(update=same).model_dump() == played.model_dump()
     assert found.models == {"policy": "heartloop/assistant", "user": "embedded", "judge": "embedded"}
 
 
@@ -89,9 +89,8 @@ async def test_other_feelings_on_the_same_words() -> None:
 
 
 async def test_the_stored_replies_are_free() -> None:
-    with dialogue_scope() as now:
-        found = await read(await talk(1, 2, turns=2), Feels(5, 5), turns=2)
-    assert now.free == {("lab/a", "policy"): (2, found.usage["policy"])}
+    found = await read(await talk(1, 2, turns=2), Feels(5, 5), turns=2)
+    assert not paid_usage(found)
 
 
 async def test_the_talk_ends_where_the_judge_has_had_enough() -> None:
@@ -139,7 +138,6 @@ async def test_an_imported_dialogue_has_words_and_no_tokens() -> None:
     played = (await talk(1, 2, turns=2)).model_copy(
         update={"calls": (), "usage": {}, "stop": "turn_limit", "failure": None, "score": 43.0}
     )
-    with dialogue_scope() as now:
-        found = await read(played, Feels(5, 5), turns=2)
-    assert (words(found), found.usage, found.calls, now.free) == (words(played), {}, (), {})
+    found = await read(played, Feels(5, 5), turns=2)
+    assert (words(found), found.usage, found.calls) == (words(played), {}, ())
     assert found.score == 50.0

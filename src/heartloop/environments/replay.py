@@ -15,7 +15,6 @@ from heartloop.core.dialogue import Failure, Message, Sampling, Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Environment, Episode, play
 from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Stored
-from heartloop.models.cache import count_free
 
 __all__ = [
     "RESCORING", "NotStored", "StandIn", "StoredReplies", "by_other_rules", "check_readable", "check_turns", "judged_fields",
@@ -112,8 +111,7 @@ class StoredReplies:
         index = sum(message.role == "assistant" for message in messages)
         call = self._calls.get(index)
         if call is not None:
-            count_free(self.name, "policy", call.usage)
-            return Reply(call.text, call.reasoning, call.finish_reason, call.usage)
+            return Reply(call.text, call.reasoning, call.finish_reason, call.usage, cached=True)
         if index >= len(self._played.turns):
             raise NotStored("not played on", _NOT_PLAYED_ON)
         turn = self._played.turns[index]  # an imported dialogue has no calls, so no tokens

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal, Protocol, get_args
+from typing import Annotated, Any, Literal, Protocol, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,6 +28,7 @@ __all__ = [
     "Written",
     "check_concerns",
     "crisis_tags",
+    "fingerprint_of",
     "plain_words",
     "problems_in_cues",
     "problems_in_lines",
@@ -59,6 +60,12 @@ Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$"), Sent(pattern=r"^[a-z][
 """The name of a concern in a scenario; the pattern that is sent is bounded, since servers ignore `maxLength` beside a pattern."""
 
 
+def fingerprint_of(value: Any) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical JSON of a value: changes when any word does."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 class Part(BaseModel):
     """A part of a scenario of our own form: frozen, with the fields of its schema and no other, texts stripped."""
 
@@ -70,9 +77,7 @@ class Written(Part):
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hex digits of the SHA-256 of the canonical JSON: changes when any word does."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return fingerprint_of(self.model_dump(mode="json"))
 
 
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z' -]{1,28}$")]

@@ -28,8 +28,7 @@ from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import amount, nearest
 from heartloop.environments.episode import own_prompt
-from heartloop.environments.records import Problem, is_yaml, plain, sources
-from heartloop.environments.records.sources import Source
+from heartloop.environments.records import Problem, Source, is_yaml, plain, sources
 from heartloop.environments.registry import stratified
 from heartloop.environments.spec import Ready
 from heartloop.environments.spec import Scenario as AnyScenario

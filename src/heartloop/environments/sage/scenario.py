@@ -33,10 +33,10 @@ from heartloop.environments.written import (
     Tags,
     Written,
     check_concerns,
+    fingerprint_of,
     problems_in_lines,
     written_lines,
 )
-from heartloop.validity.questions import fingerprint_of
 
 __all__ = [
     "FORM",

@@ -80,8 +80,7 @@ class StoredPerson(StandIn[SageUser]):
                 "not judged", "the last reply was not judged under preset released; `heartloop rejudge` adds its judgement"
             )
         self.repeat_calls(log, "feel", view.turn)
-        content, fit, activity, feeling = (turn.thoughts.get(name, "") for name in ("content", "fit", "activity", "feeling"))
-        return Feeling(turn.change["emotion"], content, fit, activity, feeling, turn.evidence)
+        return Feeling(turn.change["emotion"], turn.thoughts, turn.evidence)
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         played = self._played
