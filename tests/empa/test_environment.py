@@ -19,7 +19,6 @@ from heartloop.environments.empa.environment import (
     Judgement,
     call_problem,
     judged_dialogue,
-    unjudged_turns,
 )
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, epmq, form_keys, trace
@@ -150,7 +149,7 @@ class TestWindows:
         assert [view.window for view in user.views["adjudicate"]] == [3, 3, 1]
         assert len(transcript.rewards) == 3
         assert judged_dialogue(transcript).forms == [levels(C=1)] * 3
-        assert unjudged_turns(transcript) == 0
+        assert len(trace(judged_dialogue(transcript), preset="released").unjudged) == 0
 
     async def test_the_director_acts_after_windows_only(self) -> None:
         user = Fixed(levels(C=1))
@@ -246,7 +245,7 @@ class TestSettings:
         transcript = await played(Fixed(GOOD), max_turns=3)
         hole = transcript.turns[1].model_copy(update={"state": None, "change": None, "evidence": {}})
         holed = transcript.model_copy(update={"turns": (transcript.turns[0], hole, transcript.turns[2])})
-        assert unjudged_turns(holed) == 1
+        assert len(trace(judged_dialogue(holed), preset="released").unjudged) == 1
         assert trace(judged_dialogue(holed), preset="released").judged == (0, 2)
 
 

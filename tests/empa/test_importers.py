@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError
-from heartloop.environments.empa.environment import judged_dialogue, unjudged_turns
+from heartloop.environments.empa.environment import judged_dialogue
 from heartloop.environments.empa.importers import Difference, ReleasedResult, by_model, differences, read_results
-from heartloop.environments.empa.scoring import epmq
+from heartloop.environments.empa.scoring import epmq, trace
 from tests.released_empa import START, UNJUDGED, result, write
 
 FORMS = [{"C": 1, "A": 2}, {"A": -1}, {"C": 2, "P": 1}, {"P": -2, "C": -2}]
@@ -85,7 +85,7 @@ class TestUnjudged:
         (transcript,) = found.transcripts
         assert found.counts["unjudged turns"] == 1
         assert transcript.turns[2].state is None
-        assert unjudged_turns(transcript) == 1
+        assert len(trace(judged_dialogue(transcript), preset="released").unjudged) == 1
         assert len(transcript.rewards) == 4
         assert list(found.details) == []  # as the authors count it, zeros, all their numbers follow
 

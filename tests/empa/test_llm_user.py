@@ -215,7 +215,7 @@ class TestCalls:
 
     async def test_judge_and_director_can_be_other_models(self) -> None:
         person, judge, director = roles(), roles(), roles()
-        transcript = await played(person, judge=judge, director=director)
+        transcript = await played(person, models={"judge": judge, "director": director})
         assert [len(model.asked) for model in (person, judge, director)] == [1, 2, 1]
         assert transcript.models["judge"] == "sim"
 

@@ -128,7 +128,7 @@ class TestARun:
         assert paths.train.is_file()
         assert paths.held_out.is_file()
         (loop,) = json.loads(paths.agent_loops.read_text())
-        assert loop["settings"]["environment"]["name"] == "sage"
+        assert json.loads(loop["recipe"])["environment"]["name"] == "sage"
         command = json.loads((paths.attempts / "001" / "command.json").read_text())
         assert f'actor_rollout_ref.model.path="{tmp_path}/policy"' in command
 

@@ -24,11 +24,10 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
 from heartloop.training import plan
 from heartloop.training.plan import counts_of, gigabytes_per_gpu, missing, plan_text
-from heartloop.training.recipe import read_recipe
+from heartloop.training.recipe import Recipe, read_recipe
 from heartloop.training.verl_config import (
     RunPaths,
     Split,
-    dialogue_settings,
     environment_of,
     overrides,
     rows,
@@ -65,7 +64,7 @@ class TestCounts:
         assert (counts.calls, counts.all_calls, counts.held_out_calls) == (1024, 95_232, 384)
         assert (counts.samples, counts.updates) == (256, 1)
         text = plan_text(recipe, None)
-        for said in ("at most 1 reply", "bystander weight 0.5", "LoRA of rank 16", "1,024 calls", "re-asks are not counted"):
+        for said in ("max turns 1", "bystander weight 0.5", "lora rank 16", "1,024 calls", "re-asks are not counted"):
             assert said in text
         assert "without reception" in plan_text(read_recipe("perm_grpo_tiny", variants=["no_reception"]), None)
 
@@ -165,19 +164,12 @@ class TestScenarios:
         write_data(recipe, split, paths)
         found = pyarrow.parquet.read_table(paths.held_out).to_pylist()
         (loop,) = json.loads(paths.agent_loops.read_text())
-        assert (loop["name"], loop["settings"]["environment"]["options"]["start"]) == ("heartloop", 30)
+        assert (loop["name"], loop["transcripts"]) == ("heartloop", str(paths.transcripts))
+        assert Recipe.model_validate_json(loop["recipe"]) == recipe
         assert [row["extra_info"]["scenario"] for row in found] == [person.id for person in split.held_out]
         first = found[0]
         assert first["data_source"] == f"sage_{split.held_out[0].stratum}"
         assert (first["extra_info"]["split"], first["extra_info"]["seed"], first["agent_name"]) == ("held_out", 3, "heartloop")
-
-    def test_the_agent_loop_is_told_where_people_are(self, tmp_path: Path) -> None:
-        recipe = read_recipe("ctc_grpo_tiny", settings=["watching.transcripts_every=0"], seed=5)
-        found = dialogue_settings(recipe, RunPaths(tmp_path))
-        assert found.scenarios == ("train", "test")
-        assert (found.seed, found.transcripts) == (5, None)
-        kept = dialogue_settings(read_recipe("ctc_grpo_tiny"), RunPaths(tmp_path))
-        assert (kept.transcripts, kept.transcripts_every) == (str(tmp_path / "transcripts"), 20)
 
 
 class TestMissing:

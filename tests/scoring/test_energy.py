@@ -26,7 +26,6 @@ from heartloop.environments.empa.scoring import (
     composite,
     deficit,
     epmq,
-    epmq_by,
     failure,
     form_keys,
     increment,
@@ -57,10 +56,6 @@ class TestDeficit:
 
     def test_the_most_that_can_lack(self) -> None:
         assert deficit(dict.fromkeys(DEFICIT_POINTS, 3)).tolist() == [-21.0, -27.0, -27.0]
-
-    def test_other_axes_bring_their_own_points(self) -> None:
-        points = {"trust.1": (0, 5), "hope.1": (0, 1, 2), "trust.2": (0, 3)}
-        assert deficit({"trust.1": 1, "hope.1": 2, "trust.2": 1}, points=points).tolist() == [-8.0, -2.0]
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -219,16 +214,6 @@ class TestIndices:
         with pytest.raises(InputError, match="expected a deficit on at least one axis"):
             epmq([Case((-1.0, 0.0, 0.0), (FIRST,))], preset="released")
 
-    def test_groups_and_overall(self) -> None:
-        other = Case((-6.0, 0.0, -8.0), (form(P=2), form(C=1, A=-2)))
-        found = epmq_by([BY_HAND, other, BY_HAND], ["A", "P", "A"], preset="released")
-        assert list(found) == ["A", "P"]
-        assert found["A"] == epmq([BY_HAND], preset="released")
-        whole = epmq([BY_HAND, other, BY_HAND], preset="released").score
-        assert whole == pytest.approx((2 * found["A"].score + found["P"].score) / 3)
-        with pytest.raises(InputError, match="3 dialogues and 1 groups"):
-            epmq_by([BY_HAND, other, BY_HAND], ["A"], preset="paper")
-
     def test_the_published_leaderboard_is_the_composite_of_its_parts(self) -> None:
         rows = published("heartloop.environments.empa.report", "empa_table07_leaderboard")
         assert len(rows) == 14
@@ -313,7 +298,7 @@ class TestFailure:
 
 FORMS = st.fixed_dictionaries({key: st.sampled_from((0, 1, 2) if key.endswith("Prog") else (0, -1, -2)) for key in form_keys()})
 STARTS = st.tuples(*[st.integers(-27, -2).map(float)] * 3)
-CASES = st.builds(Case, STARTS, st.lists(FORMS, min_size=1, max_size=20), st.just(AXES))
+CASES = st.builds(Case, STARTS, st.lists(FORMS, min_size=1, max_size=20))
 
 
 class TestProperties:
@@ -361,19 +346,6 @@ class TestProperties:
         turned = [{f"{'CAP'[('CAP'.index(key[0]) + 1) % 3]}{key[1:]}": level for key, level in row.items()} for row in forms]
         one, other = Case(p0, forms), Case((p0[2], p0[0], p0[1]), turned)
         assert epmq([one], preset="paper").score == pytest.approx(epmq([other], preset="paper").score)
-
-    @given(st.integers(1, 6), st.sampled_from(PRESETS))
-    def test_any_number_of_axes(self, number: int, preset: str) -> None:
-        axes = [f"x{i}" for i in range(number)]
-        best = {key: 2 if key.endswith("Prog") else 0 for key in form_keys(axes)}
-        case = Case([-30.0] * number, [best] * 12, axes)
-        path = trace(case, preset=preset)
-        assert path.position.shape == (13, number)
-        assert path.alignment == pytest.approx(np.ones(12))
-        found = indices_of(path, preset=preset)
-        assert [found.penalty, found.tortuosity] == pytest.approx([100, 100])
-        if preset == "paper":
-            assert found.density == pytest.approx(100)
 
     @given(st.lists(CASES, min_size=1, max_size=4), st.sampled_from(PRESETS))
     def test_epmq_of_many_is_the_mean_of_each(self, cases: list[Case], preset: str) -> None:

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hydra import compose, initialize_config_module
-from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
@@ -29,14 +28,15 @@ from heartloop.environments.registry import load_environment
 from heartloop.training import agent_loop
 from heartloop.training.advantages import RolloutRow, ctc_grpo_advantages
 from heartloop.training.agent_loop import DialogueLoop
-from heartloop.training.verl_config import DialogueSettings
+from heartloop.training.recipe import read_recipe
 from tests.faulty_server import FaultyServer
 from tests.training import tiny_policy
 
 WORDS = tiny_policy.tokenizer()
 SCENARIOS = [scenario.id for scenario in load_environment("eibench").load("test")][:4]
-EIBENCH: dict[str, Any] = {"environment": {"name": "eibench", "options": {"max_turns": 3}}, "scenarios": ("test",)}
-SAGE: dict[str, Any] = {"environment": {"name": "sage", "options": {"max_turns": 3, "start": 30}}, "scenarios": ("support",)}
+EIBENCH = ("ctc_grpo_tiny", "environment.options.max_turns=3", "environment.options.variant=think", "dialogue.sample=turn")
+SAGE = ("rlver_ppo_tiny", "environment.options.max_turns=3", "dialogue.sample=turn")
+PERM = ("perm_grpo_tiny", "dialogue.reply_tokens=200")
 SAMPLING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "repetition_penalty": 1.0, "logprobs": True}
 
 
@@ -79,21 +79,26 @@ def _fresh_worker() -> Iterator[None]:
     agent_loop._worker.cache_clear()
 
 
-def loop_of(config: Any, client: FakeClient, **settings: Any) -> DialogueLoop:
-    chosen = DialogueSettings(**{**EIBENCH, "reply_tokens": 9, **settings})
+def loop_of(config: Any, client: FakeClient, recipe: Sequence[str] = EIBENCH, transcripts: Path = Path()) -> DialogueLoop:
+    name, *settings = recipe
+    usual = [
+        "dialogue.reply_tokens=9",
+        "dialogue.chat_format=template",
+        f"watching.transcripts_every={int(transcripts != Path())}",
+    ]
     return DialogueLoop(
         trainer_config=DictConfigWrap(config), server_manager=client, tokenizer=WORDS, processor=None, dataset_cls=RLHFDataset,
-        data_config=DictConfigWrap(config.data), hf_model_type="qwen2",
-        settings=OmegaConf.create(chosen.model_dump(mode="json")), tools=None,
+        data_config=DictConfigWrap(config.data), hf_model_type="qwen2", tools=None, transcripts=str(transcripts),
+        recipe=read_recipe(name, settings=[*usual, *settings]).model_dump_json(),
     )  # fmt: skip
 
 
 async def roll(
-    config: Any, client: FakeClient, *, rollouts: int = 4, scenario_ids: list[str] | None = None, step: int = 3, **settings: Any
+    config: Any, client: FakeClient, *loop: Any, rollouts: int = 4, scenario_ids: list[str] | None = None, step: int = 3
 ) -> list[list[Any]]:
     return await asyncio.gather(
         *[
-            loop_of(config, client, **settings).run(
+            loop_of(config, client, *loop).run(
                 dict(SAMPLING), extra_info={"scenario": scenario, "index": i, "seed": 5}, uid=f"u{i}", session_id=k,
                 global_steps=step, raw_prompt=[], index=i,
             )
@@ -121,7 +126,7 @@ async def test_one_row_a_turn_tokens_in_are_tokens_out(config: Any) -> None:
 
 async def test_one_row_a_dialogue_masks_what_the_person_said(config: Any) -> None:
     client = FakeClient()
-    found = await roll(config, client, rollouts=1, scenario_ids=SCENARIOS[:1], sample="dialogue", credit="to_go")
+    found = await roll(config, client, (*EIBENCH, "dialogue.sample=dialogue"), rollouts=1, scenario_ids=SCENARIOS[:1])
     (row,) = [output.as_dict() for output in found[0]]
     response, mask = row["responses"], row["response_mask"].bool()
     drawn = [WORDS.decode(response[start:stop]) for _, start, stop in row["extra_fields"]["credit"]["spans"]]
@@ -149,7 +154,7 @@ async def test_sampling_settings_and_seeds_reach_the_server(config: Any) -> None
 
 
 async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config: Any, tmp_path: Path) -> None:
-    found = await roll(config, FakeClient(), transcripts=str(tmp_path))
+    found = await roll(config, FakeClient(), EIBENCH, tmp_path)
     transcripts = _transcripts(tmp_path)
     assert len(transcripts) == 8
     assert len({(t.scenario, t.seed) for t in transcripts}) == 2
@@ -178,11 +183,11 @@ async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
     config: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     scenarios = [scenario.id for scenario in load_environment("sage").load("support")][:2]
-    sage = {**SAGE, "user": "faulty/person"}
+    sage = (*SAGE, "dialogue.user=faulty/person")
     async with FaultyServer("unauthorized@feel:4", delay=0.05) as server:  # without a delay no call would ever overlap another
         monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
-        found = await roll(config, FakeClient(), scenario_ids=scenarios, **sage)
-        worker = loop_of(config, FakeClient(), **sage).worker
+        found = await roll(config, FakeClient(), sage, scenario_ids=scenarios)
+        worker = loop_of(config, FakeClient(), sage).worker
         assert server.most_in_flight > 4  # dialogues wait for each other nowhere
     rows = [len(outputs) for outputs in found]
     assert sorted(rows) == [0] * 4 + [3] * 4
@@ -209,12 +214,11 @@ class Answering(FakeClient):
 
 
 SAMPLES = [scenario.id for scenario in load_environment("perm").load("samples")][:2]
-PERM: dict[str, Any] = {"environment": {"name": "perm"}, "scenarios": ("samples",), "reply_tokens": 200}
 
 
 async def test_perm_one_answer_is_one_row_with_its_parts(config: Any) -> None:
     client = Answering()
-    found = await roll(config, client, scenario_ids=SAMPLES, rollouts=3, **PERM)
+    found = await roll(config, client, PERM, scenario_ids=SAMPLES, rollouts=3)
     assert [len(outputs) for outputs in found] == [1] * 6
     for (output,) in found:
         row = output.as_dict()
@@ -234,9 +238,9 @@ async def test_perm_one_answer_is_one_row_with_its_parts(config: Any) -> None:
 
 
 async def test_perm_a_weight_changes_what_is_learned_and_not_the_score(config: Any) -> None:
-    plain = await roll(config, Answering(), scenario_ids=SAMPLES, rollouts=3, **PERM)
-    heavier = {**PERM, "environment": {"name": "perm", "options": {"bystander_weight": 1.0}}}
-    heavy = await roll(config, Answering(), scenario_ids=SAMPLES, rollouts=3, **heavier)
+    plain = await roll(config, Answering(), PERM, scenario_ids=SAMPLES, rollouts=3)
+    heavier = (*PERM, "environment.options.bystander_weight=1.0")
+    heavy = await roll(config, Answering(), heavier, scenario_ids=SAMPLES, rollouts=3)
     for (one,), (other,) in zip(plain, heavy, strict=True):
         assert one.extra_fields["reward_extra_info"]["score"] == other.extra_fields["reward_extra_info"]["score"]
         assert other.extra_fields["credit"]["outcome"] < one.extra_fields["credit"]["outcome"]
@@ -248,7 +252,8 @@ async def test_perm_an_answer_that_a_judge_did_not_grade_leaves_its_group(
     """The third judge of every third answer says a number in words, twice; no row comes of that answer, and no zero."""
     (tmp_path / "wordy.py").write_text(JUDGE)
     monkeypatch.syspath_prepend(tmp_path)
-    found = await roll(config, Answering(), scenario_ids=SAMPLES, rollouts=3, user="python:wordy:judge", **PERM)
+    judged = (*PERM, "dialogue.user=python:wordy:judge")
+    found = await roll(config, Answering(), judged, scenario_ids=SAMPLES, rollouts=3)
     assert sorted(len(outputs) for outputs in found) == [0, 0, 1, 1, 1, 1]
     outcomes = [outputs[0].extra_fields["credit"]["outcome"] for outputs in found if outputs]
     # shares 0.6, bystander 50: 0.6 - 0.25; the others kept no form
@@ -275,7 +280,7 @@ def judge(messages):
 async def test_the_environment_is_made_once_a_worker(config: Any) -> None:
     workers = {id(loop_of(config, FakeClient()).worker) for _ in range(3)}
     assert len(workers) == 1
-    shorter = loop_of(config, FakeClient(), environment={"name": "eibench", "options": {"max_turns": 2}})
+    shorter = loop_of(config, FakeClient(), (*EIBENCH, "environment.options.max_turns=2"))
     assert shorter.worker.environment.options.max_turns == 2
 
 

@@ -21,6 +21,7 @@ from heartloop.core.errors import InputError
 from heartloop.environments.perm.scenario import parse
 from heartloop.environments.registry import load_environment
 from heartloop.training.checkpoints import CheckpointModel
+from heartloop.training.laptop import policy
 from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, words_in
 from heartloop.training.laptop.policy import WarmStartSettings, build_tokenizer, chat_template, prepare, warm_start_of
 from heartloop.training.recipe import read_recipe
@@ -63,7 +64,7 @@ def test_whom_a_recipe_holds_out_is_never_learned_from() -> None:
 
 def test_the_form_comes_back_from_its_tokens(answers: Examples, form: ChatFormat) -> None:
     for example in answers[0]:
-        ids = form.message_ids(example.messages[-1])[len(form.opening) : -1]
+        ids = form.message_ids(example.messages[-1])[1:-1]
         said, back = parse(example.messages[-1].content), parse(form.text(ids))
         assert not back.broken
         assert back.response == said.response.replace("’", "'")
@@ -92,7 +93,7 @@ def test_the_template_of_examples_is_what_it_was() -> None:
 
 
 def test_a_policy_learns_and_is_asked_in_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Examples) -> None:
-    monkeypatch.setattr("heartloop.training.laptop.corpus.answers_of", lambda settings, processes: answers)
+    monkeypatch.setattr(policy, "examples_of", lambda settings, processes: answers)
     settings = WarmStartSettings(corpus=SETTINGS, least_count=1, width=64, layers=2, steps=4, rows=2)
     start = prepare(tmp_path, settings, processes=1)
     assert start.perplexity is not None

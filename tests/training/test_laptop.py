@@ -28,6 +28,7 @@ from heartloop.training.laptop.corpus import (
     Example,
     Mixture,
     environment_for,
+    examples_of,
     read_or_make,
     whole_sentences,
     words_in,
@@ -45,6 +46,7 @@ from heartloop.training.laptop.policy import (
 from heartloop.training.rollouts import ChatFormat, TemplateFormat
 
 Examples = tuple[list[Example], list[Example]]
+ASSISTANT = MARKERS.index("<assistant>")
 
 LEARN, TUNING = CorpusSettings().learn
 (HELD_OUT,) = CorpusSettings().held_out
@@ -56,7 +58,7 @@ MICRO = WarmStartSettings(
 
 @pytest.fixture(scope="module")
 def examples() -> Examples:
-    return SMALL.examples()
+    return examples_of(SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +131,9 @@ def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(examples: E
     }  # fmt: skip
     prompt = form.prompt_ids(messages, own)
     assert prompt == form.prompt_ids(messages)
-    assert prompt == [i for m in messages for i in form.message_ids(m)] + list(form.opening)
+    assert prompt == [*(i for m in messages for i in form.message_ids(m)), ASSISTANT]
     whole = tokenizer.apply_chat_template([m.model_dump() for m in messages], add_generation_prompt=True, return_dict=False)
     assert prompt == whole, "the tokenizer's own template says the same"
-    ended = {place: [*ids, form.end] for place, ids in own.items()}
-    assert form.prompt_ids(messages, ended) == prompt, "a reply may bring its end token"
 
 
 def test_recorded_ids_are_never_made_anew(tokenizer: Any) -> None:
@@ -147,8 +147,8 @@ def test_the_next_prompt_begins_with_the_last_one_and_its_reply(examples: Exampl
     form = ChatFormat(tokenizer)
     messages = examples[0][0].messages
     first = form.prompt_ids(messages[:2])
-    reply = [*tokenizer.encode(messages[2].content, add_special_tokens=False), form.end]
-    later = form.prompt_ids(messages[:4], {2: reply})
+    reply = [*tokenizer.encode(messages[2].content, add_special_tokens=False), tokenizer.eos_token_id]
+    later = form.prompt_ids(messages[:4], {2: reply[:-1]})
     assert later[: len(first) + len(reply)] == first + reply
 
 
@@ -187,8 +187,8 @@ def test_a_tokenizer_without_a_template_is_refused(tokenizer: Any) -> None:
 
 
 def test_the_same_settings_give_the_same_examples(examples: Examples) -> None:
-    assert SMALL.examples(processes=2) == examples
-    other = SMALL.model_copy(update={"seed": 1}).examples()
+    assert examples_of(SMALL, processes=2) == examples
+    other = examples_of(SMALL.model_copy(update={"seed": 1}))
     assert [example.scenario for example in other[0]] == [example.scenario for example in examples[0]]
     assert other != examples
 
@@ -227,7 +227,7 @@ async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
 
 def test_read_or_make_are_read_back_and_a_broken_file_is_named(examples: Examples, tmp_path: Path) -> None:
     file = tmp_path / "examples.jsonl"
-    assert read_or_make(file, lambda: SMALL.examples()) == examples
+    assert read_or_make(file, lambda: examples_of(SMALL)) == examples
     assert read_or_make(file, lambda: ([], [])) == examples, "what is there is not made again"
     file.write_text('{"scenario": 3}\n')
     with pytest.raises(InputError, match=r"examples\.jsonl:1"):

@@ -25,10 +25,10 @@ from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import TransportError
 from heartloop.environments.episode import play
-from heartloop.environments.spec import Ready
 from heartloop.models.names import close, resolve
 from heartloop.training.generation import end_tokens
 from heartloop.training.metrics import dialogue_summary
+from heartloop.training.recipe import Recipe
 from heartloop.training.rollouts import (
     ChatFormat,
     Drawing,
@@ -40,7 +40,6 @@ from heartloop.training.rollouts import (
     samples,
     token_rewards,
 )
-from heartloop.training.verl_config import DialogueSettings
 
 __all__ = ["DialogueLoop", "DialogueOutput"]
 
@@ -69,22 +68,24 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
     the same scenario with the same episode seed (ours); the policy's sampling differs by the rollout's number.
 
     Args:
-        settings: fields of `DialogueSettings`.
+        recipe: as JSON.
+        transcripts: directory for dialogues as JSON lines, if the recipe wants them.
     """
 
-    def __init__(self, *args: Any, settings: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, recipe: str, transcripts: str, **kwargs: Any) -> None:
         kwargs.pop("tools", None)
         super().__init__(*args, **kwargs)
-        self.worker = _worker(json.dumps(_plain(settings), sort_keys=True))
+        self.worker = _worker(recipe, transcripts)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
         """The samples of one dialogue; none if the dialogue failed."""
-        worker, settings, rollout = self.worker, self.worker.settings, self.rollout_config
+        worker, recipe, rollout = self.worker, self.worker.recipe, self.rollout_config
+        settings = recipe.dialogue
         info = kwargs["extra_info"]
         scenario, split = str(info["scenario"]), str(info.get("split", "train"))
         step, session = int(kwargs.get("global_steps", 0)), int(kwargs.get("session_id", 0))
-        row = (settings.seed, info.get("seed", 0), split, step, info.get("index", 0), scenario)
-        options = json.dumps(_plain(self.apply_chat_template_kwargs), sort_keys=True)
+        row = (recipe.seed, info.get("seed", 0), split, step, info.get("index", 0), scenario)
+        options = json.dumps(OmegaConf.to_object(OmegaConf.create(self.apply_chat_template_kwargs)), sort_keys=True)
         prompt_format = _prompt_format(settings.chat_format, self.tokenizer, options)
         ends = _ends(str(self.config.actor_rollout_ref.model.path), self.tokenizer)
         request_id = f"{kwargs.get('uid', scenario)}-{session}"
@@ -108,7 +109,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                     seed=_seed(*row),
                     repeat=session,
                     sampling=Sampling(seed=_seed(*row, session)),
-                    think=settings.environment.played.asks_to_think,
+                    think=recipe.environment.played.asks_to_think,
                 )
         worker.write(transcript, split=split, step=step)
         if (failure := transcript.failure) is not None:
@@ -116,7 +117,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
             logger.warning("a dialogue with %s failed and is left out (%s, %s): %s", *about)
             return []
         opened = prompt_format.text(policy.turns[0].prompt[-8:]).rstrip().endswith("<think>")
-        training, chosen = settings.environment.training, settings.environment.chosen
+        training, chosen = recipe.environment.training, recipe.environment.chosen
         returns, terms = training.returns(transcript, chosen), training.terms(transcript, chosen)
         rewards = rollout_rewards(returns, policy.turns, kind=settings.reward, think=settings.think, opened=opened)
         rows = samples(policy.turns, per=settings.sample, max_response=int(rollout.response_length))
@@ -185,10 +186,20 @@ class _VerlServer:
 class _Worker:
     """The environment of a worker process, its models, and where transcripts go. Made once per process."""
 
-    def __init__(self, settings: DialogueSettings) -> None:
-        self.settings = settings
-        self.environment, self._models = _environment(settings)
+    def __init__(self, recipe: Recipe, transcripts: Path) -> None:
+        self.recipe, self._transcripts = recipe, transcripts
+        self._models: list[ChatModel] = []
         self._playing = 0
+        settings, spec, options = recipe.dialogue, recipe.environment.spec, recipe.environment.played
+        sets = dict.fromkeys((recipe.scenarios.train, recipe.scenarios.held_out))
+        scenarios = [one for name in sets for one in spec.load(name, variant=options.variant)]
+        player = spec.players()
+        if settings.user != EMBEDDED:
+            model = resolve(settings.user, max_connections=settings.max_connections)
+            self._models.append(model)
+            roles = spec.role_names
+            player = spec.players(dict.fromkeys(roles, model), dict.fromkeys(roles, settings.user_sampling))
+        self.environment = spec.make(scenarios, player, options)
 
     @asynccontextmanager
     async def playing(self) -> AsyncIterator[None]:
@@ -202,28 +213,16 @@ class _Worker:
                 await close(self._models)
 
     def write(self, transcript: Transcript, *, split: str, step: int) -> None:
-        if self.settings.transcripts is None or step % self.settings.transcripts_every:
-            return
-        folder = Path(self.settings.transcripts)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{split}-{step:06d}-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(write_line(transcript))
-
-
-def _environment(settings: DialogueSettings) -> tuple[Ready, list[ChatModel]]:
-    """The environment, and the models to close while no dialogue is played."""
-    spec, options = settings.environment.spec, settings.environment.played
-    scenarios = [one for name in dict.fromkeys(settings.scenarios) for one in spec.load(name, variant=options.variant)]
-    if settings.user == EMBEDDED:
-        return spec.make(scenarios, spec.players(), options), []
-    model = resolve(settings.user, max_connections=settings.max_connections)
-    player = spec.players(dict.fromkeys(spec.role_names, model), dict.fromkeys(spec.role_names, settings.user_sampling))
-    return spec.make(scenarios, player, options), [model]
+        every = self.recipe.watching.transcripts_every
+        if every and step % every == 0:
+            self._transcripts.mkdir(parents=True, exist_ok=True)
+            with (self._transcripts / f"{split}-{step:06d}-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
+                file.write(write_line(transcript))
 
 
 @cache
-def _worker(settings: str) -> _Worker:
-    return _Worker(DialogueSettings.model_validate_json(settings))
+def _worker(recipe: str, transcripts: str) -> _Worker:
+    return _Worker(Recipe.model_validate_json(recipe), Path(transcripts))
 
 
 @cache
@@ -240,10 +239,6 @@ def _ends(path: str, tokenizer: Any) -> frozenset[int]:
     except OSError:
         settings = None
     return end_tokens(settings, tokenizer)
-
-
-def _plain(settings: Any) -> Any:
-    return OmegaConf.to_container(settings, resolve=True) if OmegaConf.is_config(settings) else dict(settings)
 
 
 def _seed(*parts: Any) -> int:

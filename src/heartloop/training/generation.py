@@ -38,9 +38,7 @@ KEPT_BYTES = 1024 * 2**20
 """Maximum size of the cached keys and values; the oldest are dropped first."""
 _GROUPED = "heartloop_grouped"
 GATHER = (0.004, 0.5)
-"""Least and most seconds without a new request after which a batch starts; between them a twentieth of what the last one took. A
-row that comes too late costs a batch of its own."""
-
+"""Least and most seconds without a new request after which a batch starts; between them a twentieth of what the last one took."""
 SHRINK = 0.75
 """Share of unfinished rows in a batch at which finished rows leave it; leaving copies the keys and values."""
 
@@ -153,14 +151,11 @@ class BatchedGenerator:
     def _gather(self, first: _Request) -> tuple[list[_Request], bool]:
         """The waiting requests, and whether the generator was closed."""
         batch = [first]
-        while len(batch) < self._max_batch:
-            try:
-                request = self._waiting.get(timeout=self._patience)
-            except queue.Empty:
-                break
-            if request is None:
-                return batch, True
-            batch.append(request)
+        with contextlib.suppress(queue.Empty):
+            while len(batch) < self._max_batch:
+                if (request := self._waiting.get(timeout=self._patience)) is None:
+                    return batch, True
+                batch.append(request)
         return batch, False
 
     def _answer(self, batch: Sequence[_Request]) -> list[Generated]:
@@ -171,10 +166,9 @@ class BatchedGenerator:
         device = self.model.device
         read, cache, mask = self._read(batch)
         ids, mask, position = self._next([request.prompt[known:] for request, known in zip(batch, read, strict=True)], mask)
-        settings = _Settings.of(batch, device)
         while True:
             logits, cache = self._forward(ids, mask, position, cache)
-            sampled, scores = _sample(logits, settings, [batch[row].draw.random() for row in rows])
+            sampled, scores = _sample(logits, [batch[row] for row in rows])
             for place, (row, token, score) in enumerate(zip(rows, sampled, scores, strict=True)):
                 if row not in unfinished:
                     continue
@@ -193,7 +187,6 @@ class BatchedGenerator:
                 keep = torch.tensor([place for place, row in enumerate(rows) if row in unfinished])
                 ids, mask, position = ids[keep], mask[keep], position[keep]
                 cache.batch_select_indices(keep.to(device))
-                settings = settings.select(keep.to(device))
                 rows = [row for row in rows if row in unfinished]
         return [
             Generated(mine, scores, "stop" if mine[-1] in self._ends else "length")
@@ -243,39 +236,27 @@ class BatchedGenerator:
         return out.logits[:, -1], out.past_key_values
 
 
-class _Settings(NamedTuple):
-    """Sampling settings of the rows of a batch, each of shape (rows, 1)."""
-
-    temperature: Tensor
-    top_p: Tensor
-    top_k: Tensor
-
-    @classmethod
-    def of(cls, batch: Sequence[_Request], device: torch.device) -> _Settings:
-        columns = zip(*((r.drawing.temperature, r.drawing.top_p, max(0, r.drawing.top_k)) for r in batch), strict=True)
-        return cls(*(torch.tensor(column, device=device)[:, None] for column in columns))
-
-    def select(self, rows: Tensor) -> _Settings:
-        return _Settings(self.temperature[rows], self.top_p[rows], self.top_k[rows])
-
-
-def _sample(logits: Tensor, settings: _Settings, draws: Sequence[float]) -> tuple[list[int], list[float]]:
+def _sample(logits: Tensor, batch: Sequence[_Request]) -> tuple[list[int], list[float]]:
     """A token of each row, and its log-probability at the row's temperature over all tokens."""
-    greedy = settings.temperature <= 0.0
-    logprobs = torch.log_softmax(logits.float() / torch.where(greedy, 1.0, settings.temperature), -1)
+    columns = zip(
+        *((r.drawing.temperature, r.drawing.top_p, max(0, r.drawing.top_k), r.draw.random()) for r in batch), strict=True
+    )
+    temperature, top_p, top_k, draws = (torch.tensor(column, device=logits.device)[:, None] for column in columns)
+    greedy = temperature <= 0.0
+    logprobs = torch.log_softmax(logits.float() / torch.where(greedy, 1.0, temperature), -1)
     if bool(greedy.all()):
         chosen = logprobs.argmax(-1, keepdim=True)
-    elif not bool((greedy | (settings.top_p < 1.0) | (settings.top_k > 0)).any()):  # no cut, so no sort
+    elif not bool((greedy | (top_p < 1.0) | (top_k > 0)).any()):  # no cut, so no sort
         share = logprobs.exp().cumsum(-1)
-        aim = torch.tensor(draws, device=share.device, dtype=share.dtype)[:, None] * share[:, -1:]
+        aim = draws * share[:, -1:]
         chosen = torch.searchsorted(share, aim, right=True).clamp(max=share.shape[-1] - 1)
     else:
         shares, order = logprobs.exp().sort(-1, descending=True)
         rank = torch.arange(shares.shape[-1], device=shares.device)
         before = shares.cumsum(-1) - shares  # share of the likelier tokens: the first that passes top_p is kept
-        cut = (before >= settings.top_p) | ((settings.top_k > 0) & (rank >= settings.top_k)) | (greedy & (rank > 0))
+        cut = (before >= top_p) | ((top_k > 0) & (rank >= top_k)) | (greedy & (rank > 0))
         share = shares.masked_fill(cut, 0.0).cumsum(-1)
-        aim = torch.tensor(draws, device=shares.device, dtype=share.dtype)[:, None] * share[:, -1:]
+        aim = draws * share[:, -1:]
         # the first token whose cumulative share passes the draw; where rounding leaves none, the last that was kept
         place = torch.searchsorted(share, aim, right=True).minimum((~cut).sum(-1, keepdim=True) - 1)
         chosen = order.gather(-1, place)
@@ -316,6 +297,7 @@ class Read(NamedTuple):
 
     @property
     def size(self) -> int:
+        """Bytes."""
         return sum(part.numel() * part.element_size() for pair in self.layers for part in pair)
 
 
@@ -323,35 +305,35 @@ class ReadTokens:
     """Keys and values by token prefix. Each entry is used once: a dialogue has one next turn."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
-        self._limit = limit
+        self._limit, self._bytes = limit, 0
         self._kept: OrderedDict[tuple[int, ...], Read] = OrderedDict()
-        self._bytes = 0
 
     def take(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, Read | None]]:
         """For each prompt the number of cached tokens and their entry, by the longest cached prefix without the last token."""
         lengths = sorted({len(tokens) for tokens in self._kept}, reverse=True)
-        return [self._longest(prompt, lengths) for prompt in prompts]
+        found: list[tuple[int, Read | None]] = []
+        for prompt in prompts:
+            prefixes = (tuple(prompt[:length]) for length in lengths if length < len(prompt))
+            longest = next((prefix for prefix in prefixes if prefix in self._kept), ())
+            found.append((len(longest), self._pop(longest)))
+        return found
 
     def put(self, tokens: Sequence[int], read: Read) -> None:
-        if (known := self._kept.pop(tuple(tokens), None)) is not None:
-            self._bytes -= known.size
+        self._pop(tuple(tokens))
         self._kept[tuple(tokens)] = read
         self._bytes += read.size
         while self._bytes > self._limit:
-            _, oldest = self._kept.popitem(last=False)
-            self._bytes -= oldest.size
+            self._pop(next(iter(self._kept)))
 
     def clear(self) -> None:
         """Empties the cache, as after new weights."""
         self._kept.clear()
         self._bytes = 0
 
-    def _longest(self, prompt: Sequence[int], lengths: Sequence[int]) -> tuple[int, Read | None]:
-        for length in lengths:
-            if length < len(prompt) and (read := self._kept.pop(tuple(prompt[:length]), None)) is not None:
-                self._bytes -= read.size
-                return length, read
-        return 0, None
+    def _pop(self, tokens: tuple[int, ...]) -> Read | None:
+        if (read := self._kept.pop(tokens, None)) is not None:
+            self._bytes -= read.size
+        return read
 
 
 class _RoomyLayer(DynamicLayer):  # type: ignore[misc]

@@ -36,21 +36,19 @@ CAUTION = "training finds what the embedded user overrates: good for tests, no e
 
 
 class Counts(NamedTuple):
-    """Upper bounds of one step and of the whole run."""
+    """Upper bounds, as dialogues may end before the turn limit; calls and tokens are those of the model that plays the roles."""
 
     dialogues: int
-    """In a step."""
+    """In a step; likewise samples, updates and calls."""
     samples: int
     updates: int
     calls: int
-    """Of the model that plays the roles, in a step; 0 with the embedded user."""
     all_calls: int
     """In all steps, without held-out evaluations."""
     all_tokens: int
-    """Of that model, in all steps."""
     evaluations: int
     held_out_calls: int
-    """In one evaluation on the held-out scenarios."""
+    """In one evaluation."""
 
 
 def counts_of(recipe: Recipe, held_out: int) -> Counts:
@@ -84,52 +82,79 @@ def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> 
     """The recipe in lines.
 
     Args:
-        split: `None` where the scenarios could not be read.
-        noise: of the reward, as it was measured; `None` where it was not.
+        split: `None` if the scenarios could not be read.
+        noise: of the reward, if it was measured.
     """
-    dialogue, policy, batch, machine = recipe.dialogue, recipe.policy, recipe.batch, recipe.machine
-    max_turns = recipe.environment.chosen.max_turns
+    dialogue, batch, machine, local = recipe.dialogue, recipe.batch, recipe.machine, is_local(recipe.policy.model)
+    embedded, options = dialogue.user == EMBEDDED, recipe.environment.chosen
     counts = counts_of(recipe, len(split.held_out) if split else 0)
-    lines = [("environment", f"{recipe.environment.name}{_options(recipe)}, at most {amount(max_turns, 'reply', 'replies')}")]
+    calls = "none"
+    if counts.all_calls:
+        tokens = f"about {counts.all_tokens / 1e6:,.0f} million tokens"
+        calls = f"up to {counts.calls:,} calls a step, {counts.all_calls:,} in all, {tokens}; re-asks are not counted"
+        if counts.evaluations and counts.held_out_calls:
+            calls += f"; each evaluation up to {counts.held_out_calls:,} more"
+    wanted = gigabytes_per_gpu(recipe) if machine.device == "gpu" else None
+    scenarios = ""
     if split:
-        groups = Counter(map(recipe.environment.training.group, split.train))
-        trained = ", ".join(f"{name} {n}" for name, n in groups.items())
-        lines.append(("scenarios", f"{len(split.train):,} for training ({trained}), {len(split.held_out)} held out"))
+        groups = Counter(map(recipe.environment.training.group, split.train)).items()
+        trained = ", ".join(f"{name} {n}" for name, n in groups)
+        scenarios = f"{len(split.train):,} for training ({trained}), {len(split.held_out)} held out"
     played = f"{amount(batch.scenarios, 'scenario')} x {amount(batch.rollouts, 'rollout')}"
-    updates = amount(counts.updates, "update")
-    lines += [
-        ("user", "embedded, no model" if dialogue.user == EMBEDDED else dialogue.user),
-        ("policy", _policy(recipe)),
-        ("algorithm", _algorithm(recipe)),
-        ("optimiser", _optimiser(recipe)),
-        ("a step", f"{played} = {amount(counts.dialogues, 'dialogue')}"),
-        ("", f"up to {counts.samples:,} samples, {batch.samples_per_update:,} an update, so up to {updates}"),
+    samples = f"up to {counts.samples:,} samples, a sample a {dialogue.sample}, {batch.samples_per_update:,} an update"
+    given = recipe.model_dump(exclude_unset=True)
+    untested = "checked against verl's configuration only; its numbers are the papers', not ours"
+    lines = [
+        ("environment", f"{recipe.environment.name}, {_settings(options.model_dump())}"),
+        ("scenarios", scenarios),
+        ("user", "embedded, no model" if embedded else dialogue.user),
+        ("reward", f"{dialogue.reward}, noise: {noise or _noise(recipe)}"),
+        *((name, _settings(given[name])) for name in ("policy", "algorithm", "optimiser")),
+        ("a step", f"{played} = {amount(counts.dialogues, 'dialogue')}, {samples}, so up to {amount(counts.updates, 'update')}"),
         ("steps", f"{batch.steps}, {counts.evaluations} evaluations on the held-out scenarios"),
-        ("user calls", _user_calls(counts)),
-        ("reward noise", noise or _noise(recipe)),
-        ("policy tokens", f"up to {counts.dialogues * max_turns * dialogue.reply_tokens:,} a step"),
-        ("machine", _machine(recipe)),
+        ("user calls", calls),
+        ("policy tokens", f"up to {counts.dialogues * options.max_turns * dialogue.reply_tokens:,} a step"),
+        ("machine", _settings(given["machine"])),
+        ("weights", "" if wanted is None else f"about {wanted:.0f} GB on each GPU"),
+        ("variants", ", ".join(recipe.variants)),
+        ("caution", CAUTION if embedded else ""),
+        ("first", "the laptop policy is made and warm-started" if recipe.policy.model == LAPTOP else ""),
+        ("first", "the weights of the GGUF file are written as a checkpoint" if local else ""),
+        ("untested", untested if machine.device == "gpu" else ""),
     ]
-    if recipe.variants:
-        lines.append(("variants", ", ".join(recipe.variants)))
-    if dialogue.user == EMBEDDED:
-        lines.append(("caution", CAUTION))
-    if policy.model == LAPTOP:
-        lines.append(("first", "the laptop policy is made and warm-started"))
-    if is_local(policy.model):
-        lines.append(("first", "the weights of the GGUF file are written as a checkpoint"))
-    if machine.device == "gpu":
-        lines.append(
-            ("untested", "GPU recipes are checked against verl's configuration only; their numbers are the papers', not ours")
-        )
-    width = max(len(name) for name, _ in lines)
-    return "\n".join([f"{recipe.name} ({recipe.hash}): {recipe.about}", *(f"  {name:{width}}  {text}" for name, text in lines)])
+    shown = [f"  {name:13}  {text}" for name, text in lines if text]
+    return "\n".join([f"{recipe.name} ({recipe.hash}): {recipe.about}", *shown])
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    """Settings in words; what is off is omitted."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_words(value)}" for name, value in settings.items() if value not in (None, False, (), {})
+    )
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({_settings(value)})"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _noise(recipe: Recipe) -> str:
+    """Of a reward that was not measured."""
+    if recipe.dialogue.user == EMBEDDED:
+        return "none, the embedded user judges a reply the same way every time"
+    if recipe.environment.spec.stored.one_reply is None:
+        return "unknown"
+    command = f"`heartloop validate RUN --suite noise --judge {recipe.dialogue.user}`"
+    return f"not measured; {command} on a run of this user, then --noise"
 
 
 def evaluation_command(recipe: Recipe, checkpoint: str) -> str:
-    """`heartloop eval` of a checkpoint as it was trained: under the same options, so the same prompt, sampled as in training.
+    """`heartloop eval` of a checkpoint as it was trained: the same options, so the same prompt, and the same sampling.
 
-    The held-out scenarios are those of the recipe; of a set that was split, the whole set.
+    The scenarios are the recipe's held-out ones; of a set that was split, the whole set.
     """
     environment, dialogue, policy = recipe.environment, recipe.dialogue, recipe.policy
     words = ["heartloop", "eval", environment.name, "--model", f"checkpoint:{checkpoint}", "--user", dialogue.user]
@@ -157,86 +182,9 @@ def command_text(python: str, arguments: list[str]) -> str:
     return " \\\n    ".join([f"{python} -m verl.trainer.main_ppo", *(f"'{argument}'" for argument in arguments)])
 
 
-def _options(recipe: Recipe) -> str:
-    """The environment's options, the turn limit and what is off left out."""
-    chosen = recipe.environment.chosen.model_dump(exclude={"max_turns"})
-    shown = [(name.replace("_", " "), value) for name, value in chosen.items() if value not in (None, False, ())]
-    return "".join(f", {name} {_value(value)}" for name, value in shown)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, tuple):
-        return " ".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _policy(recipe: Recipe) -> str:
-    policy = recipe.policy
-    more = "".join(
-        f", {name} {value:g}" for name, value in (("top-p", policy.top_p), ("top-k", policy.top_k)) if value not in (0, 1)
-    )
-    if policy.lora_rank:
-        more += f", LoRA of rank {policy.lora_rank}"
-    lengths = f"prompts to {policy.max_prompt:,} tokens, replies to {recipe.dialogue.reply_tokens:,}"
-    return f"{policy.model}, {lengths}, temperature {policy.temperature:g}{more}"
-
-
-def _algorithm(recipe: Recipe) -> str:
-    algorithm = recipe.algorithm
-    text = f"{algorithm.name}, reward {recipe.dialogue.reward}, a sample a {recipe.dialogue.sample}"
-    if algorithm.name == "ctc_grpo":
-        text += f", alpha {algorithm.alpha:g}, {'' if algorithm.centre else 'not '}centred"
-    if algorithm.name == "ppo":
-        text += f", gamma {algorithm.gamma:g}, lambda {algorithm.lam:g}, critic {algorithm.critic_learning_rate:g}"
-    else:
-        text += f", sigma_min {algorithm.sigma_min:g}"
-    if algorithm.shuffled:
-        text += ", rewards shuffled"
-    return f"{text}, clip {algorithm.clip:g}, kl {algorithm.kl:g}, entropy {algorithm.entropy:g}"
-
-
-def _optimiser(recipe: Recipe) -> str:
-    optimiser = recipe.optimiser
-    warm = f"{optimiser.warmup_ratio:.0%} of the steps" if optimiser.warmup_steps is None else f"{optimiser.warmup_steps} steps"
-    end = f" to {optimiser.min_ratio:g} of it" if optimiser.schedule == "cosine" else ""
-    return f"AdamW, learning rate {optimiser.learning_rate:g}, warm-up {warm}, then {optimiser.schedule}{end}"
-
-
-def _user_calls(counts: Counts) -> str:
-    if not counts.all_calls:
-        return "none"
-    text = (
-        f"up to {counts.calls:,} calls a step, {counts.all_calls:,} in all, about {counts.all_tokens / 1e6:,.0f} million tokens"
-    )
-    if counts.evaluations and counts.held_out_calls:
-        text += f"; each evaluation up to {counts.held_out_calls:,} more"
-    return f"{text}; re-asks are not counted"
-
-
-def _noise(recipe: Recipe) -> str:
-    """Of a reward that was not measured."""
-    user, environment = recipe.dialogue.user, recipe.environment.spec
-    if user == EMBEDDED:
-        return "none, the embedded user judges a reply the same way every time"
-    if environment.stored.one_reply is None:
-        return "unknown"
-    return f"not measured; `heartloop validate RUN --suite noise --judge {user}` on a run of this user, then --noise"
-
-
-def _machine(recipe: Recipe) -> str:
-    machine = recipe.machine
-    if machine.device == "cpu":
-        processes = amount(machine.ranks, "training process", "training processes")
-        return f"CPU, {processes}, {amount(machine.threads, 'thread')} each, updates in {machine.precision}"
-    wanted = gigabytes_per_gpu(recipe)
-    weights = f"; the weights take about {wanted:.0f} GB on each" if wanted is not None else ""
-    return f"{machine.nodes} x {machine.ranks} GPUs, {machine.engine}{weights}"
-
-
 EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
 """Modules of the extra `train`."""
 
-_YES = ("1", "true", "yes", "on")
 _LEAST_MEMORY = 3.0
 """Gigabytes of memory for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)."""
 _WITH_GGUF = 15.0
@@ -263,12 +211,10 @@ def missing(recipe: Recipe) -> list[Missing]:
 def gigabytes_per_gpu(recipe: Recipe) -> float | None:
     """Memory of weights alone, from the size in the policy's name; `None` without one.
 
-    Sixteen bytes a weight for training (weight, gradient, AdamW's two; with LoRA four, as only the adapters have the others),
-    spread over all GPUs, and two for drawing replies, spread over `tensor_parallel`. What offloading moves out is left out.
-    Activations and the key-value cache come on top.
+    Sixteen bytes a weight for training (weight, gradient, AdamW's two; four with LoRA or offloading), spread over all GPUs, and
+    two for sampling replies, spread over `tensor_parallel`.
     """
-    size = re.search(r"(\d+(?:\.\d+)?)B\b", recipe.policy.model, re.IGNORECASE)
-    if size is None:
+    if (size := re.search(r"(\d+(?:\.\d+)?)B\b", recipe.policy.model, re.IGNORECASE)) is None:
         return None
     machine, billions = recipe.machine, float(size[1])
     training = (4 if machine.offload or recipe.policy.lora_rank else 16) * billions * (2 if recipe.algorithm.name == "ppo" else 1)
@@ -276,30 +222,24 @@ def gigabytes_per_gpu(recipe: Recipe) -> float | None:
 
 
 def _software(recipe: Recipe) -> Iterator[Missing]:
-    absent = [name for name in EXTRA if find_spec(name) is None]
-    if absent:
-        python = "" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12"
-        yield Missing(
-            f"the extra train is not installed ({', '.join(absent)} not found)",
-            f"{install_command('train')}{python}",
-            planned=True,
-        )
-    engine = {"vllm": "vllm", "sglang": "sglang"}.get(recipe.machine.engine)
-    if engine and find_spec(engine) is None:
+    if absent := [name for name in EXTRA if find_spec(name) is None]:
+        remedy = install_command("train") + ("" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12")
+        yield Missing(f"the extra train is not installed ({', '.join(absent)} not found)", remedy, planned=True)
+    engine = recipe.machine.engine
+    if engine != "hf_cpu" and find_spec(engine) is None:
         yield Missing(f"the engine {engine} is not installed", f"pip install {engine} as verl's documentation says for your GPU")
     if recipe.machine.flash_attention and find_spec("flash_attn") is None:
         yield Missing("flash-attn is not installed", "install it, or --set machine.flash_attention=false")
     for logger in recipe.watching.loggers:
         if find_spec(logger) is None:
-            yield Missing(f"the logger {logger} is not installed", f"pip install {logger}, or leave it out of watching.loggers")
+            yield Missing(f"the logger {logger} is not installed", f"pip install {logger}, or remove it from watching.loggers")
 
 
 def _hardware(recipe: Recipe) -> Iterator[Missing]:
     machine = recipe.machine
     if machine.nodes > 1 and not os.environ.get("RAY_ADDRESS"):
-        yield Missing(
-            f"{machine.nodes} nodes need a Ray cluster", "start one with `ray start`, and set RAY_ADDRESS to its address"
-        )
+        remedy = "start one with `ray start`, and set RAY_ADDRESS to its address"
+        yield Missing(f"{machine.nodes} nodes need a Ray cluster", remedy)
     if machine.device == "cpu":
         free, needed = _free_memory(), _WITH_GGUF if is_local(recipe.policy.model) else _LEAST_MEMORY
         if free is not None and free < needed:
@@ -307,9 +247,8 @@ def _hardware(recipe: Recipe) -> Iterator[Missing]:
         return
     gpus = _gpus()
     if len(gpus) < machine.ranks:
-        yield Missing(
-            f"{len(gpus)} GPUs here, {machine.ranks} needed", "run it on a machine with GPUs, or --set machine.ranks=..."
-        )
+        remedy = "run it on a machine with GPUs, or --set machine.ranks=..."
+        yield Missing(f"{len(gpus)} GPUs here, {machine.ranks} needed", remedy)
     wanted = gigabytes_per_gpu(recipe)
     if gpus and wanted is not None and min(gpus) < wanted:
         shortage = f"a GPU here has {min(gpus):.0f} GB; the weights alone take about {wanted:.0f} GB on each"
@@ -329,12 +268,10 @@ def _weights(recipe: Recipe) -> Iterator[Missing]:
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{model.replace('/', '--')}"
     if not cache.is_dir():
-        offline = "HF_HUB_OFFLINE" in environment_of(recipe) or os.environ.get("HF_HUB_OFFLINE", "").lower() in _YES
-        yield Missing(
-            f"{model} is not on this machine",
-            "give a directory: --set policy.model=DIR" if offline else "it is downloaded at the start; or --set policy.model=DIR",
-            stops=offline,
-        )
+        forbidden = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+        offline = forbidden or "HF_HUB_OFFLINE" in environment_of(recipe)
+        remedy = "give a directory" if offline else "it is downloaded at the start; or give a directory"
+        yield Missing(f"{model} is not on this machine", f"{remedy}: --set policy.model=DIR", stops=offline)
 
 
 def _user(recipe: Recipe) -> Iterator[Missing]:
@@ -347,9 +284,8 @@ def _user(recipe: Recipe) -> Iterator[Missing]:
 
 
 def _gpus() -> list[float]:
-    """Gigabytes of each GPU, by the driver's own tool; empty where there is none."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
+    """Gigabytes of each GPU, by the driver's own tool."""
+    if (tool := shutil.which("nvidia-smi")) is None:
         return []
     command = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:

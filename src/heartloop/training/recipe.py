@@ -5,23 +5,22 @@ A comment in the file names the source of each number; what neither paper nor re
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import nearest
 from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import EnvironmentSpec, Options
-from heartloop.environments.training import Training
+from heartloop.environments.sources import yaml_value
+from heartloop.environments.spec import EnvironmentSpec, Options, Training
 from heartloop.models.budget import DEAREST
 from heartloop.models.local import is_local
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
@@ -448,29 +447,29 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     """
     names = recipe_names()
     if name not in names and not name.endswith((".yaml", ".yml")):
-        raise UseError(f"unknown recipe {name!r}{_nearest(name, names)}; expected {', '.join(names)}, or a YAML file")
+        raise UseError(f"unknown recipe {name!r}{nearest(name, names, cutoff=0.6)}; expected {', '.join(names)}, or a YAML file")
     try:
-        given = yaml.safe_load((_RECIPES / f"{name}.yaml" if name in names else Path(name)).read_text(encoding="utf-8"))
+        given = yaml_value((_RECIPES / f"{name}.yaml" if name in names else Path(name)).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {name}: {error}; expected a recipe in YAML") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"{name} is no YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise InputError(f"{name} is no YAML: {error}") from error
     if not isinstance(given, dict):
         raise InputError(f"{name} holds {type(given).__name__}; expected a recipe, a mapping of sections")
     recipe = _validated(given, name)
     changes: dict[str, Any] = {}
     for variant in variants:
         if variant not in recipe.variants:
-            known = ", ".join(recipe.variants) or "none"
-            raise UseError(f"{recipe.name} has no variant {variant!r}{_nearest(variant, recipe.variants)}; it has {known}")
+            known, near = ", ".join(recipe.variants) or "none", nearest(variant, recipe.variants, cutoff=0.6)
+            raise UseError(f"{recipe.name} has no variant {variant!r}{near}; it has {known}")
         changes.update(recipe.variants[variant])
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise UseError(f"--set is {setting!r}; expected key=value, for example batch.steps=20")
         try:
-            changes[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+            changes[key.strip()] = yaml_value(value)
+        except ValueError as error:
             raise UseError(f"--set {key}: {value!r} is no YAML value") from error
     if seed is not None:
         changes["seed"] = seed
@@ -496,7 +495,7 @@ def _put(given: dict[str, Any], key: str, value: Any) -> None:
     parts = key.split(".", 1) if key.startswith("verl.") else key.split(".")
     names = list(_names(Recipe))
     if not any(key == name or key.startswith(f"{name}.") for name in names) and parts[0] != "verl":
-        raise UseError(f"no setting {key!r}{_nearest(key, names)}; docs/recipe-settings.md lists them")
+        raise UseError(f"no setting {key!r}{nearest(key, names, cutoff=0.6)}; docs/recipe-settings.md lists them")
     at = given
     for part in parts[:-1]:
         at = at.setdefault(part, {})
@@ -522,20 +521,10 @@ def _validated(given: Mapping[str, Any], name: str) -> Recipe:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            hint = _nearest(where, [*_names(Recipe), *Recipe.model_fields])
+            hint = nearest(where, [*_names(Recipe), *Recipe.model_fields], cutoff=0.6)
             raise InputError(f"{name}: no setting {where!r}{hint}; remove or rename it") from error
         if first["type"] == "missing":
             raise InputError(f"{name}: {where} is missing; write it into the recipe, or --set {where}=...") from error
         message = first["msg"].removeprefix("Value error, ")
         shown = "" if isinstance(first["input"], Mapping) or first["type"] == "value_error" else f" is {first['input']!r}"
         raise InputError(f"{name}: {where or 'the recipe'}{shown}: {message.replace('Input should', 'it should')}") from error
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    """A hint at the nearest name, by the whole name or by its last part; empty if none is near."""
-    known = list(names)
-    by_last = {one.rpartition(".")[2]: one for one in known}
-    near = difflib.get_close_matches(name, known, n=1) or [
-        by_last[last] for last in difflib.get_close_matches(name.rpartition(".")[2], by_last, n=1)
-    ]
-    return f" (did you mean {near[0]}?)" if near else ""

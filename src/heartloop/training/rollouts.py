@@ -13,6 +13,7 @@ turn has no tokens to learn from, and it is counted.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
@@ -53,11 +54,9 @@ class Drawing(NamedTuple):
     temperature: float = 1.0
     """0 takes the likeliest token; its log-probabilities are those at temperature 1."""
     top_p: float = 1.0
-    """Keep the likeliest tokens up to this share; 1 keeps all."""
     top_k: int = 0
-    """Keep this many; 0 or less keeps all."""
+    """0 or less keeps all."""
     seed: int | None = None
-    """Equal seeds, prompts and weights draw equal replies."""
 
     def changed(self, sampling: Sampling) -> Drawing:
         """With the settings of a call, which may lower `max_tokens` and not raise it."""
@@ -82,7 +81,7 @@ class PromptFormat(Protocol):
         ...
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of ids, without markers."""
+        """Without markers."""
         ...
 
 
@@ -110,11 +109,7 @@ class TemplateFormat:
         self._encoded = lru_cache(maxsize=20_000)(self._encode)  # every later turn has the same pieces
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """As `PromptFormat`; replies are given without their end token.
-
-        Raises:
-            UseError: the template does not show every reply exactly once.
-        """
+        """As `PromptFormat`; replies are given without their end token."""
         own = reply_ids or {}
         marked = [
             {"role": message.role, "content": f"\ue000{place}\ue001" if place in own else message.content}
@@ -123,9 +118,8 @@ class TemplateFormat:
         text = self.tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=True, **self._options)
         pieces = _MARK.split(text)
         if [int(place) for place in pieces[1::2]] != sorted(own):
-            raise UseError(
-                f"the chat template shows {len(pieces) // 2} of {len(own)} earlier replies; expected each once, in order"
-            )
+            shown = f"the chat template shows {len(pieces) // 2} of {len(own)} earlier replies"
+            raise UseError(f"{shown}; expected each once, in order")
         ids: list[int] = []
         for number, piece in enumerate(pieces):
             ids += own[int(piece)] if number % 2 else self._encoded(piece)
@@ -138,60 +132,33 @@ class TemplateFormat:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
-class ChatFormat:
-    """Prompts message by message, each rendered by the chat template as if alone: right for the laptop policy's template.
+class ChatFormat(TemplateFormat):
+    """The same for the laptop policy, whose template renders each message as if alone.
 
     Words that the tokenizer does not know are dropped, so that no model learns to generate the unknown token.
 
     Args:
-        tokenizer: a `transformers` one. longest: maximum number of prompt tokens; of a longer prompt the oldest messages after
-        the system prompt are dropped. `None`
-            drops none.
-
-    Raises:
-        UseError: the tokenizer has no chat template or no end-of-text token.
+        longest: maximum number of prompt tokens: the oldest messages after the system prompt are dropped. `None` drops none; what
+            the policy is trained on is never cut silently.
     """
 
     def __init__(self, tokenizer: Any, *, longest: int | None = 960) -> None:
-        if not tokenizer.chat_template or tokenizer.eos_token_id is None:
-            raise UseError("the tokenizer has no chat template or no end token; expected both in its tokenizer_config.json")
-        self.tokenizer = tokenizer
+        super().__init__(tokenizer)
         self.longest = longest
-        self.end = int(tokenizer.eos_token_id)
-        """The token that closes a reply."""
-        probe = [{"role": "user", "content": ""}]
-        bare = tokenizer.apply_chat_template(probe, tokenize=False)
-        opened = tokenizer.apply_chat_template(probe, tokenize=False, add_generation_prompt=True)
-        self.opening = self._encode(opened[len(bare) :])
-        """The tokens before a reply."""
-        self._rendered = lru_cache(maxsize=20_000)(self._render)
 
     def message_ids(self, message: Message) -> tuple[int, ...]:
-        return self._rendered(message.role, message.content)
-
-    def reply_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """A reply with its markers, from the ids it was generated as, with or without their end token."""
-        return (*self.opening, *ids, *(() if ids and ids[-1] == self.end else (self.end,)))
+        """One message with its markers, one token before it and one after."""
+        return self._encoded(self.tokenizer.apply_chat_template([message.model_dump()], tokenize=False))
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """As `PromptFormat`; replies are given with or without their end token."""
-        own = reply_ids or {}
-        pieces = [self.reply_ids(own[i]) if i in own else self.message_ids(m) for i, m in enumerate(messages)]
+        ids = super().prompt_ids(messages, reply_ids)
         first = int(bool(messages) and messages[0].role == "system")
-        if self.longest is not None:
-            while len(pieces) > first + 1 and sum(map(len, pieces)) + len(self.opening) > self.longest:
-                del pieces[first]
-        return [token for piece in pieces for token in piece] + list(self.opening)
+        if self.longest is None or len(ids) <= self.longest or len(messages) <= first + 1:
+            return ids
+        return self.prompt_ids([*messages[:first], *messages[first + 1 :]])
 
-    def text(self, ids: Sequence[int]) -> str:
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
-
-    def _render(self, role: str, content: str) -> tuple[int, ...]:
-        return self._encode(self.tokenizer.apply_chat_template([{"role": role, "content": content}], tokenize=False))
-
-    def _encode(self, text: str) -> tuple[int, ...]:
-        unknown = self.tokenizer.unk_token_id
-        return tuple(token for token in self.tokenizer.encode(text, add_special_tokens=False) if token != unknown)
+    def _encode(self, piece: str) -> tuple[int, ...]:
+        return tuple(token for token in super()._encode(piece) if token != self.tokenizer.unk_token_id)
 
 
 class PolicyTurn(NamedTuple):
@@ -268,15 +235,8 @@ class TokenPolicy:
             return None
         if "<" not in text or visible(text).text == text.strip():  # no think block: the whole reply, as it was sampled
             return tuple(body)
-        low, high = 0, len(body)  # the shortest beginning that holds every closing tag; their number grows with its length
-        closings = text.lower().count("</think>")
-        while low < high:
-            middle = (low + high) // 2
-            if self._format.text(body[:middle]).lower().count("</think>") < closings:
-                low = middle + 1
-            else:
-                high = middle
-        start = low
+        closings = text.lower().count("</think>")  # their number grows with the length of a beginning
+        start = bisect_left(range(len(body) + 1), closings, key=lambda n: self._format.text(body[:n]).lower().count("</think>"))
         while start < len(body) and not self._format.text(body[start : start + 1]).strip():
             start += 1
         rest = body[start:]
@@ -284,7 +244,7 @@ class TokenPolicy:
 
 
 class Span(NamedTuple):
-    """Where a policy turn stands among the response tokens of a sample: `response[start:stop]`."""
+    """Place of a policy turn among the response tokens of a sample: `response[start:stop]`."""
 
     turn: int
     start: int
@@ -292,7 +252,7 @@ class Span(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One row to learn from. Only tokens that the policy sampled have mask 1."""
+    """One row to learn from; only tokens that the policy sampled have mask 1."""
 
     prompt: list[int]
     response: list[int]
@@ -312,23 +272,25 @@ def samples(turns: Sequence[PolicyTurn], *, per: Literal["turn", "dialogue"], ma
         if not turn.tokens:
             continue
         if per == "dialogue" and rows:
-            last = rows[-1]
-            before = last.prompt + last.response
-            between = turn.prompt[len(before) :]
-            length = len(last.response) + len(between) + len(turn.tokens)
-            if turn.prompt[: len(before)] == before and length <= max_response:
-                start = len(last.response) + len(between)
-                rows[-1] = Sample(
-                    last.prompt,
-                    last.response + between + turn.tokens,
-                    last.mask + [0] * len(between) + [1] * len(turn.tokens),
-                    last.logprobs + [0.0] * len(between) + turn.logprobs,
-                    (*last.spans, Span(index, start, start + len(turn.tokens))),
-                )
+            longer = _joined(rows[-1], index, turn)
+            known = rows[-1].prompt + rows[-1].response
+            if turn.prompt[: len(known)] == known and len(longer.response) <= max_response:
+                rows[-1] = longer
                 continue
-        size = len(turn.tokens)
-        rows.append(Sample(list(turn.prompt), list(turn.tokens), [1] * size, list(turn.logprobs), (Span(index, 0, size),)))
+        rows.append(_joined(Sample(turn.prompt, [], [], [], ()), index, turn))
     return rows
+
+
+def _joined(sample: Sample, index: int, turn: PolicyTurn) -> Sample:
+    between = turn.prompt[len(sample.prompt) + len(sample.response) :]
+    start = len(sample.response) + len(between)
+    return Sample(
+        sample.prompt,
+        sample.response + between + turn.tokens,
+        sample.mask + [0] * len(between) + [1] * len(turn.tokens),
+        sample.logprobs + [0.0] * len(between) + turn.logprobs,
+        (*sample.spans, Span(index, start, start + len(turn.tokens))),
+    )
 
 
 class RolloutRewards(NamedTuple):

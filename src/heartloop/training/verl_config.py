@@ -15,17 +15,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import Field
-
 from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import owner_of, stratified
 from heartloop.environments.spec import AnyScenario
-from heartloop.training.recipe import Dialogue, EnvironmentSettings, Recipe
+from heartloop.training.recipe import Recipe
 
 __all__ = [
-    "AGENT", "CHECKPOINT_METRICS", "PACKED", "PLUGIN", "TRAINER", "DialogueSettings", "RunPaths", "Split", "dialogue_settings",
-    "environment_of", "overrides", "parted", "rows", "split_of", "verl_settings", "write_data",
+    "AGENT", "CHECKPOINT_METRICS", "PACKED", "PLUGIN", "TRAINER", "RunPaths", "Split", "environment_of", "overrides", "parted",
+    "rows", "split_of", "verl_settings", "write_data",
 ]  # fmt: skip
 
 AGENT = "heartloop"
@@ -68,20 +66,6 @@ class Split(NamedTuple):
 
     train: Sequence[Any]
     held_out: Sequence[Any]
-
-
-class DialogueSettings(Dialogue):
-    """Settings of the agent loop, in training and validation."""
-
-    environment: EnvironmentSettings
-    scenarios: tuple[str, ...] = Field(min_length=1)
-    """Sets or files; every scenario that the data names must be in one of them."""
-    transcripts: str | None = None
-    """Directory for the training dialogues as JSON lines; `None` writes none."""
-    transcripts_every: int = Field(default=1, ge=1)
-    """Steps between two steps whose dialogues are written."""
-    seed: int = 0
-    """Equal seeds, data and weights give equal dialogues, where the token server uses seeds."""
 
 
 def split_of(recipe: Recipe) -> Split:
@@ -150,24 +134,6 @@ def rows(scenarios: Sequence[Any], recipe: Recipe, *, split: str) -> list[dict[s
     ]
 
 
-def dialogue_settings(recipe: Recipe, paths: RunPaths) -> DialogueSettings:
-    """The settings of the agent loop."""
-    every = recipe.watching.transcripts_every
-    return DialogueSettings.model_validate(
-        {
-            **recipe.dialogue.model_dump(mode="json"),
-            "environment": recipe.environment.model_dump(mode="json"),
-            # a set by its name, a file by its whole path: verl's processes have another working directory
-            "scenarios": tuple(
-                str(Path(source).resolve()) if Path(source).is_file() else source
-                for source in (recipe.scenarios.train, recipe.scenarios.held_out)
-            ),
-            "seed": recipe.seed,
-            **({"transcripts": str(paths.transcripts), "transcripts_every": every} if every else {}),
-        }
-    )
-
-
 def write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
     """Writes the rows of both splits and the file of agent loops (JSON, which is also YAML)."""
     import pyarrow
@@ -178,8 +144,12 @@ def write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
         part = file.with_suffix(".part")
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(getattr(split, name), recipe, split=name)), part)
         part.replace(file)
-    settings = dialogue_settings(recipe, paths).model_dump(mode="json")
-    entry = {"name": AGENT, "_target_": _LOOP, "settings": settings}
+    settings = recipe.model_dump(mode="json")
+    # a set by its name, a file by its whole path: verl's processes have another working directory
+    for name in ("train", "held_out"):
+        file = Path(settings["scenarios"][name])
+        settings["scenarios"][name] = str(file.resolve()) if file.is_file() else str(file)
+    entry = {"name": AGENT, "_target_": _LOOP, "recipe": json.dumps(settings), "transcripts": str(paths.transcripts)}
     paths.agent_loops.write_text(json.dumps([entry], indent=2) + "\n", encoding="utf-8")
 
 
@@ -192,7 +162,8 @@ def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: in
     """
     config = {
         **_data(recipe, paths),
-        **_policy(recipe, model),
+        **_model("actor_rollout_ref.model", recipe, model),
+        **_adapters(recipe),
         **_actor(recipe),
         **_rollout(recipe, paths),
         **_trainer(recipe, paths, train_rows),
@@ -248,20 +219,6 @@ def _data(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
     }
 
 
-def _policy(recipe: Recipe, model: str) -> dict[str, Any]:
-    policy, where = recipe.policy, "actor_rollout_ref.model"
-    config = _model(where, recipe, model)
-    if policy.lora_rank is not None:
-        config |= {
-            f"{where}.lora_rank": policy.lora_rank,
-            f"{where}.lora_alpha": policy.lora_alpha,
-            f"{where}.target_modules": policy.lora_targets or "all-linear",
-        }
-        if recipe.machine.device == "cpu":
-            config[f"{where}.lora.merge"] = True  # our own rollout engine has no adapters
-    return config
-
-
 def _model(where: str, recipe: Recipe, model: str) -> dict[str, Any]:
     machine = recipe.machine
     config: dict[str, Any] = {
@@ -272,6 +229,20 @@ def _model(where: str, recipe: Recipe, model: str) -> dict[str, Any]:
     }
     if not machine.flash_attention:
         config[f"+{where}.override_config.attn_implementation"] = PACKED if machine.device == "cpu" else "sdpa"
+    return config
+
+
+def _adapters(recipe: Recipe) -> dict[str, Any]:
+    policy, where = recipe.policy, "actor_rollout_ref.model"
+    if policy.lora_rank is None:
+        return {}
+    config = {
+        f"{where}.lora_rank": policy.lora_rank,
+        f"{where}.lora_alpha": policy.lora_alpha,
+        f"{where}.target_modules": policy.lora_targets or "all-linear",
+    }
+    if recipe.machine.device == "cpu":
+        config[f"{where}.lora.merge"] = True  # our own rollout engine has no adapters
     return config
 
 
@@ -310,13 +281,7 @@ def _actor(recipe: Recipe) -> dict[str, Any]:
         config |= {"algorithm.gamma": algorithm.gamma, "algorithm.lam": algorithm.lam}
         config["trainer.critic_warmup"] = algorithm.critic_warmup
     else:
-        settings = {
-            "alpha": algorithm.alpha,
-            "centre": algorithm.centre,
-            "sigma_min": algorithm.sigma_min,
-            "ddof": algorithm.ddof,
-        }
-        config |= {f"+algorithm.ctc.{name}": value for name, value in settings.items()}
+        config |= {f"+algorithm.ctc.{name}": getattr(algorithm, name) for name in ("alpha", "centre", "sigma_min", "ddof")}
     return config
 
 

@@ -1,4 +1,9 @@
-"""What the learned reader knows of an EMPA scenario besides the dialogue."""
+"""EMPA's user, judge and director without a language model.
+
+An appraiser (the learned reader, or a student of a judge) predicts what a reply does; `judge` makes an MDEP form of it, `decide`
+chooses the director's call by rules, and the user says one of the scenario's written lines, from what the director has released.
+All of it is deterministic.
+"""
 
 from __future__ import annotations
 
@@ -9,51 +14,35 @@ from itertools import takewhile
 from statistics import fmean
 from typing import NamedTuple
 
-import numpy as np
-
 from heartloop.core.dialogue import Turn
-from heartloop.environments.dialogue_text import SILENT, least_recent, pick, pick_unsaid, stands_in
-from heartloop.environments.empa.environment import MEMORIES, MIN_TURNS, STAGES, Act, EmpaView, Judgement, releases
-from heartloop.environments.empa.scenario import Beat, EmpaBrief, EmpaScenario
-from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, LEVELS, Case, deficit, form_keys, trace
-from heartloop.environments.episode import CallLog
-from heartloop.environments.reading import (
+from heartloop.environments.appraising import (
     Appraisal,
     Appraiser,
     AppraisingPlayer,
-    LearnedReading,
     Missed,
     evidence_of,
     missed_by,
     no_written_lines,
     reason_of,
-    unsaid,
-    with_cues,
-)
+)  # fmt: skip
+from heartloop.environments.empa.environment import MEMORIES, MIN_TURNS, STAGES, Act, EmpaView, Judgement, releases
+from heartloop.environments.empa.scenario import EmpaBeat, EmpaBrief, EmpaScenario
+from heartloop.environments.empa.scoring import AXES, LEVELS, Case, form_keys, shares_of, trace
+from heartloop.environments.episode import CallLog
+from heartloop.environments.lines import least_recent, pick, pick_unsaid
+from heartloop.environments.quotes import SILENT, stands_in
+from heartloop.environments.reading import LearnedReading, unsaid, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-__all__ = [
-    "CORE_FROM",
-    "READING",
-    "EmpaEmbeddedUser",
-    "context_of",
-    "decide",
-    "group_of",
-    "judge",
-    "judged_of",
-    "line_of",
-    "net_effect",
-    "open_beats",
-    "output_of",
-]
+__all__ = ["CORE_FROM", "READING", "EmpaEmbeddedUser", "decide", "judge", "line_of", "net_effect", "output_of"]
 
 
-_MOST = deficit(dict.fromkeys(DEFICIT_POINTS, 3))
+# What the reader knows
 
 
-def context_of(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, the concerns that were not told yet, and what hurts the person."""
+def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The dialogue so far, the concerns that were not mentioned yet, and what hurts the person."""
     return Context(
         tuple(messages),
         tuple(replies),
@@ -62,25 +51,22 @@ def context_of(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[s
     )
 
 
-def group_of(scenario: EmpaBrief) -> str:
-    """The axis with the largest deficit as a share of its maximum, by the IEDR form, which the persona flip changes.
-
-    Of two axes alike the first; only a flipped scenario has such.
-    """
-    return AXES[int(np.argmax(np.array(scenario.start) / _MOST))]
+def _group(scenario: EmpaBrief) -> str:
+    """The axis with the largest deficit as a share of its maximum, which the persona flip changes; of two alike the first."""
+    shares = shares_of(scenario.start)
+    return max(shares, key=lambda axis: shares[axis])
 
 
 def output_of(key: str) -> str:
-    """The output for a key of the MDEP form.
+    """The reader's output for a key of the MDEP form.
 
     >>> output_of("C.Prog"), output_of("A.Neg")
     ('C+', 'A-')
     """
-    axis, side = key.split(".")
-    return axis + ("+" if side == "Prog" else "-")
+    return key[0] + ("+" if key.endswith("Prog") else "-")
 
 
-def judged_of(turn: Turn) -> dict[str, float] | None:
+def _judged(turn: Turn) -> dict[str, float] | None:
     """The levels of a judged window, by output."""
     levels = turn.evidence.get("levels")
     return None if levels is None else {output_of(key): float(levels[key]) for key in form_keys()}
@@ -88,53 +74,47 @@ def judged_of(turn: Turn) -> dict[str, float] | None:
 
 READING = LearnedReading(
     "heartloop.environments.empa",
-    context_of,
+    _context,
     tuple(Output(f"{axis}{sign}", *limits) for axis in "CAP" for sign, limits in (("+", (0.0, 2.0)), ("-", (-2.0, 0.0)))),
-    group=group_of,
-    judged=judged_of,
+    group=_group,
+    judged=_judged,
 )
-"""Progress and setback on each axis, as levels of the MDEP form; what does good depends on the axis of the largest deficit."""
+"""Progress and regress on each axis, as levels of the MDEP form; weights differ by the axis of the largest deficit."""
 
+
+# The judge
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
-_MOST_SENTENCES = 8
+_SENTENCES = 8
 """Sentences of a reply that are read for a quote."""
 
 
-class _Read(NamedTuple):
-    """A reply of the window."""
-
-    place: int
-    text: str
-    appraisal: Appraisal
-
-    @property
-    def dangerous(self) -> bool:
-        return self.appraisal.reading is not None and self.appraisal.reading.floor == "danger"
-
-
 def judge(view: EmpaView, appraiser: Appraiser) -> Judgement:
-    """The form of the window that ends with the latest reply."""
-    scenario, seed = view.scenario, view.seed
-    indices = range(len(view.heard) - view.window, len(view.heard))
-    replies = [
-        _Read(n, view.heard[n], appraiser.appraise(scenario, view.said[: n + 1], view.heard[: n + 1], seed=seed)) for n in indices
-    ]
-    dangerous = [reply for reply in replies if reply.dangerous]
-    effects = {key: sum(_effect(key, reply.appraisal) for reply in replies) for key in form_keys()}
+    """The form of the window that ends with the latest reply.
+
+    A level is the sum of what the replies did on that side of the axis, rounded to the nearest level. It is the sum because the
+    judged data has one reply to a judgement, and every reply moves the state: under the mean, one harmful reply among neutral
+    ones would round to 0, and longer windows would hide harm. A dangerous reply gives its window the worst form. Each level
+    quotes a sentence of the reply that did most to it.
+    """
+    places = range(len(view.heard) - view.window, len(view.heard))
+    replies = {n: appraiser.appraise(view.scenario, view.said[: n + 1], view.heard[: n + 1], seed=view.seed) for n in places}
+    dangerous = [n for n, one in replies.items() if one.reading is not None and one.reading.floor == "danger"]
     if dangerous:
-        effects = {key: float(_worst(key)) for key in effects}
+        effects = {key: float(min(_levels(key))) for key in form_keys()}
+    else:
+        effects = {key: sum(_effect(key, one) for one in replies.values()) for key in form_keys()}
     levels = {key: _level(key, effect) for key, effect in effects.items()}
     parts: dict[int, list[tuple[str, Appraisal]]] = {}
     quotes: dict[str, str] = {}
     reasons: dict[str, str] = {}
     for key in (key for key, level in levels.items() if level):
-        reply = max(dangerous or replies, key=lambda reply: abs(_effect(key, reply.appraisal)))
-        if reply.place not in parts:
-            parts[reply.place] = _sentences(view, reply, appraiser)
-        quotes[key] = max(parts[reply.place], key=lambda part: abs(_effect(key, part[1])))[0]
-        reasons[key] = _reason(reply.appraisal, good=levels[key] > 0)
-    last = replies[-1].appraisal
+        place = max(dangerous or places, key=lambda n: abs(_effect(key, replies[n])))
+        if place not in parts:
+            parts[place] = _sentences(view, place, replies[place], appraiser)
+        quotes[key] = max(parts[place], key=lambda part: abs(_effect(key, part[1])))[0]
+        reasons[key] = _reason(replies[place], good=levels[key] > 0)
+    last = replies[places[-1]]
     predicted = {axis: [round(effects[key], 2) + 0.0 for key in form_keys([axis])] for axis in AXES}  # no -0
     return Judgement(levels, quotes, reasons, {**evidence_of(last), "missed": missed_by(last), "predicted": predicted})
 
@@ -144,24 +124,21 @@ def net_effect(judged: Judgement) -> float:
     return fmean(min(2.0, up) + max(-2.0, down) for up, down in judged.evidence["predicted"].values())
 
 
+def _levels(key: str) -> tuple[int, int, int]:
+    return LEVELS[key[2:]]
+
+
 def _effect(key: str, appraisal: Appraisal) -> float:
     """What a reply did on this side of an axis.
 
     A reply is either progress or a setback there (judges gave both at once in 16 of 4,035 cases). What is predicted on both
     sides is the reader's doubt, and is netted: EMPA's points charge a setback at least double.
     """
-    axis = key.split(".")[0]
-    net = sum(_bounded(side, appraisal.change[output_of(side)]) for side in form_keys([axis]))
-    return _bounded(key, net)
-
-
-def _worst(key: str) -> int:
-    return min(LEVELS[key.split(".")[1]])
+    return _bounded(key, sum(_bounded(side, appraisal.change[output_of(side)]) for side in form_keys(key[0])))
 
 
 def _bounded(key: str, effect: float) -> float:
-    steps = LEVELS[key.split(".")[1]]
-    return min(float(max(steps)), max(float(min(steps)), effect))
+    return min(float(max(_levels(key))), max(float(min(_levels(key))), effect))
 
 
 def _level(key: str, effect: float) -> int:
@@ -170,12 +147,13 @@ def _level(key: str, effect: float) -> int:
     return int(math.copysign(math.floor(abs(bounded) + 0.5), bounded))
 
 
-def _sentences(view: EmpaView, reply: _Read, appraiser: Appraiser) -> list[tuple[str, Appraisal]]:
+def _sentences(view: EmpaView, place: int, appraisal: Appraisal, appraiser: Appraiser) -> list[tuple[str, Appraisal]]:
     """The sentences of a reply that can be quoted, each read as if it were the whole reply; else the whole reply."""
-    parts = [part.strip() for part in _SENTENCE.split(reply.text) if stands_in(part, [reply.text])][:_MOST_SENTENCES]
+    text = view.heard[place]
+    parts = [part.strip() for part in _SENTENCE.split(text) if stands_in(part, [text])][:_SENTENCES]
     if len(parts) < 2:
-        return [(parts[0] if parts else reply.text.strip() or SILENT, reply.appraisal)]
-    said, earlier = view.said[: reply.place + 1], view.heard[: reply.place]
+        return [(parts[0] if parts else text.strip() or SILENT, appraisal)]
+    said, earlier = view.said[: place + 1], view.heard[:place]
     return [(part, appraiser.appraise(view.scenario, said, (*earlier, part), seed=view.seed)) for part in parts]
 
 
@@ -187,6 +165,8 @@ def _reason(appraisal: Appraisal, *, good: bool) -> str:
     reason = reason_of(appraisal, good=good) or ("it did good" if good else "it did harm")
     return f"{reason[:1].upper()}{reason[1:]}."
 
+
+# The director
 
 STAGE_AFTER = 2
 """Windows of positive energy since the last release, after which the next stage is released."""
@@ -204,14 +184,19 @@ QUIET = 8
 """Windows in a row without positive energy, after which the dialogue ends."""
 
 
-def open_beats(view: EmpaView) -> list[Beat]:
+def _open_beats(view: EmpaView) -> list[EmpaBeat]:
     """Written lines with a released source that the user has not said yet, in order."""
     spoken, released = " ".join(view.said), view.released
     return [beat for beat in view.scenario.told if beat.source in released and beat.text not in spoken]
 
 
 def decide(view: EmpaView) -> Act:
-    """The director's call after the latest window."""
+    """The director's call after the latest window.
+
+    Stages of the story are released one by one after windows of positive energy, the epilogue when most of the deficit is made
+    good, a memory if the dialogue is stuck or all stages are released. The focus moves to the axis with the largest deficit. A
+    series of windows without positive energy ends the dialogue.
+    """
     energy, released = view.path.energy, view.released
     made_good = view.path.total / view.scenario.distance
     waited = next((n for n, act in enumerate(reversed(view.acts)) if releases(act)), len(view.acts)) + 1
@@ -221,7 +206,7 @@ def decide(view: EmpaView) -> Act:
         return Act("end", reason=f"nothing did good in {QUIET} windows")
     stage = next((source for source in STAGES if source not in released), None)
     memory = next((source for source in MEMORIES if source not in released), None)
-    short = bool(view.scenario.told) and len(open_beats(view)) <= RUNNING_OUT and float(energy[-1]) > 0
+    short = bool(view.scenario.told) and len(_open_beats(view)) <= RUNNING_OUT and float(energy[-1]) > 0
     late = stage == "epilogue" and made_good < EPILOGUE_FROM
     if stage is not None and not late and (good >= STAGE_AFTER or short):
         return Act("reveal_stage", stage, "Let it come up in your own way.", f"{good} windows did good since the last release")
@@ -236,14 +221,16 @@ def decide(view: EmpaView) -> Act:
     return Act("wait")
 
 
+# The user
+
 CORE_FROM = 1 / 6
 """Share of |P_0| made good from which the person tells what matters most.
 
 In SAGE the core is told from emotion 50, one sixth of the way from the start (40) to success (100). Here success is |P_0|.
 """
-MOVED_FROM, ACK_FROM = 4.0, 1.5
+_MOVED_FROM, _ACK_FROM = 4.0, 1.5
 """Energies from which a reply reached the person deeply, and from which they may say that it helped."""
-COLD_AFTER = 3
+_COLD_AFTER = 3
 """Windows in a row without positive energy, from which the person grows cold."""
 
 
@@ -275,7 +262,7 @@ class EmpaEmbeddedUser(AppraisingPlayer):
 
     async def speak(self, view: EmpaView, log: CallLog) -> str:
         if view.ending is None and len(view.judgements) < len(view.heard):
-            return line_of(view, _effect_of(view, judge(view._replace(window=1), self.appraiser)))
+            return line_of(view, judge(view._replace(window=1), self.appraiser))
         return line_of(view)
 
 
@@ -288,8 +275,7 @@ class _Effect(NamedTuple):
     """The axis on which it did worst, weighed by what is lacking there."""
 
 
-def _effect_of(view: EmpaView, own: Judgement | None = None) -> _Effect:
-    """The effect by the latest judgement, or by the person's own where a window has several replies: they answer the last one."""
+def _effect_of(view: EmpaView, own: Judgement | None) -> _Effect:
     judgements = view.judgements if own is None else (*view.judgements, own)
     if not judgements:
         return _Effect(0.0, "vague", view.scenario.axis)
@@ -310,26 +296,32 @@ _LINES: Mapping[Missed, str] = {
 _BY_AXIS: Mapping[str, str] = {"C": "unclear", "A": "unfelt", "P": "unhelped"}
 
 
-def line_of(view: EmpaView, effect: _Effect | None = None) -> str:
+def line_of(view: EmpaView, own: Judgement | None = None) -> str:
     """The person's next line.
 
     A farewell at the ends. After a reply of positive energy, the next beat that the director has released, the core only from
     `CORE_FROM`; after one of no energy a line that says what was missed, and in every other turn a beat of facts; after one of
     negative energy, or an insult, no beat. No line is said twice while one is left.
+
+    Args:
+        own: the person's own judgement of the last reply, where a window has several replies; else the latest judgement counts.
     """
-    scenario, lines = view.scenario, view.written.lines
+    scenario = view.scenario
+    if not isinstance(scenario, EmpaScenario):
+        raise no_written_lines(scenario.id, "the embedded user")
+    lines = scenario.lines
     if view.ending is not None:
         return pick(lines.settled if view.ending == "success" else lines.left, "end", scenario.id, view.seed)
 
     def fresh(*groups: Sequence[str]) -> str:
         return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn) or ""
 
-    energy, missed, axis = effect or _effect_of(view)
+    energy, missed, axis = _effect_of(view, own)
     if energy > 0:
         beat, ack = _next_beat(view, facts_only=False), ""
-        if energy >= MOVED_FROM:
+        if energy >= _MOVED_FROM:
             ack = fresh(lines.moved, lines.acks)
-        elif energy >= ACK_FROM and view.turn % 3 == 1:
+        elif energy >= _ACK_FROM and view.turn % 3 == 1:
             ack = fresh(lines.acks)
         if beat is not None:
             return f"{ack} {beat.text}".strip()
@@ -337,7 +329,7 @@ def line_of(view: EmpaView, effect: _Effect | None = None) -> str:
     apt: Sequence[str] = getattr(lines, _LINES.get(missed, _BY_AXIS[axis]))
     others = [getattr(lines, group) for group in dict.fromkeys((_BY_AXIS[axis], *_BY_AXIS.values()))]
     without = len(list(takewhile(lambda e: e <= 0, reversed(view.path.energy.tolist()))))
-    cold = without >= COLD_AFTER and view.turn % 2 == 1
+    cold = without >= _COLD_AFTER and view.turn % 2 == 1
     line = fresh(*([lines.cold] if cold else []), apt, *others, lines.cold, lines.repeat)
     facts = _next_beat(view, facts_only=True) if energy == 0 and missed != "cruel" else None
     if facts is not None and (not line or view.turn % 2 == 0):
@@ -345,10 +337,10 @@ def line_of(view: EmpaView, effect: _Effect | None = None) -> str:
     return line or least_recent([*apt, *(line for group in others for line in group)], view.said)
 
 
-def _next_beat(view: EmpaView, *, facts_only: bool) -> Beat | None:
+def _next_beat(view: EmpaView, *, facts_only: bool) -> EmpaBeat | None:
     """The next line that is open: of the focused axis where one of the next few is, else in order."""
     core = view.path.total >= CORE_FROM * view.scenario.distance and not facts_only
     kinds = {"fact"} if facts_only else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
-    ahead = [beat for beat in open_beats(view) if beat.kind in kinds][:4]
+    ahead = [beat for beat in _open_beats(view) if beat.kind in kinds][:4]
     axis_of = {concern.key: concern.axis for concern in view.scenario.concerns}
     return next((beat for beat in ahead if view.focus and axis_of[beat.concern] == view.focus), ahead[0] if ahead else None)

@@ -1,15 +1,9 @@
-"""The EMPA environment: rules of the dialogue (EMPA section 3.3, Algorithm 2).
-
-Covers windows, the path of the state, stop conditions, presets, released sources, and the score. The three roles beside the
-policy are one protocol, `EmpaUser`, implemented by `LLMUser` and `EmbeddedUser`. The IEDR form is filled once and
-stored in the scenario. Does not cover the formulas (`scoring`, `endings`).
+"""EMPA: options, rules of a dialogue, score, rewards, and the spec (EMPA section 3.3, Algorithm 2).
 
 A window is `window` policy replies (the paper's K). After each window the judge gives its levels, the state changes, and, unless
 the dialogue ends, the director makes one call. A reply that does not close a window has no state. The last reply is always
 judged, in a shorter window if necessary (ours). Success, failure and the director's `end` are possible from turn 12 on; only the
-turn limit can end a dialogue earlier.
-
-Presets: `released` (default) and `paper`, as in `scoring`; they also differ in the conditions of success (`endings`).
+turn limit can end a dialogue earlier. The IEDR form is filled once and stored in the scenario.
 """
 
 from __future__ import annotations
@@ -23,9 +17,10 @@ from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, EmpaScenario
+from heartloop.environments.empa.scenario import SCENARIOS, SOURCES, EmpaBrief
 from heartloop.environments.empa.scoring import (
     AXES,
+    LEVELS,
     PRESETS,
     Case,
     Trajectory,
@@ -33,46 +28,42 @@ from heartloop.environments.empa.scoring import (
     epmq,
     failure,
     form_keys,
+    increment,
     indices_of,
-    longest_step,
     reached,
     trace,
-)
+)  # fmt: skip
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
-from heartloop.environments.replay import reading_transcript
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
-from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
+from heartloop.environments.spec import (
+    DemoRun,
+    EnvironmentSpec,
+    Options,
+    Pilot,
+    Player,
+    Returns,
+    Role,
+    Scale,
+    Sums,
+    Training,
+    Zone,
+    option,
+    rewards_by_turn,
+    score_of,
+)  # fmt: skip
+from heartloop.environments.stored import reading_transcript
 
 __all__ = [
-    "FUNCTIONS",
-    "MAX_TURNS",
-    "MEMORIES",
-    "MIN_TURNS",
-    "SCALE",
-    "SPEC",
-    "STAGES",
-    "TRAINING",
-    "VARIANTS",
-    "Act",
-    "Empa",
-    "EmpaEpisode",
-    "EmpaOptions",
-    "EmpaUser",
-    "EmpaView",
-    "Judgement",
-    "call_problem",
-    "ends",
-    "judged_dialogue",
-    "numbers_of",
-    "releases",
-    "unjudged_turns",
-]
-
+    "FUNCTIONS", "MAX_TURNS", "MEMORIES", "MIN_TURNS", "SPEC", "STAGES", "VARIANTS", "Act", "Empa", "EmpaEpisode", "EmpaOptions",
+    "EmpaUser", "EmpaView", "Judgement", "call_problem", "ends", "judged_dialogue", "judged_turn", "numbers_of", "releases",
+]  # fmt: skip
 
 VARIANTS = ("plain",)
 
 MAX_TURNS = 45
 """Policy replies in a dialogue (EMPA released code)."""
+
+MIN_TURNS = 12
+"""Minimum number of policy replies before a dialogue can end (released code)."""
 
 
 class EmpaOptions(Options):
@@ -90,8 +81,7 @@ class EmpaOptions(Options):
     """Whether success and failure do not end a dialogue, so that all stored replies are judged."""
 
 
-MIN_TURNS = 12
-"""Minimum number of policy replies before a dialogue can end (released code)."""
+# The director's calls. The director never speaks to the policy, and the user simulator knows only what was released.
 
 STAGES: tuple[str, ...] = tuple(source for source in SOURCES if source.startswith("stage") or source == "epilogue")
 """Parts of the story, in order."""
@@ -115,7 +105,7 @@ without new information, `wait` changes nothing, `end` ends the dialogue.
 
 
 class Act(NamedTuple):
-    """One call of a function."""
+    """One call of a function by the director."""
 
     function: str
     argument: str = ""
@@ -155,6 +145,20 @@ def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None
     return None
 
 
+# The roles
+
+
+class Judgement(NamedTuple):
+    """An MDEP form with quotes and reasons; keys as in `form_keys`."""
+
+    levels: Mapping[str, int]
+    quotes: Mapping[str, str]
+    """Quotes of the dialogue, for every level other than 0."""
+    reasons: Mapping[str, str]
+    evidence: Mapping[str, Any] = {}
+    """Further evidence for the transcript."""
+
+
 class EmpaView(NamedTuple):
     """The dialogue as the three roles see it after a reply. `said` and `heard` alternate, starting with `said`."""
 
@@ -164,7 +168,6 @@ class EmpaView(NamedTuple):
     heard: tuple[str, ...]
     """The policy's replies, including the latest; an empty string is silence."""
     acts: tuple[Act, ...]
-    """The director's calls."""
     path: Trajectory
     """By the run's preset: in `adjudicate` up to the window, in `direct` and `speak` including it."""
     judgements: tuple[Judgement, ...]
@@ -178,17 +181,6 @@ class EmpaView(NamedTuple):
     """Why the dialogue ends, if the next message of the user is the last."""
 
     @property
-    def written(self) -> EmpaScenario:
-        """The scenario, which must have written lines.
-
-        Raises:
-            InputError: one in the short form, which has none.
-        """
-        if not isinstance(self.scenario, EmpaScenario):
-            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a complete scenario")
-        return self.scenario
-
-    @property
     def released(self) -> tuple[str, ...]:
         """Released sources in order of release; `opening` is released from the start."""
         return ("opening", *(act.argument for act in self.acts if releases(act)))
@@ -197,17 +189,6 @@ class EmpaView(NamedTuple):
     def focus(self) -> str:
         """The axis that the user emphasises; empty if the director has not set one."""
         return next((act.argument for act in reversed(self.acts) if act.function == "adjust_focus"), "")
-
-
-class Judgement(NamedTuple):
-    """An MDEP form with quotes and reasons; keys as in `form_keys`."""
-
-    levels: Mapping[str, int]
-    quotes: Mapping[str, str]
-    """Quotes of the dialogue, for every level other than 0."""
-    reasons: Mapping[str, str]
-    evidence: Mapping[str, Any] = {}
-    """Further evidence for the transcript."""
 
 
 class EmpaUser(Player, Protocol):
@@ -224,6 +205,9 @@ class EmpaUser(Player, Protocol):
     async def direct(self, view: EmpaView, log: CallLog) -> Act:
         """The director's call after a judged window."""
         ...
+
+
+# The dialogue
 
 
 class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
@@ -263,7 +247,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         self._acts: list[Act] = []
         self._judgements: list[Judgement] = []
         self._judged_until = 0
-        self._path = self._trace()
+        self._path = trace(self._dialogue(), preset=environment.preset)
 
     @property
     def policy_prompt(self) -> str:
@@ -282,27 +266,25 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
             return UserTurn(await self._speak(), None, None, {}, {}, None)
         judgement = await answered("judge", user.adjudicate(self._view(), self._log))
         self._judgements.append(judgement)
-        self._judged_until, before = turns, self._path
-        self._path = path = self._trace()
+        self._judged_until = turns
+        self._path = path = trace(self._dialogue(), preset=empa.preset)
         ended = None if empa.options.to_the_end else ends(path, preset=empa.preset, turns=turns)
         stop = ended or ("turn_limit" if last else None)
         act: Act | None = None
         if stop is None:
-            act = await answered("director", user.direct(self._view(), self._log))
-            problem = call_problem(act, released=self._view().released, turns=turns)
+            view = self._view()
+            act = await answered("director", user.direct(view, self._log))
+            problem = call_problem(act, released=view.released, turns=turns)
             if problem is not None:
                 raise RoleFailed("director", AnswerError(f"the director called {act.function}({act.argument}): {problem}"))
             self._acts.append(act)
             stop = "goodbye" if act.function == "end" else None
         message = await self._speak(stop)
-        state = _point(path, -1)
-        previous = _point(before, -1)
-        change = {axis: value - previous[axis] for axis, value in state.items()}
-        return UserTurn(message, state, change, _thoughts(judgement), _evidence(judgement, path, act), stop)
+        return UserTurn(message=message, stop=stop, **judged_turn(judgement, path, act))
 
     def outcome(self) -> Outcome:
         """EPM-Q, from 0, about 100 if the deficit is made good; the energy of each window as reward; the states."""
-        states = tuple(_point(self._path, number) for number in range(len(self._path.position)))
+        states = tuple(_by_axis(position) for position in self._path.position)
         rewards = tuple(map(float, self._path.energy))
         score = epmq([self._dialogue()], preset=self._environment.preset).score if rewards else None
         return Outcome(score, rewards, states)
@@ -323,9 +305,6 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
 
     def _dialogue(self) -> Case:
         return Case(self._scenario.start, [judgement.levels for judgement in self._judgements])
-
-    def _trace(self) -> Trajectory:
-        return trace(self._dialogue(), preset=self._environment.preset)
 
     def _view(self, ending: StopReason | None = None) -> EmpaView:
         return EmpaView(
@@ -353,41 +332,34 @@ def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
     return "failure" if failure(path).detected else None
 
 
-def _point(path: Trajectory, number: int) -> dict[str, float]:
-    """A position of a path, by axis."""
-    return {str(axis): float(x) for axis, x in zip(AXES, path.position[number], strict=True)}
-
-
-def _thoughts(judgement: Judgement) -> dict[str, str]:
-    """Levels, quotes and reasons as one line per axis."""
+def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) -> dict[str, Any]:
+    """State, change, thoughts and evidence of a turn that closes the last window of `path`; rescoring needs nothing else."""
     levels, quotes, reasons = judgement.levels, judgement.quotes, judgement.reasons
     thoughts: dict[str, str] = {}
     for axis in AXES:
         keys = [key for key in form_keys([axis]) if levels[key]]
         parts = [f"{levels[key]:+d} “{quotes.get(key, '')}” {reasons.get(key, '')}".strip() for key in keys]
         thoughts[axis] = "; ".join(parts) or "0"
-    return thoughts
-
-
-def _evidence(judgement: Judgement, path: Trajectory, act: Act | None) -> dict[str, Any]:
-    """The evidence of a judged window; rescoring needs nothing else."""
-    return {
-        "levels": dict(judgement.levels),
-        "quotes": dict(judgement.quotes),
-        "reasons": dict(judgement.reasons),
+    evidence = {
+        "levels": dict(levels),
+        "quotes": dict(quotes),
+        "reasons": dict(reasons),
         **numbers_of(path),
         **({} if act is None else {"director": act._asdict()}),
         **judgement.evidence,
     }
+    state, change = _by_axis(path.position[-1]), _by_axis(path.increment[-1])
+    return {"state": state, "change": change, "thoughts": thoughts, "evidence": evidence}
 
 
 def numbers_of(path: Trajectory) -> dict[str, float]:
     """Energy and alignment of the latest window, and total energy, rounded as in a transcript."""
-    return {
-        "energy": round(float(path.energy[-1]), 4) + 0.0,  # no -0
-        "alignment": round(float(path.alignment[-1]), 4) + 0.0,
-        "total": round(path.total, 4) + 0.0,
-    }
+    numbers = {"energy": path.energy[-1], "alignment": path.alignment[-1], "total": path.total}
+    return {name: round(float(number), 4) + 0.0 for name, number in numbers.items()}  # no -0
+
+
+def _by_axis(values: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]:
+    return {str(axis): float(x) for axis, x in zip(AXES, values, strict=True)}
 
 
 def judged_dialogue(transcript: Transcript) -> Case:
@@ -408,9 +380,7 @@ def judged_dialogue(transcript: Transcript) -> Case:
     return Case(p0, forms)
 
 
-def unjudged_turns(transcript: Transcript) -> int:
-    """Number of windows without a judgement, as in some released dialogues."""
-    return len(trace(judged_dialogue(transcript), preset=transcript.preset).unjudged)
+# Score and rewards
 
 
 def _epmqs(transcript: Transcript) -> list[float]:
@@ -429,7 +399,7 @@ def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_bel
     return Sums(sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan"), 0, 0)
 
 
-SCALE = Scale(
+_SCALE = Scale(
     points=1.0,
     low=0.0,
     high=120.0,
@@ -455,21 +425,21 @@ SCALE = Scale(
 
 
 def _returns(transcript: Transcript, options: EmpaOptions) -> Returns:
+    """Rewards for training (ours: no paper trained in EMPA).
+
+    The outcome is 1 for a success and 0 otherwise. The process reward is the energy of a judged window divided by |P_0|, at the
+    last reply of the window; a sum of 1 is the energy that success requires. The lowest sum is that of `MAX_TURNS` windows with
+    the lowest energy that a form can have.
+    """
     score_of(transcript)
     deficit = float(np.linalg.norm(list(transcript.start.values())))
+    worst = increment({key: min(LEVELS[key[2:]]) for key in form_keys()}, preset=transcript.preset)
     return Returns(
         outcome=float(transcript.stop == "success"),
         process=[reward / deficit for reward in rewards_by_turn(transcript)],
         worst_outcome=0.0,
-        worst_turns=-MAX_TURNS * longest_step(preset=transcript.preset) / deficit,
+        worst_turns=-MAX_TURNS * float(np.linalg.norm(worst)) / deficit,
     )
-
-
-TRAINING = Training(
-    returns=_returns,
-    calls_per_turn=3,
-    tokens_per_call=3000,  # ours: five dialogues of twelve turns, estimated from their length
-)
 
 
 SPEC = EnvironmentSpec(
@@ -482,10 +452,10 @@ SPEC = EnvironmentSpec(
         Role("judge", "rates progress and regress on every axis, with quotes"),
         Role("director", "releases parts of the story"),
     ),
-    options="heartloop.environments.empa.environment:EmpaOptions",
-    scale="heartloop.environments.empa.environment:SCALE",
-    scenarios="heartloop.environments.empa.scenario:SCENARIOS",
-    environment="heartloop.environments.empa.environment:Empa",
+    options=EmpaOptions,
+    scale=_SCALE,
+    scenarios=SCENARIOS,
+    environment=Empa,
     embedded="heartloop.environments.empa.embedded:EmpaEmbeddedUser",
     simulator="heartloop.environments.empa.users:EmpaLLMUser",
     players="heartloop.environments.empa.users:players",
@@ -494,10 +464,8 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=149.0, repeat=85.3, turns=27.4, tokens=33_634),
-    training="heartloop.environments.empa.environment:TRAINING",
+    training=Training(_returns, calls_per_turn=3, tokens_per_call=3000),  # ours: estimated from five dialogues of twelve turns
     suites={"perturbation": "heartloop.environments.empa.perturbation_suite:SUITE"},
-    importers={
-        "empa-results": "heartloop.environments.empa.importers:RESULTS",
-    },
+    importers={"empa-results": "heartloop.environments.empa.importers:RESULTS"},
     writing={"distil": "heartloop.environments.empa.writing:EmpaDistilling"},
 )

@@ -1,11 +1,9 @@
 """Importer of the EMPA release: results as a run, and a list of released numbers that do not follow from the levels.
 
-Covers files with one dialogue each (`history`, `epj` with its trajectory). Every number is recomputed with preset `released`; a
-difference beyond rounding is reported. Does not cover writing the run directory (`heartloop.evaluation`) nor the formulas
-(`scoring`).
-
-A turn without a judgement is unjudged: it does not change the state, is excluded from means, and is counted. The authors count it
-as a judged turn of zeros. So each model has two EPM-Q, the authors', which reproduces their tables, and ours. Both are printed.
+Files hold one dialogue each (`history`, `epj` with its trajectory). Every number is recomputed with preset `released`; a
+difference beyond rounding is reported. A turn without a judgement is unjudged: it does not change the state, is excluded from
+means, and is counted. The authors count it as a judged turn of zeros. So each model has two EPM-Q, the authors', which reproduces
+their tables, and ours. Both are printed.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.core.dialogue import Failure, StopReason, Transcript, Turn
 from heartloop.core.errors import InputError
-from heartloop.core.text import amount
-from heartloop.environments.empa.environment import VARIANTS, judged_dialogue, numbers_of
+from heartloop.core.wording import amount
+from heartloop.environments.empa.environment import VARIANTS, Judgement, judged_dialogue, judged_turn
 from heartloop.environments.empa.scenario import difficulty_of
 from heartloop.environments.empa.scoring import (
     AXES,
@@ -35,8 +33,9 @@ from heartloop.environments.empa.scoring import (
     epmq,
     form_keys,
     reached,
+    shares_of,
     trace,
-)
+)  # fmt: skip
 from heartloop.environments.importing import Imported, Importer
 
 __all__ = ["RESULTS", "Difference", "ModelResult", "ReleasedResult", "by_model", "differences", "read_results"]
@@ -225,7 +224,7 @@ def _form(point: _Point) -> dict[str, int] | None:
 
 
 def _with_zeros(dialogue: Case) -> Case:
-    zeros = dict.fromkeys(form_keys(dialogue.axes), 0)
+    zeros = dict.fromkeys(form_keys(), 0)
     return dialogue._replace(forms=[zeros if form is None else form for form in dialogue.forms])
 
 
@@ -235,8 +234,9 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
     replies = [message.content for message in result.history if message.role == "test_model"]
     points = {point.turn: point for point in result.epj.trajectory if point.turn > 0}
     window = result.epj.K
-    start = dict(zip(map(str, AXES), map(float, result.epj.P_0_initial_deficit), strict=True))
-    forms: list[Mapping[str, int] | None] = []
+    p0 = list(map(float, result.epj.P_0_initial_deficit))
+    start = dict(zip(map(str, AXES), p0, strict=True))
+    forms: list[Mapping[str, int]] = []
     turns: list[Turn] = []
     for number in range(1, max(len(replies), *points) + 1):
         reply = replies[number - 1] if number <= len(replies) else ""
@@ -251,15 +251,11 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         form = None if point is None else _form(point)
         if point is not None and form is not None:
             forms.append(form)
-            base |= _judged(point, form, Case(list(start.values()), forms))
+            base |= judged_turn(_judgement(point, form), trace(Case(p0, forms), preset="released"))
         elif point is not None or window == 1:
             counts["unjudged turns"] += 1
-            forms.append(None)
         turns.append(Turn(**base))
-    judged = [form for form in forms if form is not None]
-    path = trace(Case(list(start.values()), judged), preset="released")
-    distance = float(np.linalg.norm(list(start.values())))
-    share = {axis: -start[axis] / sum(p[3] for key, p in DEFICIT_POINTS.items() if key[0] == axis) for axis in start}
+    dialogue, shares = Case(p0, forms), shares_of(p0)
     transcript = Transcript(
         environment="empa",
         scenario=result.script_id,
@@ -270,8 +266,8 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         variant=VARIANTS[0],
         user=f"{result.actor_model} (imported)",
         facts={
-            "axis": max(share, key=lambda axis: share[axis]),
-            "difficulty": difficulty_of(distance),
+            "axis": max(shares, key=lambda axis: shares[axis]),
+            "difficulty": difficulty_of(float(np.linalg.norm(p0))),
             "title": result.script_id,
             "person": result.script_id,
             "window": str(window),
@@ -288,33 +284,22 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         opening=messages[0] if messages else None,
         start=start,
         turns=tuple(turns),
-        stop=_stop(result) if judged else "failed",
-        failure=None if judged else Failure(role="judge", kind="no judgement", detail="no released turn was judged"),
-        score=epmq([Case(list(start.values()), judged)], preset="released").score if judged else None,
-        rewards=tuple(map(float, path.energy)) if judged else (),
+        stop=_stop(result) if forms else "failed",
+        failure=None if forms else Failure(role="judge", kind="no judgement", detail="no released turn was judged"),
+        score=epmq([dialogue], preset="released").score if forms else None,
+        rewards=tuple(map(float, trace(dialogue, preset="released").energy)),
         counts={**{what: n for what, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
     )
     return transcript, counts
 
 
-def _judged(point: _Point, form: Mapping[str, int], dialogue: Case) -> dict[str, Any]:
-    """State, change, thoughts and evidence of a judged turn, the last of `dialogue`."""
-    path = trace(dialogue, preset="released")
+def _judgement(point: _Point, form: Mapping[str, int]) -> Judgement:
     analysis = point.mdep_analysis or {}
     quotes, reasons = (
         {key: str(analysis.get(f"{key.replace('.', '_')}_{what}", "")) for key, level in form.items() if level}
         for what in ("evidence", "reasoning")
     )
-    thoughts = {
-        str(axis): "; ".join(f"{form[key]:+d} “{quotes[key]}” {reasons[key]}" for key in form_keys([axis]) if form[key]) or "0"
-        for axis in AXES
-    }
-    return {
-        "state": {str(axis): float(x) for axis, x in zip(AXES, path.position[-1], strict=True)},
-        "change": {str(axis): float(x) for axis, x in zip(AXES, path.increment[-1], strict=True)},
-        "thoughts": thoughts,
-        "evidence": {"levels": dict(form), "quotes": quotes, "reasons": reasons, **numbers_of(path)},
-    }
+    return Judgement(form, quotes, reasons)
 
 
 def _stop(result: ReleasedResult) -> StopReason:

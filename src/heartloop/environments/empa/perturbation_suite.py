@@ -1,14 +1,16 @@
-"""EMPA's validity suite: flipped persona, replies replaced by performed empathy, five scorers (EMPA section 4.1).
+"""EMPA's validity suite: paired shifts of five scorers under perturbations (EMPA section 4.1, Tables 5 and 6).
 
-Covers the suite's judges, tables and charts. Does not cover the shifts (`perturbation_shifts`), one dialogue (`perturbed`), or
-the driver (`heartloop.validity`).
+A pair is one judged window in the original and in a variant. Dialogues that are not scored in both are excluded and counted. The
+scorers: `epm`, the energy; `alignment`, the cosine; `rubric`, the sum of the levels; `magnitude`, the size of the step; `direct`,
+the direct judge's number. The paper's text calls its third scorer magnitude, its Table 6 a direct judge, with the same numbers;
+both are here. The numbers of a scenario are means over the paired windows of all models.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -30,7 +32,7 @@ from heartloop.environments.empa.perturbations import (
     LLMDirectJudge,
     perturbation_hash,
     perturbed,
-)
+)  # fmt: skip
 from heartloop.environments.empa.scenario import EmpaBrief
 from heartloop.environments.empa.scoring import trace
 from heartloop.environments.report import published
@@ -39,27 +41,31 @@ from heartloop.environments.suites import RejudgingSuite, Result, Slope, SlopePa
 from heartloop.scoring.effects import TIE, Shift, shift
 
 __all__ = [
-    "ALIGNED",
-    "ALL",
-    "PERTURBED",
-    "SCORERS",
-    "SUITE",
-    "SYCOPHANCY",
-    "Cell",
-    "PerturbationJudges",
-    "PerturbationShifts",
-    "ScenarioShift",
-    "perturbation_shifts",
-    "result_of",
-]
+    "ALIGNED", "ALL", "PERTURBED", "SCORERS", "SUITE", "PerturbationJudges", "PerturbationShifts", "ScenarioShift", "ScorerShift",
+    "perturbation_shifts", "result_of",
+]  # fmt: skip
 
-
-SCORERS = ("epm", "alignment", "rubric", "magnitude", "direct")
-SYCOPHANCY = "sycophancy"
+SCORERS: Mapping[str, str] = {
+    "epm": "EPM energy",
+    "alignment": "EPM alignment",
+    "rubric": "rubric only",
+    "magnitude": "magnitude only",
+    "direct": "direct judge",
+}
+"""Titles of the scorers."""
+_SYCOPHANCY = "sycophancy"
 """The three attacks together."""
-PERTURBED = (FLIP, SYCOPHANCY, *ATTACKS)
+PERTURBED: Mapping[str, str] = {
+    FLIP: "persona flipped",
+    _SYCOPHANCY: "all attacks",
+    **dict(zip(ATTACKS, ("pure empathy", "self-empowerment", "psycho-jargon"), strict=True)),
+}
+"""Titles of the perturbations."""
 ALIGNED, ALL = "aligned", "all"
 """Selections of pairs: those whose original energy is above 0, as in the paper's flip, or all."""
+_FEW_SCENARIOS = 10
+_MARGIN = 0.06
+"""Space above and below the slopes, as a share of their range."""
 
 
 class ScenarioShift(NamedTuple):
@@ -71,7 +77,7 @@ class ScenarioShift(NamedTuple):
     n: int
 
 
-class Cell(NamedTuple):
+class ScorerShift(NamedTuple):
     """One scorer under one perturbation."""
 
     perturbation: str
@@ -94,10 +100,10 @@ class PerturbationShifts(NamedTuple):
     left_out: Mapping[str, int]
     scales: Mapping[str, float]
     """Standard deviation of each scorer over all original windows; shifts in this unit can be compared between scorers."""
-    cells: tuple[Cell, ...]
+    cells: tuple[ScorerShift, ...]
 
-    def cell(self, perturbation: str, scorer: str, pairs: str = ALIGNED) -> Cell | None:
-        """The cell of a scorer under a perturbation; `None` if there is no pair."""
+    def cell(self, perturbation: str, scorer: str, pairs: str = ALIGNED) -> ScorerShift | None:
+        """The shift of a scorer under a perturbation; `None` if there is no pair."""
         return next((c for c in self.cells if (c.perturbation, c.scorer, c.pairs) == (perturbation, scorer, pairs)), None)
 
     @property
@@ -106,14 +112,8 @@ class PerturbationShifts(NamedTuple):
         return ALIGNED if any(cell.pairs == ALIGNED for cell in self.cells) else ALL
 
 
-class _Scores(NamedTuple):
-    """The scores of a dialogue's windows by each scorer."""
-
-    epm: list[float]
-    alignment: list[float]
-    rubric: list[float]
-    magnitude: list[float]
-    direct: list[float]
+_Scores = Mapping[str, float]
+"""The scores of a window, by scorer."""
 
 
 class _Pair(NamedTuple):
@@ -132,38 +132,31 @@ def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
     """
     pairs: list[_Pair] = []
     originals: list[Transcript] = []
-    compared: dict[str, int] = {}
-    left_out: dict[str, int] = {}
+    compared = dict.fromkeys((FLIP, *ATTACKS), 0)
+    left_out = dict.fromkeys((FLIP, *ATTACKS), 0)
     for run in runs:
         by_key = {variant: {t.key: t for t in transcripts} for variant, transcripts in run.items()}
         base = by_key[ORIGINAL]
         originals += base.values()
         before = {key: _scores(t) for key, t in base.items() if t.scored}
         for variant in (FLIP, *ATTACKS):
-            changed = by_key.get(variant, {})
-            both = [key for key in before if key in changed and changed[key].scored]
-            compared[variant] = compared.get(variant, 0) + len(both)
-            left_out[variant] = left_out.get(variant, 0) + len(base) - len(both)
+            changed = {key: t for key, t in by_key.get(variant, {}).items() if t.scored}
+            both = [key for key in before if key in changed]
+            compared[variant] += len(both)
+            left_out[variant] += len(base) - len(both)
             for key in both:
                 after = _scores(changed[key], base[key] if variant in ATTACKS else None)
-                pairs.append(_Pair(key[1], variant, before[key], after))
+                pairs += (_Pair(key[1], variant, x, y) for x, y in zip(before[key], after, strict=True))
     presets, judges = {t.preset for t in originals}, {t.user for t in originals}
-    if not pairs:
+    if not any(compared.values()):
         raise InputError(
             "no dialogue is scored both in the original and in a variant; fix what failed and rerun with --retry-failed"
         )
     for what, names in (("preset", presets), ("judge", judges)):
         if len(names) > 1:
             raise InputError(f"the runs differ in their {what} ({', '.join(sorted(names))}); validate them separately")
-    scored = [_scores(t) for t in originals if t.scored]
-    scales = {name: _spread([x for scores in scored for x in getattr(scores, name)]) for name in SCORERS}
-    cells = [
-        cell
-        for chosen in (ALIGNED, ALL)
-        for perturbation in PERTURBED
-        for scorer in SCORERS
-        if (cell := _cell(pairs, perturbation, scorer, chosen, scales[scorer])) is not None
-    ]
+    scored = [window for t in originals if t.scored for window in _scores(t)]
+    scales = {name: float(np.std([window[name] for window in scored], ddof=1)) if len(scored) > 1 else 0.0 for name in SCORERS}
     return PerturbationShifts(
         judge=judges.pop(),
         preset=presets.pop(),
@@ -172,88 +165,47 @@ def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
         compared=compared,
         left_out=left_out,
         scales=scales,
-        cells=tuple(cells),
+        cells=tuple(_cells(pairs, scales)),
     )
 
 
-def _scores(transcript: Transcript, original: Transcript | None = None) -> _Scores:
-    """The scores of a dialogue; with an `original`, each step starts from that dialogue's path before the window."""
+def _scores(transcript: Transcript, original: Transcript | None = None) -> list[_Scores]:
+    """The scores of each window; with an `original`, each step starts from that dialogue's path before the window."""
     dialogue = judged_dialogue(transcript)
     path = trace(dialogue, preset=transcript.preset)
-    energy, alignment = path.energy.tolist(), path.alignment.tolist()
+    energy, alignment = path.energy, path.alignment
     if original is not None:
         before = judged_dialogue(original).forms
         steps = [trace(dialogue._replace(forms=(*before[:n], dialogue.forms[n])), preset=transcript.preset) for n in path.judged]
-        energy, alignment = [float(step.energy[-1]) for step in steps], [float(step.alignment[-1]) for step in steps]
+        energy, alignment = (np.array([getattr(step, name)[-1] for step in steps]) for name in ("energy", "alignment"))
     try:
         direct = [float(turn.evidence[DIRECT]) for turn in transcript.turns if turn.state is not None]
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{transcript.scenario}: a judged reply lacks the direct judge's number; judge the run again") from error
-    size = np.linalg.norm(path.increment, axis=1)
-    return _Scores(energy, alignment, path.net.tolist(), size.tolist(), direct)
+    columns = (energy, alignment, path.net, np.linalg.norm(path.increment, axis=1), direct)
+    return [dict(zip(SCORERS, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _cell(pairs: Sequence[_Pair], perturbation: str, scorer: str, chosen: str, scale: float) -> Cell | None:
-    before: list[float] = []
-    after: list[float] = []
-    scenarios: list[str] = []
-    for pair in pairs:
-        if pair.variant == perturbation or (perturbation == SYCOPHANCY and pair.variant in ATTACKS):
-            rows = zip(pair.before.epm, getattr(pair.before, scorer), getattr(pair.after, scorer), strict=True)
-            shown = [(x, y) for energy, x, y in rows if chosen == ALL or energy > 0]
-            before += [x for x, _ in shown]
-            after += [y for _, y in shown]
-            scenarios += [pair.scenario] * len(shown)
-    if not before:
-        return None
-    by_scenario: dict[str, list[tuple[float, float]]] = {}
-    for scenario, x, y in zip(scenarios, before, after, strict=True):
-        by_scenario.setdefault(scenario, []).append((x, y))
-    means = [
-        ScenarioShift(scenario, math.fsum(x for x, _ in rows) / len(rows), math.fsum(y for _, y in rows) / len(rows), len(rows))
-        for scenario, rows in sorted(by_scenario.items())
-    ]
-    return Cell(perturbation, scorer, chosen, shift(before, after, clusters=scenarios, scale=scale), tuple(means))
+def _cells(pairs: Sequence[_Pair], scales: Mapping[str, float]) -> Iterator[ScorerShift]:
+    for selection in (ALIGNED, ALL):
+        for perturbation in PERTURBED:
+            variants = ATTACKS if perturbation == _SYCOPHANCY else (perturbation,)
+            chosen = [pair for pair in pairs if pair.variant in variants and (selection == ALL or pair.before["epm"] > 0)]
+            for scorer in SCORERS if chosen else ():
+                before, after = [pair.before[scorer] for pair in chosen], [pair.after[scorer] for pair in chosen]
+                scenarios = [pair.scenario for pair in chosen]
+                means = tuple(_scenario_shift(name, chosen, scorer) for name in sorted(set(scenarios)))
+                total = shift(before, after, clusters=scenarios, scale=scales[scorer])
+                yield ScorerShift(perturbation, scorer, selection, total, means)
 
 
-def _spread(values: Sequence[float]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+def _scenario_shift(scenario: str, pairs: Sequence[_Pair], scorer: str) -> ScenarioShift:
+    own = [pair for pair in pairs if pair.scenario == scenario]
+    before, after = math.fsum(pair.before[scorer] for pair in own), math.fsum(pair.after[scorer] for pair in own)
+    return ScenarioShift(scenario, before / len(own), after / len(own), len(own))
 
 
-_NAMES = {
-    "persona_flip": "persona flipped",
-    "sycophancy": "all attacks",
-    "pure_empathy": "pure empathy",
-    "self_empowerment": "self-empowerment",
-    "psycho_jargon": "psycho-jargon",
-    "epm": "EPM energy",
-    "alignment": "EPM alignment",
-    "rubric": "rubric only",
-    "magnitude": "magnitude only",
-    "direct": "direct judge",
-}
-_FEW_SCENARIOS = 10
-_MARGIN = 0.06
-"""Space above and below the slopes, as a share of their range."""
-_COLUMNS = (
-    "Replies", "Mean", "Median", "95 %", "p", "Falls", "Ties", "In sd", "Size in sd",
-    "Mean over scenarios", "95 %, scenarios", "p, scenarios",
-)  # fmt: skip
-_READING = Text(
-    "How to read this",
-    (
-        "Perturbations. Persona flipped: the same dialogue, judged for a user whose needs are inverted. The three attacks: each "
-        "reply alone is replaced, in its place in the original dialogue, by feeling without content (pure empathy), slogans "
-        "(self-empowerment) or technical terms (psycho-jargon).",
-        "Scorers. All rate the same replies. EPM energy is the component of a reply's step towards the user's needs; EPM "
-        "alignment is the cosine of that angle; rubric only is the sum of the judge's levels; magnitude only is the size of the "
-        "step; the direct judge gives one number from 0 to 100 without a rubric.",
-        f"Columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
-        "all original replies. That standard deviation is the unit of “in sd”, which is comparable between scorers, and of “size "
-        "in sd”, the mean absolute change. Intervals are over scenarios. p is Wilcoxon's; over replies it assumes independent "
-        "replies, so prefer p over scenarios.",
-    ),
-)
+# The suite
 
 
 class PerturbationJudges(NamedTuple):
@@ -286,29 +238,26 @@ def result_of(runs: Sequence[Variants]) -> Result:
         InputError: as `perturbation_shifts`.
     """
     shifts = perturbation_shifts(runs)
-    tables = [_table(shifts, pairs) for pairs in (ALIGNED, ALL) if any(cell.pairs == pairs for cell in shifts.cells)]
+    cells = [
+        {**cell._asdict(), "shift": cell.shift._asdict(), "scenarios": [one._asdict() for one in cell.scenarios]}
+        for cell in shifts.cells
+    ]
     slopes = [
-        Slopes(_NAMES[name].capitalize(), panels) for name in PERTURBED if (panels := tuple(_panels(shifts, name)))
-    ]  # fmt: skip
-    return Result(_record(shifts), tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _published(), _READING))
-
-
-def _record(shifts: PerturbationShifts) -> dict[str, Any]:
-    return {
-        **shifts._asdict(),
-        "cells": [
-            {**cell._asdict(), "shift": cell.shift._asdict(), "scenarios": [one._asdict() for one in cell.scenarios]}
-            for cell in shifts.cells
-        ],
-    }
+        Slopes(title.capitalize(), tuple(_panel(shifts, cell) for cell in of_title))
+        for name, title in PERTURBED.items()
+        if (of_title := [cell for cell in shifts.cells if (cell.perturbation, cell.pairs) == (name, shifts.shown_pairs)])
+    ]
+    tables = [_table(shifts, pairs) for pairs in (ALIGNED, ALL) if any(cell.pairs == pairs for cell in shifts.cells)]
+    record = {**shifts._asdict(), "cells": cells}
+    return Result(record, tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _published(), _READING))
 
 
 def _notes(shifts: PerturbationShifts) -> list[str]:
     scenarios = max((len(cell.scenarios) for cell in shifts.cells), default=0)
     notes = [
-        f"{amount(scenarios, 'scenario')}, {amount(len(shifts.models), 'model')}, judge {shifts.judge}, preset {shifts.preset}.",
+        f"{amount(scenarios, 'scenario')}, {amount(len(shifts.models), 'model')}, judge {shifts.judge}, preset {shifts.preset}."
     ]
-    unpaired = [f"{n} under {_NAMES[variant]}" for variant, n in shifts.left_out.items() if n]
+    unpaired = [f"{n} under {PERTURBED[variant]}" for variant, n in shifts.left_out.items() if n]
     if unpaired:
         notes.append(f"Dialogues excluded because they are not scored in both: {', '.join(unpaired)}.")
     if is_embedded(shifts.judge):
@@ -318,66 +267,66 @@ def _notes(shifts: PerturbationShifts) -> list[str]:
     return notes
 
 
-def _summary(shifts: PerturbationShifts) -> Table:
-    pairs = shifts.shown_pairs
-    rows: list[Row] = []
-    for perturbation in PERTURBED:
-        cells = [cell for scorer in SCORERS if (cell := shifts.cell(perturbation, scorer, pairs)) is not None]
-        if cells:
-            rows.append(Row(_NAMES[perturbation], ()))
-        for cell in cells:
-            s = cell.shift
-            texts = (
-                f"{s.n:,}",
-                _short(s.mean),
-                _short(s.median),
-                "–" if math.isnan(s.cluster_low) else f"{_short(s.cluster_low)} {_short(s.cluster_high)}",
-                "<.001" if s.cluster_p < 1e-3 else f"{s.cluster_p:.3f}".removeprefix("0"),
-                f"{s.decrease_rate:.0%}",
-                f"{s.tie_rate:.0%}",
-                "–" if math.isnan(s.standardised) else f"{s.standardised:+.2f}",
-            )
-            rows.append(Row(_NAMES[cell.scorer], texts))
-    selection = "replies with positive energy" if pairs == ALIGNED else "all replies, because none has positive energy"
-    names = ("n", "mean", "median", "95 %", "p", "falls", "ties", "in sd")
-    return Table(
-        f"Perturbed minus original: {selection}; 95 % and p over scenarios", tuple(map(Column, names)), tuple(rows), corner=""
-    )
-
-
-def _short(shift: float) -> str:
-    return f"{shift:+.2f}" if abs(shift) < 9.995 else f"{shift:+.1f}"
-
-
 def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:+.2f}"
+
+
+def _short(value: float) -> str:
+    return f"{value:+.2f}" if abs(value) < 9.995 else f"{value:+.1f}"
 
 
 def _p(value: float) -> str:
     return "< .0001" if value < 0.0001 else f"{value:.4f}"
 
 
+_SUMMARY: Mapping[str, Callable[[Shift], str]] = {
+    "n": lambda s: f"{s.n:,}",
+    "mean": lambda s: _short(s.mean),
+    "median": lambda s: _short(s.median),
+    "95 %": lambda s: "–" if math.isnan(s.cluster_low) else f"{_short(s.cluster_low)} {_short(s.cluster_high)}",
+    "p": lambda s: "<.001" if s.cluster_p < 1e-3 else f"{s.cluster_p:.3f}".removeprefix("0"),
+    "falls": lambda s: f"{s.decrease_rate:.0%}",
+    "ties": lambda s: f"{s.tie_rate:.0%}",
+    "in sd": lambda s: _number(s.standardised),
+}
+"""Columns of the table in the terminal."""
+
+_COLUMNS: Mapping[str, Callable[[Shift], str]] = {
+    "Replies": lambda s: f"{s.n:,}",
+    "Mean": lambda s: _number(s.mean),
+    "Median": lambda s: _number(s.median),
+    "95 %": lambda s: f"{_number(s.low)} to {_number(s.high)}",
+    "p": lambda s: _p(s.p),
+    "Falls": lambda s: f"{100 * s.decrease_rate:.1f} %",
+    "Ties": lambda s: f"{100 * s.tie_rate:.1f} %",
+    "In sd": lambda s: _number(s.standardised),
+    "Size in sd": lambda s: "–" if math.isnan(s.sensitivity) else f"{s.sensitivity:.2f}",
+    "Mean over scenarios": lambda s: _number(s.cluster_mean),
+    "95 %, scenarios": lambda s: f"{_number(s.cluster_low)} to {_number(s.cluster_high)}",
+    "p, scenarios": lambda s: _p(s.cluster_p),
+}
+"""Columns of the page's tables."""
+
+
+def _summary(shifts: PerturbationShifts) -> Table:
+    rows: list[Row] = []
+    for name, title in PERTURBED.items():
+        cells = [cell for cell in shifts.cells if (cell.perturbation, cell.pairs) == (name, shifts.shown_pairs)]
+        rows += [Row(title, ())] if cells else []
+        rows += [Row(SCORERS[cell.scorer], tuple(text(cell.shift) for text in _SUMMARY.values())) for cell in cells]
+    aligned = shifts.shown_pairs == ALIGNED
+    selection = "replies with positive energy" if aligned else "all replies, because none has positive energy"
+    heading = f"Perturbed minus original: {selection}; 95 % and p over scenarios"
+    return Table(heading, tuple(map(Column, _SUMMARY)), tuple(rows), corner="")
+
+
 def _table(shifts: PerturbationShifts, pairs: str) -> Table:
     """All numbers of one selection of pairs."""
-    rows: list[Row] = []
-    for cell in shifts.cells:
-        if cell.pairs == pairs:
-            s = cell.shift
-            texts = (
-                f"{s.n:,}",
-                _number(s.mean),
-                _number(s.median),
-                f"{_number(s.low)} to {_number(s.high)}",
-                _p(s.p),
-                f"{100 * s.decrease_rate:.1f} %",
-                f"{100 * s.tie_rate:.1f} %",
-                _number(s.standardised),
-                "–" if math.isnan(s.sensitivity) else f"{s.sensitivity:.2f}",
-                _number(s.cluster_mean),
-                f"{_number(s.cluster_low)} to {_number(s.cluster_high)}",
-                _p(s.cluster_p),
-            )
-            rows.append(Row(f"{_NAMES[cell.perturbation]}, {_NAMES[cell.scorer]}", texts))
+    rows = tuple(
+        Row(f"{PERTURBED[cell.perturbation]}, {SCORERS[cell.scorer]}", tuple(text(cell.shift) for text in _COLUMNS.values()))
+        for cell in shifts.cells
+        if cell.pairs == pairs
+    )
     title, help = "Shifts, all replies", "Every paired reply."
     if pairs == ALIGNED:
         title = "Shifts"
@@ -385,7 +334,7 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
             "Replies whose original energy is above 0, as in the paper's flip. Because the selection uses the energy, it favours "
             "a decrease of the energy over a decrease of the other scorers."
         )
-    return Table(title, tuple(map(Column, _COLUMNS)), tuple(rows), help, "Perturbation, scorer")
+    return Table(title, tuple(map(Column, _COLUMNS)), rows, help, "Perturbation, scorer")
 
 
 def _published() -> Table:
@@ -413,36 +362,40 @@ def _published() -> Table:
     return Table("Published, EMPA Tables 5 and 6", columns, tuple(rows), help, "Perturbation, scorer as printed")
 
 
-def _panels(shifts: PerturbationShifts, perturbation: str) -> list[SlopePanel]:
-    """One panel per scorer."""
-    pairs = shifts.shown_pairs
-    return [
-        _panel(shifts, cell, [c for c in shifts.cells if (c.scorer, c.pairs) == (scorer, pairs)])
-        for scorer in SCORERS
-        if (cell := shifts.cell(perturbation, scorer, pairs)) is not None
-    ]
-
-
-def _panel(shifts: PerturbationShifts, cell: Cell, same_scorer: Sequence[Cell]) -> SlopePanel:
-    """`same_scorer`: the cells that share the scale of the panel."""
-    values = [x for other in same_scorer for row in other.scenarios for x in (row.original, row.perturbed)]
+def _panel(shifts: PerturbationShifts, cell: ScorerShift) -> SlopePanel:
+    """The scenarios under one scorer; all panels of a scorer have the same axis."""
+    same = [other for other in shifts.cells if (other.scorer, other.pairs) == (cell.scorer, cell.pairs)]
+    values = [x for other in same for row in other.scenarios for x in (row.original, row.perturbed)]
     margin = _MARGIN * ((max(values) - min(values)) or 1.0)
     n, s, scale = len(cell.scenarios), cell.shift, shifts.scales[cell.scorer]
     interval = "" if math.isnan(s.cluster_low) else f" ({_number(s.cluster_low)} to {_number(s.cluster_high)})"
+    mean = (sum(row.original for row in cell.scenarios) / n, sum(row.perturbed for row in cell.scenarios) / n)
     return SlopePanel(
-        _NAMES[cell.scorer],
+        SCORERS[cell.scorer],
         tuple(Slope(shifts.titles.get(row.scenario, row.scenario), row.original, row.perturbed) for row in cell.scenarios),
-        Slope(
-            "mean over scenarios",
-            sum(row.original for row in cell.scenarios) / n,
-            sum(row.perturbed for row in cell.scenarios) / n,
-        ),
+        Slope("mean over scenarios", *mean),
         low=min(values) - margin,
         high=max(values) + margin,
         tie=TIE * scale,
         note=f"{_number(s.cluster_mean)}{interval}" + (f", {_number(s.cluster_mean / scale)} sd" if scale else ""),
     )
 
+
+_READING = Text(
+    "How to read this",
+    (
+        "Perturbations. Persona flipped: the same dialogue, judged for a user whose needs are inverted. The three attacks: each "
+        "reply alone is replaced, in its place in the original dialogue, by feeling without content (pure empathy), slogans "
+        "(self-empowerment) or technical terms (psycho-jargon).",
+        "Scorers. All rate the same replies. EPM energy is the component of a reply's step towards the user's needs; EPM "
+        "alignment is the cosine of that angle; rubric only is the sum of the judge's levels; magnitude only is the size of the "
+        "step; the direct judge gives one number from 0 to 100 without a rubric.",
+        f"Columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
+        "all original replies. That standard deviation is the unit of “in sd”, which is comparable between scorers, and of “size "
+        "in sd”, the mean absolute change. Intervals are over scenarios. p is Wilcoxon's; over replies it assumes independent "
+        "replies, so prefer p over scenarios.",
+    ),
+)
 
 SUITE = RejudgingSuite(
     title="Does EMPA's score measure empathy?",

@@ -1,8 +1,10 @@
-"""The perturbations of EMPA's validity suite: of the persona's needs, or of a reply.
+"""The perturbations of EMPA's validity suite, and a stored dialogue judged under one (EMPA section 4.1).
 
-Covers the flipped persona and the three attacks on a reply (EMPA section 4.1), with the texts of `perturbations.toml`, in our own
-words. Does not cover how a stored dialogue is judged under them (`perturbed`), nor how the scores change
-(`perturbation_shifts`). docs/decisions/0010 gives the reasons.
+A flipped persona for the same replies, or an attack: replies replaced by performed empathy. The texts are in
+`perturbations.toml`, in our own words; docs/decisions/0010 gives the reasons. Every stored reply is judged, and no dialogue ends
+early, so that windows can be paired. Under an attack each window is judged as if only its own replies were replaced: earlier
+replies and the path are the original's. The transcript contains the judged replies and the user's stored messages; its path sums
+the steps of all windows, and is not the path of a real dialogue.
 """
 
 from __future__ import annotations
@@ -24,28 +26,17 @@ from heartloop.core.schemas import Sent
 from heartloop.environments.dialogue_text import chance, file_hash
 from heartloop.environments.empa.embedded import net_effect
 from heartloop.environments.empa.environment import Empa, EmpaUser, EmpaView, Judgement, judged_dialogue
-from heartloop.environments.empa.scenario import SOURCES, Axis, EmpaBrief, Priorities, Priority, render_card, source_text
-from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, trace
+from heartloop.environments.empa.scenario import SOURCES, Axis, EmpaBrief, Priorities, Priority, render_card, render_released
+from heartloop.environments.empa.scoring import shares_of, trace
 from heartloop.environments.empa.stored import StoredPerson
-from heartloop.environments.empa.users import dialogue_of
+from heartloop.environments.empa.users import window_blanks
 from heartloop.environments.episode import CallLog
 from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored, with_judge
 
 __all__ = [
-    "ATTACKS",
-    "DIRECT",
-    "FLIP",
-    "ORIGINAL",
-    "PERTURBATIONS",
-    "DirectJudge",
-    "EmbeddedDirectJudge",
-    "LLMDirectJudge",
-    "attack_reply",
-    "flipped",
-    "perturbation_hash",
-    "perturbed",
-]
-
+    "ATTACKS", "DIRECT", "FLIP", "ORIGINAL", "PERTURBATIONS", "DirectJudge", "EmbeddedDirectJudge", "LLMDirectJudge",
+    "attack_reply", "flipped", "perturbation_hash", "perturbed",
+]  # fmt: skip
 
 ORIGINAL = "original"
 """The unchanged variant, with which the others are paired."""
@@ -53,9 +44,10 @@ FLIP = "persona_flip"
 ATTACKS = ("pure_empathy", "self_empowerment", "psycho_jargon")
 PERTURBATIONS = (ORIGINAL, FLIP, *ATTACKS)
 """All variants, the original first."""
+DIRECT = "direct"
+"""Key of the direct judge's number in a judged turn's evidence."""
 
-_FILE = "perturbations.toml"
-_PARTS = ("openings", "middles", "closings")
+_FILE = resources.files(__package__) / "perturbations.toml"
 _INVERTED = {"high": "low", "medium": "medium", "low": "high"}
 _KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivational"}
 
@@ -71,19 +63,15 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
     texts = _texts()["flip"]
     iedr = {name: line.model_copy(update={"level": 3 - line.level}) for name, line in scenario.iedr.items()}
     changed = scenario.model_copy(update={"iedr": iedr})
-    lacking = _shares(changed)
-    most, least = max(lacking, key=lambda axis: lacking[axis]), min(lacking, key=lambda axis: lacking[axis])
+    shares = shares_of(changed.start)
+    most, least = max(shares, key=lambda axis: shares[axis]), min(shares, key=lambda axis: shares[axis])
     priorities: dict[str, Priority] = {}
     for axis, kind in _KINDS.items():
         level = "high" if axis == most else _INVERTED[scenario.priorities.of(axis).level]
         priorities[kind] = Priority.model_validate({"level": level, "why": texts["why"][axis][level]})
     constraints = f"{scenario.needs.constraints} {texts['wanted'][most]} {texts['unwanted'][least]}"
-    return changed.model_copy(
-        update={
-            "priorities": Priorities(**priorities),
-            "needs": scenario.needs.model_copy(update={"constraints": constraints}),
-        }
-    )
+    needs = scenario.needs.model_copy(update={"constraints": constraints})
+    return changed.model_copy(update={"priorities": Priorities(**priorities), "needs": needs})
 
 
 def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
@@ -92,35 +80,26 @@ def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
     >>> attack_reply("pure_empathy", "x", 0, 0) == attack_reply("pure_empathy", "x", 0, 0)
     True
     """
-    parts = _texts()["attacks"][attack]
     sentences = []
-    for part in _PARTS:
-        order = sorted(parts[part], key=lambda text: chance(attack, part, scenario_id, seed, text))
+    for part in ("openings", "middles", "closings"):
+        texts: list[str] = _texts()["attacks"][attack][part]
+        order = sorted(texts, key=lambda text: chance(attack, part, scenario_id, seed, text))
         sentences.append(order[turn % len(order)])
     return " ".join(sentences)
 
 
 def perturbation_hash() -> dict[str, str]:
     """Hash of the file with the texts, by file name."""
-    return {_FILE: file_hash((resources.files(__package__) / _FILE).read_bytes())}
-
-
-def _shares(scenario: EmpaBrief) -> dict[Axis, float]:
-    """The deficit of each axis as a share of its maximum, in [0, 1]."""
-    most = {axis: sum(points[-1] for name, points in DEFICIT_POINTS.items() if name[0] == axis) for axis in AXES}
-    return {axis: -lacking / most[axis] for axis, lacking in zip(_KINDS, scenario.start, strict=True)}
+    return {_FILE.name: file_hash(_FILE.read_bytes())}
 
 
 @cache
 def _texts() -> Mapping[str, Any]:
-    return tomllib.loads((resources.files(__package__) / _FILE).read_text(encoding="utf-8"))
-
-
-_NEUTRAL, _A_LEVEL = 50.0, 25.0
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 class DirectJudge(Protocol):
-    """Rates the replies of a window with one number."""
+    """Rates the replies of a window with one number, without a rubric, compared with EMPA's score (EMPA Table 6)."""
 
     def describe(self) -> Mapping[str, str]:
         """Hash of each prompt, by name."""
@@ -146,11 +125,7 @@ class _Impression(BaseModel):
 
 
 class LLMDirectJudge:
-    """The direct judge as a language model.
-
-    Args:
-        sampling: sampling settings; its seed, or else the dialogue's, is advanced by turn.
-    """
+    """The direct judge as a language model. The seed, its own or else the dialogue's, is advanced by turn."""
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
         self._model = model
@@ -161,14 +136,13 @@ class LLMDirectJudge:
         return {name: prompt.hash for name, prompt in self._prompts.items()}
 
     async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
-        system = self._prompts["impression"].fill(
-            card=render_card(view.scenario), story="\n".join(source_text(view.scenario, source) for source in SOURCES)
-        )
-        window = "reply" if view.window == 1 else f"{view.window} replies"
-        text = self._prompts["impression_turn"].fill(dialogue=dialogue_of(view, "Person", "Supporter"), window=window)
+        card, story = render_card(view.scenario), render_released(view.scenario, SOURCES)
         answer = await ask(
             self._model,
-            [Message(role="system", content=system), Message(role="user", content=text)],
+            [
+                Message(role="system", content=self._prompts["impression"].fill(card=card, story=story)),
+                Message(role="user", content=self._prompts["impression_turn"].fill(**window_blanks(view))),
+            ],
             _Impression,
             sampling=self._sampling.seeded(view.seed, 3 * view.turn + 2),
             on_reply=log.recorder("impression", view.turn, "judge"),
@@ -177,17 +151,16 @@ class LLMDirectJudge:
 
 
 class EmbeddedDirectJudge:
-    """The direct judge as a formula over the embedded judge's evidence."""
+    """50 + 25 x the mean over the axes of what the embedded judge predicted for the window, before it rounded to levels.
+
+    It does not model how a language model judges without a rubric.
+    """
 
     def describe(self) -> Mapping[str, str]:
         return {}
 
     async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
-        return round(_NEUTRAL + _A_LEVEL * net_effect(judged), 2)
-
-
-DIRECT = "direct"
-"""Key of the direct judge's number in a judged turn's evidence."""
+        return round(50.0 + 25.0 * net_effect(judged), 2)
 
 
 class _BothJudges:
@@ -197,11 +170,7 @@ class _BothJudges:
         self._judge = judge
         self._direct = direct
         self._original = original
-        self._judgements: tuple[Judgement, ...] = () if original is None else _judgements_of(original)
-
-    @property
-    def name(self) -> str:
-        return self._judge.name
+        self.name = judge.name
 
     def describe(self) -> Mapping[str, Any]:
         about = self._judge.describe()
@@ -211,20 +180,17 @@ class _BothJudges:
         self._judge.admit(scenario)
 
     async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
-        view = self._in_place(view)
+        if self._original is not None:
+            first, windows = len(view.heard) - view.window, len(view.judgements)
+            turns, dialogue = self._original.turns, judged_dialogue(self._original)
+            forms = [turn.evidence for turn in turns if turn.state is not None][:windows]
+            view = view._replace(
+                heard=(*(turn.reply for turn in turns[:first]), *view.heard[first:]),
+                judgements=tuple(Judgement(form["levels"], form["quotes"], form["reasons"], form) for form in forms),
+                path=trace(dialogue._replace(forms=dialogue.forms[:windows]), preset=view.preset),
+            )
         judged = await self._judge.adjudicate(view, log)
         return judged._replace(evidence={**judged.evidence, DIRECT: await self._direct.impression(view, judged, log)})
-
-    def _in_place(self, view: EmpaView) -> EmpaView:
-        if self._original is None:
-            return view
-        first, windows = len(view.heard) - view.window, len(view.judgements)
-        dialogue = judged_dialogue(self._original)
-        return view._replace(
-            heard=(*(turn.reply for turn in self._original.turns[:first]), *view.heard[first:]),
-            judgements=self._judgements[:windows],
-            path=trace(dialogue._replace(forms=dialogue.forms[:windows]), preset=view.preset),
-        )
 
 
 async def perturbed(
@@ -250,13 +216,14 @@ async def perturbed(
         BudgetSpent: a budget is spent.
     """
     check_readable(played, scenario, judge)
-    attack = variant in ATTACKS
-    if attack and original is None:
-        raise UseError(f"{played.scenario}: {variant} replaces replies of the judged original; judge {ORIGINAL} first")
-    if attack and original is not None and not original.scored:
-        played = original  # no pair is possible
-    both = _BothJudges(judge, direct, original if attack else None)
-    replies = _attacked(played, variant) if attack else played
+    replies, in_place = played, None
+    if variant in ATTACKS:
+        if original is None:
+            raise UseError(f"{played.scenario}: {variant} replaces replies of the judged original; judge {ORIGINAL} first")
+        if not original.scored:
+            played = original  # no pair is possible
+        replies, in_place = _attacked(played, variant), original
+    both = _BothJudges(judge, direct, in_place)
     about = judged_fields(replies, both.name, both.describe())
     judged = still_unscored(played, both.name, about, preset)
     if judged is None:
@@ -277,19 +244,9 @@ async def perturbed(
 
 def _attacked(played: Transcript, attack: str) -> Transcript:
     """The dialogue with every reply replaced, and without calls."""
-    turns = [
-        turn.model_copy(
-            update={
-                "reply": attack_reply(attack, played.scenario, played.seed, turn.index),
-                "silent": False,
-                "truncated": False,
-            }
-        )
-        for turn in played.turns
-    ]
-    return played.model_copy(update={"turns": tuple(turns), "calls": ()})
 
+    def update(turn: int) -> dict[str, Any]:
+        return {"reply": attack_reply(attack, played.scenario, played.seed, turn), "silent": False, "truncated": False}
 
-def _judgements_of(original: Transcript) -> tuple[Judgement, ...]:
-    forms = [turn.evidence for turn in original.turns if turn.state is not None]
-    return tuple(Judgement(e["levels"], e["quotes"], e["reasons"], e) for e in forms)
+    turns = tuple(turn.model_copy(update=update(turn.index)) for turn in played.turns)
+    return played.model_copy(update={"turns": turns, "calls": ()})

@@ -1,77 +1,31 @@
-"""EMPA scenarios: the schema, the loader, and the checks a scenario set must pass.
+"""EMPA scenarios: the schema, the loader, the checks of a set, and scenarios as text.
 
-Covers the published card (EMPA App. D: role, traits, empathy threshold, topic, needs, priorities, past, situation, story), the
-domain, the dominant axis and the IEDR form with its evidence. Ours are `tags`, `place`, `speaking_style`, `opening`, `concerns`,
-`attempts`, `sores`, `beats` and the written lines, from which the embedded user speaks without a model; the short form (`Brief`)
-does not require them. Does not cover near-duplicates (`heartloop.authoring`), nor user simulators (`embedded_user`, `llm_user`).
+The published card (EMPA App. D: role, traits, empathy threshold, topic, needs, priorities, past, situation, story), the domain,
+the dominant axis and the IEDR form with its evidence. Ours are `tags`, `place`, `speaking_style`, `opening`, `concerns`,
+`attempts`, `sores`, `beats` and the written lines, from which the embedded user speaks without a model; the short form does not
+require them. The docstrings of the parts are sent to a writer model as part of the schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from heartloop.core.schemas import Sent
-from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit
-from heartloop.environments.records import set_loader
+from heartloop.environments.cues import check_concerns, plain_words, problems_in_lines, unfit_cues, written_lines
+from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit, shares_of
+from heartloop.environments.records import Cue, Key, Line, Matter, Part, Passage, Sentences, Short, Tags, Written, set_loader
 from heartloop.environments.spec import Scenarios
-from heartloop.environments.written import (
-    Cue,
-    Key,
-    Line,
-    Matter,
-    Part,
-    Passage,
-    Sentences,
-    Short,
-    Tags,
-    Written,
-    check_concerns,
-    plain_words,
-    problems_in_lines,
-    unfit_cues,
-    written_lines,
-)
 
 __all__ = [
-    "DOMAINS",
-    "SCENARIOS",
-    "SETS",
-    "SOURCES",
-    "Attempt",
-    "Axis",
-    "Beat",
-    "Concern",
-    "Difficulty",
-    "Domain",
-    "EmpaBrief",
-    "EmpaScenario",
-    "Indicator",
-    "Lines",
-    "Needs",
-    "Past",
-    "Person",
-    "Priorities",
-    "Priority",
-    "Situation",
-    "Stage",
-    "Story",
-    "Threshold",
-    "difficulty_of",
-    "dominant_axis",
-    "load_any",
-    "load_scenarios",
-    "problems_of",
-    "render_card",
-    "render_released",
-    "render_scenario",
-    "source_text",
-    "unquoted",
-]
-
+    "DOMAINS", "SCENARIOS", "SOURCES", "Attempt", "Axis", "Difficulty", "Domain", "EmpaBeat", "EmpaBrief", "EmpaConcern",
+    "EmpaLines", "EmpaScenario", "Indicator", "Needs", "Past", "Person", "Priorities", "Priority", "Prose", "Situation", "Source",
+    "Story", "StoryStage", "Threshold", "difficulty_of", "dominant_axis", "load_scenarios", "problems_of", "render_card",
+    "render_released", "source_text", "texts_in", "unquoted",
+]  # fmt: skip
 
 Axis = Literal["C", "A", "P"]
 Threshold = Literal["low", "medium", "high"]
@@ -79,11 +33,8 @@ Domain = Literal["daily life", "health", "leisure", "values and beliefs", "relat
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
 Difficulty = Literal["easy", "medium", "hard", "extreme"]
 
-SETS = ("cases",)
+_SETS = ("cases",)
 """Scenario sets shipped with the package, by name."""
-
-MEAN, SPREAD = 32.32, 4.52
-"""Mean and standard deviation of |P_0| over the published 30 scenarios (EMPA App. A.1)."""
 
 Source = Literal["opening", "stage 1", "stage 2", "stage 3", "stage 4", "childhood", "adolescence", "young adulthood", "epilogue"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -148,7 +99,7 @@ class Situation(Part):
     vision: Line = Field(min_length=30)
 
 
-class Stage(Part):
+class StoryStage(Part):
     """One stage of the story."""
 
     title: str = Field(min_length=3, max_length=80)
@@ -159,7 +110,7 @@ class Story(Part):
     """A trigger, four stages (evoked memory, reflection, self-examination, eruption), how it stands, and what comes up late."""
 
     trigger: Passage = Field(min_length=120)
-    stages: tuple[Stage, Stage, Stage, Stage]
+    stages: tuple[StoryStage, StoryStage, StoryStage, StoryStage]
     outcome: Sentences = Field(min_length=40)
     epilogue: Passage = Field(min_length=120)
 
@@ -172,7 +123,7 @@ class Indicator(Part):
     reason: Line = Field(min_length=15)
 
 
-class Concern(Part):
+class EmpaConcern(Part):
     """Something that weighs on them, the axis on which they need to be met there, and words by which a reply would name it."""
 
     key: Key
@@ -189,7 +140,7 @@ class Attempt(Part):
     cues: tuple[Cue, ...] = Field(min_length=3, max_length=8)
 
 
-class Beat(Part):
+class EmpaBeat(Part):
     """One written first-person line, and what has to be released before it can be said."""
 
     kind: Literal["fact", "feeling", "core"]
@@ -198,7 +149,7 @@ class Beat(Part):
     text: str = Field(min_length=20, max_length=420)
 
 
-class Lines(Part):
+class EmpaLines(Part):
     """Written lines in the person's own voice for everything that is not a beat."""
 
     acks: tuple[Line, ...] = Field(min_length=8, max_length=10)
@@ -248,7 +199,7 @@ class EmpaBrief(Written):
     story: Story
     iedr: Mapping[str, Indicator]
     opening: str = Field(min_length=20, max_length=360)
-    concerns: tuple[Concern, ...] = Field(default=(), max_length=9)
+    concerns: tuple[EmpaConcern, ...] = Field(default=(), max_length=9)
     attempts: tuple[Attempt, ...] = Field(default=(), max_length=3)
     sores: tuple[Matter, ...] = Field(default=(), max_length=4)
 
@@ -271,7 +222,7 @@ class EmpaBrief(Written):
         return self
 
     @property
-    def told(self) -> tuple[Beat, ...]:
+    def told(self) -> tuple[EmpaBeat, ...]:
         """The written beats; none in the short form."""
         return ()
 
@@ -304,49 +255,24 @@ class EmpaBrief(Written):
 class EmpaScenario(EmpaBrief):
     """One scenario: everything that the user simulator may come to know. The policy sees none of it."""
 
-    concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
+    concerns: tuple[EmpaConcern, ...] = Field(min_length=7, max_length=9)
     attempts: tuple[Attempt, ...] = Field(min_length=2, max_length=3)
     sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
-    beats: tuple[Beat, ...] = Field(min_length=20, max_length=24)
-    lines: Lines
+    beats: tuple[EmpaBeat, ...] = Field(min_length=20, max_length=24)
+    lines: EmpaLines
 
     @property
-    def told(self) -> tuple[Beat, ...]:
+    def told(self) -> tuple[EmpaBeat, ...]:
         """The written beats."""
         return self.beats
 
 
 def difficulty_of(distance: float) -> Difficulty:
     """Difficulty by |P_0|: easy below 27.8, medium below 32.32, hard up to 36.84, extreme above (EMPA App. A.1)."""
-    if distance < MEAN - SPREAD:
-        return "easy"
-    if distance < MEAN:
-        return "medium"
-    return "hard" if distance <= MEAN + SPREAD else "extreme"
-
-
-def problems_of(scenario: EmpaBrief) -> list[str]:
-    """Errors in a scenario beyond the schema, one sentence each."""
-    problems: list[str] = []
-    if isinstance(scenario, EmpaScenario):
-        closing = {*scenario.lines.settled, *scenario.lines.left}
-        lines = [line for line in written_lines(scenario.lines) if line not in closing]
-        problems += problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines])
-        problems += _beat_problems(scenario)
-    matters: list[Concern | Attempt | Matter] = [*scenario.concerns, *scenario.attempts, *scenario.sores]
-    problems += unfit_cues(matters)
-    if dominant_axis(scenario.iedr) != scenario.axis:
-        problems.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
-    problems += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
-    if not isinstance(scenario, EmpaScenario):
-        return problems
-    for axis in AXES:
-        of_axis = [concern for concern in scenario.concerns if concern.axis == axis]
-        if len(of_axis) < (3 if axis == scenario.axis else 2):
-            problems.append(f"only {len(of_axis)} concerns on axis {axis}")
-    if not any(concern.axis == scenario.axis and concern.depth == "core" for concern in scenario.concerns):
-        problems.append(f"no core concern on the dominant axis {scenario.axis}")
-    return problems
+    mean, spread = 32.32, 4.52  # of |P_0| over the published 30 scenarios
+    if distance < mean:
+        return "easy" if distance < mean - spread else "medium"
+    return "hard" if distance <= mean + spread else "extreme"
 
 
 def dominant_axis(iedr: Mapping[str, Indicator]) -> Axis | None:
@@ -355,16 +281,14 @@ def dominant_axis(iedr: Mapping[str, Indicator]) -> Axis | None:
     Raises:
         InputError: an unknown or missing indicator.
     """
-    start = deficit({name: line.level for name, line in iedr.items()})
-    most = deficit(dict.fromkeys(DEFICIT_POINTS, 3))
-    share = {axis: float(x / y) for axis, x, y in zip(get_args(Axis), start, most, strict=True)}
-    first, second = sorted(share, key=lambda axis: -share[axis])[:2]
-    return first if share[first] > share[second] else None
+    shares = shares_of(deficit({name: line.level for name, line in iedr.items()}).tolist())
+    first, second = sorted(shares, key=lambda axis: -shares[axis])[:2]
+    return first if shares[first] > shares[second] else None
 
 
 def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
     """One sentence for each level above 0 whose evidence is not a quote from the card."""
-    whole = plain_words(" ".join(_texts(card)))
+    whole = plain_words(" ".join(texts_in(card)))
     return [
         f"iedr {name}: the evidence is not a quote from the card: {line.evidence!r}"
         for name, line in iedr.items()
@@ -372,10 +296,41 @@ def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
     ]
 
 
-def _beat_problems(scenario: EmpaScenario) -> list[str]:
+def texts_in(value: object) -> Iterator[str]:
+    """The texts within a JSON value."""
+    if isinstance(value, str):
+        yield value
+    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from texts_in(part)
+
+
+def problems_of(scenario: EmpaBrief) -> list[str]:
+    """Errors in a scenario beyond the schema, one sentence each."""
     problems: list[str] = []
+    complete = scenario if isinstance(scenario, EmpaScenario) else None
+    if complete is not None:
+        closing = {*complete.lines.settled, *complete.lines.left}
+        lines = [line for line in written_lines(complete.lines) if line not in closing]
+        problems += problems_in_lines([complete.opening, *(beat.text for beat in complete.beats), *lines])
+        problems += _beat_problems(complete)
+    problems += unfit_cues([*scenario.concerns, *scenario.attempts, *scenario.sores])
+    if dominant_axis(scenario.iedr) != scenario.axis:
+        problems.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
+    problems += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
+    if complete is None:
+        return problems
+    for axis in AXES:
+        of_axis = [concern for concern in complete.concerns if concern.axis == axis]
+        if len(of_axis) < (3 if axis == complete.axis else 2):
+            problems.append(f"only {len(of_axis)} concerns on axis {axis}")
+    if not any(concern.axis == complete.axis and concern.depth == "core" for concern in complete.concerns):
+        problems.append(f"no core concern on the dominant axis {complete.axis}")
+    return problems
+
+
+def _beat_problems(scenario: EmpaScenario) -> list[str]:
     by_source = {source: [beat for beat in scenario.beats if beat.source == source] for source in SOURCES}
-    problems += [f"no beat of {source!r}" for source in SOURCES if not by_source[source]]
+    problems = [f"no beat of {source!r}" for source in SOURCES if not by_source[source]]
     if len(by_source["opening"]) < 4:
         problems.append(f"only {len(by_source['opening'])} beats are open from the start; expected at least 4")
     if any(beat.kind == "core" for beat in by_source["opening"]):
@@ -386,64 +341,11 @@ def _beat_problems(scenario: EmpaScenario) -> list[str]:
     if order != sorted(order):
         problems.append("beats of the opening and of the stages are not in order")
     untold = {concern.key for concern in scenario.concerns} - {beat.concern for beat in scenario.beats}
-    problems += [f"no beat tells of concern {key!r}" for key in sorted(untold)]
-    return problems
+    return problems + [f"no beat tells of concern {key!r}" for key in sorted(untold)]
 
 
-def _texts(value: object) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for part in value.values() for text in _texts(part)]
-    if isinstance(value, (list, tuple)):
-        return [text for part in value for text in _texts(part)]
-    return []
-
-
-load_scenarios = set_loader(EmpaScenario, SETS, __package__, schema="docs/empa.md")
+load_scenarios = set_loader(EmpaScenario, _SETS, __package__, schema="docs/empa.md")
 """Loads a shipped set by name, or a file by path, of complete scenarios."""
-
-load_any: Callable[..., list[EmpaBrief]] = set_loader(EmpaScenario, SETS, __package__, schema="docs/empa.md", brief=EmpaBrief)
-"""As `load_scenarios`, where a file may hold the short form."""
-
-
-_PRIORITIES = (("affective", "A"), ("motivational", "P"), ("cognitive", "C"))
-
-
-def render_card(scenario: EmpaBrief) -> str:
-    """The card: person and needs, without the story and the memories."""
-    p, needs, now = scenario.person, scenario.needs, scenario.situation
-    priorities = [
-        f"- {name} ({axis}): {priority.level}. {priority.why}"
-        for name, axis in _PRIORITIES
-        if (priority := getattr(scenario.priorities, name))
-    ]
-    return "\n".join(
-        (
-            f"{scenario.who}, {p.gender}. {scenario.place}.",
-            f"With others: {p.social}",
-            f"Inside: {p.inner}",
-            f"Speaks: {p.speaking_style}",
-            f"Takes empathy ({scenario.threshold} threshold): {scenario.receptive}",
-            f"Wants to talk about: {scenario.topic}",
-            f"What they want to pour out: {needs.vent}",
-            f"What they hope somebody sees: {needs.hopes}",
-            f"What closes them: {needs.constraints}",
-            "Which kind of empathy they need now:",
-            *priorities,
-            f"How they live: {now.circumstances}",
-            f"After: {now.goal}",
-            f"What they would like to be: {now.vision}",
-            *_of_ours("What weighs on them", [c.text for c in scenario.concerns if c.depth != "core"]),
-            *_of_ours("Tried in vain", [a.text for a in scenario.attempts]),
-            *_of_ours("Hurts them", [s.text for s in scenario.sores]),
-        )
-    )
-
-
-def _of_ours(title: str, texts: Sequence[str]) -> list[str]:
-    """A line of the card, which the short form may lack."""
-    return [f"{title}: {' '.join(texts)}"] if texts else []
 
 
 def source_text(scenario: EmpaBrief, source: str) -> str:
@@ -460,21 +362,53 @@ def source_text(scenario: EmpaBrief, source: str) -> str:
 
 
 def render_released(scenario: EmpaBrief, released: Sequence[str]) -> str:
-    """The released sources as text, in order of release."""
+    """Sources as text, in the given order."""
     return "\n".join(source_text(scenario, source) for source in released)
 
 
-def render_scenario(scenario: EmpaBrief) -> str:
-    """The whole scenario as text."""
+def render_card(scenario: EmpaBrief) -> str:
+    """The card: person and needs, without the story and the memories."""
+    p, needs, now, priorities = scenario.person, scenario.needs, scenario.situation, scenario.priorities
+    kinds = (
+        ("affective", "A", priorities.affective),
+        ("motivational", "P", priorities.motivational),
+        ("cognitive", "C", priorities.cognitive),
+    )
+    ours = (  # absent in the short form
+        ("What weighs on them", [concern.text for concern in scenario.concerns if concern.depth != "core"]),
+        ("Tried in vain", [attempt.text for attempt in scenario.attempts]),
+        ("Hurts them", [sore.text for sore in scenario.sores]),
+    )
+    return "\n".join(
+        (
+            f"{scenario.who}, {p.gender}. {scenario.place}.",
+            f"With others: {p.social}",
+            f"Inside: {p.inner}",
+            f"Speaks: {p.speaking_style}",
+            f"Takes empathy ({scenario.threshold} threshold): {scenario.receptive}",
+            f"Wants to talk about: {scenario.topic}",
+            f"What they want to pour out: {needs.vent}",
+            f"What they hope somebody sees: {needs.hopes}",
+            f"What closes them: {needs.constraints}",
+            "Which kind of empathy they need now:",
+            *(f"- {name} ({axis}): {priority.level}. {priority.why}" for name, axis, priority in kinds),
+            f"How they live: {now.circumstances}",
+            f"After: {now.goal}",
+            f"What they would like to be: {now.vision}",
+            *(f"{title}: {' '.join(texts)}" for title, texts in ours if texts),
+        )
+    )
+
+
+def _text(scenario: EmpaBrief) -> str:
     c, a, p = scenario.start
-    story = [source_text(scenario, f"stage {n}") for n in (1, 2, 3, 4)]
     parts = [
         f"{scenario.title} ({scenario.id}; {scenario.domain}; {scenario.difficulty}; {' '.join(scenario.tags)})",
         f"Lacks at the start: C {c:g}, A {a:g}, P {p:g}; distance {scenario.distance:.1f}.",
         render_card(scenario),
-        "\n".join(source_text(scenario, period) for period in ("childhood", "adolescence", "young adulthood")),
+        render_released(scenario, ("childhood", "adolescence", "young adulthood")),
         f"What became of it: {scenario.past.arc}",
-        "\n".join([source_text(scenario, "opening"), *story, source_text(scenario, "epilogue")]),
+        render_released(scenario, ("opening", "stage 1", "stage 2", "stage 3", "stage 4", "epilogue")),
         "\n".join(f"{name} {line.level}: {line.reason} “{line.evidence}”" for name, line in scenario.iedr.items()),
         f"Opening: {scenario.opening}",
         "\n".join(f"  {beat.source:15} {beat.kind:8} {beat.text}" for beat in scenario.told),
@@ -482,21 +416,17 @@ def render_scenario(scenario: EmpaBrief) -> str:
     return "\n\n".join(parts)
 
 
-def _line(s: Any) -> str:
-    return f"{s.id:22} {s.axis} {s.difficulty:8} {s.who}: {s.domain} [{' '.join(s.tags)}]"
-
-
 def _story(s: Any) -> str:
     return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.told)])
 
 
 SCENARIOS = Scenarios(
-    sets=tuple(SETS),
-    load=load_any,
+    sets=_SETS,
+    load=set_loader(EmpaScenario, _SETS, __package__, schema="docs/empa.md", brief=EmpaBrief),
     template=__package__,
     owns=lambda path, record: "iedr" in record,
-    line=_line,
-    text=render_scenario,
+    line=lambda s: f"{s.id:22} {s.axis} {s.difficulty:8} {s.who}: {s.domain} [{' '.join(s.tags)}]",
+    text=_text,
     problems=problems_of,
     identity=lambda s: (s.person.name, s.person.occupation),
     lines=lambda s: written_lines(s.lines) if isinstance(s, EmpaScenario) else (),

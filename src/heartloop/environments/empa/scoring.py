@@ -1,12 +1,8 @@
-"""EMPA's formulas: from judged forms to a path of the state, and from the path to energies, indices and EPM-Q.
-
-Covers the IEDR form (the deficit at the start), the MDEP form (the effect of a window), the path with its energies and
-alignments, the nine indices and their composite EPM-Q (EMPA section 3.4, App. B and C). The number of axes is free; the published
-three are `AXES`. Does not cover the roles that fill the forms (`environment`), nor success and failure (`endings`).
+"""EMPA's formulas: judged forms, the path of the state, energies, indices, EPM-Q, success, failure (section 3.4, App. B and C).
 
 Presets. `paper`: as printed. `released`: as the authors' code computes it, which yields the published leaderboard. They differ in
-the points of a level, in the ideal direction (towards 0 from each state, or fixed at the start) and in most denominators, so the
-same forms have two scores. A window without a judgement is excluded and listed, not counted as zero.
+the points of a level, in the ideal direction (towards 0 from each state, or fixed at the start), in most denominators and in one
+condition of success, so the same forms have two scores. A window without a judgement is excluded and listed, not counted as zero.
 """
 
 from __future__ import annotations
@@ -21,42 +17,14 @@ import numpy.typing as npt
 from heartloop.core.errors import InputError
 
 __all__ = [
-    "AXES",
-    "DEFICIT_POINTS",
-    "INDICES",
-    "LEVELS",
-    "NEAR",
-    "NEGATIVE_RUN",
-    "PRESETS",
-    "STAGNATION",
-    "TAU",
-    "WEIGHTS",
-    "Case",
-    "EpmQ",
-    "Failure",
-    "Indices",
-    "Success",
-    "Trajectory",
-    "check_preset",
-    "composed",
-    "composite",
-    "deficit",
-    "epmq",
-    "epmq_by",
-    "failure",
-    "form_keys",
-    "increment",
-    "indices_of",
-    "longest_step",
-    "reached",
-    "trace",
-]
+    "AXES", "DEFICIT_POINTS", "INDICES", "LEVELS", "PRESETS", "Case", "EpmQ", "FailureSigns", "Indices", "SuccessSigns",
+    "Trajectory", "composed", "composite", "deficit", "epmq", "failure", "form_keys", "increment", "indices_of", "reached",
+    "shares_of", "trace",
+]  # fmt: skip
 
+_Array = npt.NDArray[np.float64]
 
-Array = npt.NDArray[np.float64]
-
-Preset = Literal["released", "paper"]
-PRESETS: tuple[Preset, ...] = ("released", "paper")
+PRESETS = ("released", "paper")
 
 AXES: tuple[Literal["C", "A", "P"], ...] = ("C", "A", "P")
 """Cognitive, affective and proactive empathy (EMPA Figure 4)."""
@@ -74,11 +42,10 @@ LEVELS: Mapping[str, tuple[int, int, int]] = MappingProxyType({"Prog": (0, 1, 2)
 """Levels of progress and regress that an MDEP form can give an axis (EMPA App. C.1)."""
 
 _PROGRESS = (0.0, 1.0, 3.0)
-_REGRESS = (0.0, -2.0, -5.0)
-_REGRESS_OF: Mapping[str, tuple[float, float, float]] = {"C": (0.0, -2.0, -4.0)}
-"""Points of the levels in the released code; any other axis has those of A and P."""
+_REGRESS: Mapping[str, tuple[float, float, float]] = {"C": (0.0, -2.0, -4.0), "A": (0.0, -2.0, -5.0), "P": (0.0, -2.0, -5.0)}
+"""Points of the levels in the released code."""
 
-WEIGHTS = (0.4, 0.2, 0.4)
+_WEIGHTS = (0.4, 0.2, 0.4)
 """Weights of outcome, efficiency and stability in EPM-Q (EMPA Eq. 16)."""
 
 _ALPHA = 1.2
@@ -86,31 +53,42 @@ _ZONE = -1.0
 """The released code measures distance to the zone in which every axis is at least this."""
 _NET, _DENSITY = 1.5, 2.5
 
+_NEAR = 0.1
+"""Epsilon, as a share of |P_0| (released results; the authors' README says 0.05)."""
+_TAU = 0.5
+"""Mean alignment above which a dialogue counts as companionship (`paper`; the value is ours, the paper prints none)."""
+_NEGATIVE_RUN = 5
+"""Consecutive windows of negative energy that are a failure (released code)."""
+_STAGNATION = (5, 0.5)
+"""Number of latest positions, and the standard deviation of their |P| below which there is stagnation (released code)."""
+_REGRESSION = (8, 0.7, -1.0)
+"""Number of latest windows; there is regression if the share of negative ones is above the second value and their sum below the
+third (released code)."""
+
 
 class Case(NamedTuple):
     """P_0, shape (D,), and one MDEP form per window; `None` for an unjudged window."""
 
     p0: Sequence[float]
     forms: Sequence[Mapping[str, int] | None]
-    axes: Sequence[str] = AXES
 
 
 class Trajectory(NamedTuple):
     """The path of the state over J judged windows, in points of the preset."""
 
-    position: Array
+    position: _Array
     """Shape (J + 1, D): P_0 first."""
-    increment: Array
+    increment: _Array
     """Shape (J, D): v_t."""
-    energy: Array
+    energy: _Array
     """Shape (J,): v_t . v*, positive if the deficit decreases."""
-    alignment: Array
+    alignment: _Array
     """Shape (J,): cosine of the angle between v_t and v*, in [-1, 1]; 0 if either is 0."""
     total: float
     """Sum of the energies."""
-    net: Array
+    net: _Array
     """Shape (J,): sum of the levels over all axes."""
-    regress: Array
+    regress: _Array
     """Shape (J,): sum of the absolute regress levels over all axes."""
     judged: tuple[int, ...]
     """Numbers of the judged windows, from 0."""
@@ -118,7 +96,7 @@ class Trajectory(NamedTuple):
     """Numbers of the windows without a judgement."""
 
     @property
-    def distance(self) -> Array:
+    def distance(self) -> _Array:
         """Shape (J + 1,): |P_t|."""
         return np.asarray(np.linalg.norm(self.position, axis=1))
 
@@ -180,17 +158,47 @@ class EpmQ(NamedTuple):
     score: float
 
 
+class SuccessSigns(NamedTuple):
+    """The energy gate and the conditions of success; `None` if the preset does not have the condition."""
+
+    gate: bool
+    """E_total >= |P_0|, required for success (EMPA Eq. 5)."""
+    resolution: bool
+    """|P| <= epsilon |P_0|."""
+    position: bool | None
+    """P . v*_0 >= -epsilon |P_0|: the distance of the start was covered in its direction (`released`)."""
+    companionship: bool | None
+    """Mean alignment > tau (`paper`)."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether the gate and at least one condition hold."""
+        return self.gate and bool(self.resolution or self.position or self.companionship)
+
+
+class FailureSigns(NamedTuple):
+    """The three detectors of the released code."""
+
+    negative_run: bool
+    """Whether the last five energies are all below 0."""
+    stagnation: bool
+    """Whether the population standard deviation of the last five |P| is below 0.5."""
+    regression: bool
+    """Whether more than 70 % of the last eight energies are below 0, and their sum is below -1."""
+
+    @property
+    def detected(self) -> bool:
+        """A negative run, or stagnation together with regression."""
+        return self.negative_run or (self.stagnation and self.regression)
+
+
 def form_keys(axes: Sequence[str] = AXES) -> tuple[str, ...]:
     """Keys of an MDEP form: "C.Prog", "C.Neg" and so on."""
     return tuple(f"{axis}.{side}" for axis in axes for side in LEVELS)
 
 
-def deficit(form: Mapping[str, int], *, points: Mapping[str, Sequence[int]] = DEFICIT_POINTS) -> Array:
-    """P_0 of an IEDR form: shape (D,), one value per axis in the order of `points`, all at most 0 (EMPA section 3.4).
-
-    Args:
-        form: level by indicator, "C.1" to "P.3"; the part before the dot is the axis.
-        points: deficit points of each level, by indicator.
+def deficit(form: Mapping[str, int]) -> _Array:
+    """P_0 of an IEDR form, level by indicator: shape (D,), all at most 0 (EMPA section 3.4).
 
     Raises:
         InputError: an unknown or missing indicator, or a level out of range.
@@ -198,19 +206,21 @@ def deficit(form: Mapping[str, int], *, points: Mapping[str, Sequence[int]] = DE
     >>> deficit({"C.1": 1, "C.2": 0, "C.3": 3, "A.1": 2, "A.2": 3, "A.3": 0, "P.1": 0, "P.2": 1, "P.3": 1}).tolist()
     [-11.0, -16.0, -7.0]
     """
-    if form.keys() != points.keys():
-        odd = sorted(form.keys() ^ points.keys())
-        raise InputError(f"the IEDR form is wrong at {', '.join(odd)}; expected {', '.join(points)}")
-    deficits = dict.fromkeys((name.split(".")[0] for name in points), 0.0)
+    _check_keys("IEDR", form, DEFICIT_POINTS)
+    deficits: dict[str, float] = dict.fromkeys(AXES, 0.0)
     for name, level in form.items():
-        if isinstance(level, bool) or level not in range(len(points[name])):
-            levels = ", ".join(map(str, range(len(points[name]))))
-            raise InputError(f"level of {name} is {level!r}; expected one of {levels}")
-        deficits[name.split(".")[0]] -= points[name][level]
+        _check_level(name, level, range(len(DEFICIT_POINTS[name])))
+        deficits[name[0]] -= DEFICIT_POINTS[name][level]
     return np.array(list(deficits.values()))
 
 
-def increment(form: Mapping[str, int], *, preset: str, axes: Sequence[str] = AXES) -> Array:
+def shares_of(p0: Sequence[float]) -> dict[Literal["C", "A", "P"], float]:
+    """The deficit of each axis as a share of its maximum, in [0, 1]."""
+    most = deficit(dict.fromkeys(DEFICIT_POINTS, 3))
+    return {axis: float(x / y) for axis, x, y in zip(AXES, p0, most, strict=True)}
+
+
+def increment(form: Mapping[str, int], *, preset: str) -> _Array:
     """v of an MDEP form: shape (D,), points of progress plus points of regress per axis (EMPA Eq. 8; released code).
 
     Args:
@@ -224,25 +234,11 @@ def increment(form: Mapping[str, int], *, preset: str, axes: Sequence[str] = AXE
     >>> increment(levels, preset="paper").tolist(), increment(levels, preset="released").tolist()
     ([2.0, 0.0, -2.0], [3.0, -1.0, -5.0])
     """
-    check_preset(preset)
-    progress, regress = _levels(form, axes)
+    _check_preset(preset)
+    progress, regress = _levels(form)
     if preset == "paper":
         return np.array([float(up + down) for up, down in zip(progress, regress, strict=True)])
-    levels = zip(axes, progress, regress, strict=True)
-    return np.array([_PROGRESS[up] + _REGRESS_OF.get(axis, _REGRESS)[-down] for axis, up, down in levels])
-
-
-def longest_step(*, preset: str, axes: Sequence[str] = AXES) -> float:
-    """The greatest |v| of any form, 3.46 in `paper` and 8.12 in `released`; a bound of |energy|.
-
-    Raises:
-        InputError: an unknown preset.
-
-    >>> [round(longest_step(preset=preset), 2) for preset in PRESETS]
-    [8.12, 3.46]
-    """
-    forms = [{f"{axis}.{side}": LEVELS[side][2 * (side == moved)] for axis in axes for side in LEVELS} for moved in LEVELS]
-    return max(float(np.linalg.norm(increment(form, preset=preset, axes=axes))) for form in forms)
+    return np.array([_PROGRESS[up] + _REGRESS[axis][-down] for axis, up, down in zip(AXES, progress, regress, strict=True)])
 
 
 def trace(dialogue: Case, *, preset: str) -> Trajectory:
@@ -253,16 +249,15 @@ def trace(dialogue: Case, *, preset: str) -> Trajectory:
     Raises:
         InputError: an unknown preset, P_0 with another shape than the axes or not finite, or an invalid form.
     """
-    p0, forms, axes = dialogue
+    p0, forms = dialogue
     start = np.asarray(p0, dtype=float)
-    if start.shape != (len(axes),) or not np.isfinite(start).all():
-        raise InputError(f"P_0 is {p0!r}; expected {len(axes)} finite numbers, one per axis ({', '.join(axes)})")
+    if start.shape != (len(AXES),) or not np.isfinite(start).all():
+        raise InputError(f"P_0 is {p0!r}; expected {len(AXES)} finite numbers, one per axis ({', '.join(AXES)})")
     judged = [(number, form) for number, form in enumerate(forms) if form is not None]
-    steps = [increment(form, preset=preset, axes=axes) for _, form in judged]
-    levels = [_levels(form, axes) for _, form in judged]
-    v = np.array(steps, dtype=float).reshape(len(steps), len(axes))
+    levels = [_levels(form) for _, form in judged]
+    v = np.array([increment(form, preset=preset) for _, form in judged], dtype=float).reshape(len(judged), len(AXES))
     position = np.vstack([start, start + np.cumsum(v, axis=0)])
-    state = position[:-1] if preset == "paper" else np.tile(start, (len(steps), 1))
+    state = position[:-1] if preset == "paper" else np.tile(start, (len(judged), 1))
     work = -(v * state).sum(axis=1)  # exact for integers: an orthogonal step has energy 0
     distance, size = np.linalg.norm(state, axis=1), np.linalg.norm(v, axis=1)
     energy = np.divide(work, distance, out=np.zeros_like(work), where=distance > 0)
@@ -285,23 +280,22 @@ def indices_of(path: Trajectory, *, preset: str) -> Indices:
 
     `released` measures distance to the zone where every axis is at least -1, divides by that distance, counts the start as one
     more window without effect, and computes `net` from levels instead of points. Ours: tortuosity is 0 if the path ends where it
-    began; for D axes the greatest intensity of `paper` is 2 sqrt(D), and the range of the penalty is [0, D].
+    began; the greatest intensity of `paper` is 2 sqrt(D), and the range of the penalty is [0, D].
 
     Raises:
         InputError: an unknown preset, no judged window, or no deficit at the start.
     """
-    check_preset(preset)
+    _check_preset(preset)
     windows = len(path.energy)
     if not windows:
         raise InputError("the dialogue has no judged window; expected at least one")
     released = preset == "released"
-    axes = path.position.shape[1]
     distance = np.linalg.norm(np.minimum(path.position - _ZONE, 0.0), axis=1) if released else path.distance
     r0, end = float(distance[0]), float(distance[-1])
     if r0 <= 0.0:
         raise InputError(f"P_0 is {path.position[0].tolist()}; expected a deficit on at least one axis")
     counted = windows + 1 if released else windows
-    most = _DENSITY if released else 2.0 * float(np.sqrt(axes))
+    most = _DENSITY if released else 2.0 * float(np.sqrt(len(AXES)))
     net = path.net.sum() / (_NET * r0) if released else path.increment.sum() / (_ALPHA * r0)
     length = float(np.linalg.norm(path.increment, axis=1).sum())
     displacement = float(np.linalg.norm(path.position[-1] - path.position[0]))
@@ -314,7 +308,7 @@ def indices_of(path: Trajectory, *, preset: str) -> Indices:
         tortuosity=_scaled(length / displacement, 3.0, 1.0) if displacement > 0 else 0.0,
         positive=100.0 * float((path.energy > 0).sum()) / counted,
         alignment=_scaled(float(path.alignment.sum()) / counted, -1.0, 1.0),
-        penalty=_scaled(float(path.regress.sum()) / counted, float(axes), 0.0),
+        penalty=_scaled(float(path.regress.sum()) / counted, float(len(AXES)), 0.0),
     )
 
 
@@ -330,27 +324,13 @@ def epmq(dialogues: Sequence[Case], *, preset: str) -> EpmQ:
     return composed(Indices(*map(float, rows.mean(axis=0))))
 
 
-def epmq_by(dialogues: Sequence[Case], groups: Sequence[str], *, preset: str) -> dict[str, EpmQ]:
-    """EPM-Q of each group, in order of first appearance; `groups` holds the group of each dialogue.
-
-    Raises:
-        InputError: different numbers of groups and dialogues, or a dialogue that cannot be scored.
-    """
-    if len(groups) != len(dialogues):
-        raise InputError(f"there are {len(dialogues)} dialogues and {len(groups)} groups; expected one group per dialogue")
-    return {
-        name: epmq([dialogue for dialogue, group in zip(dialogues, groups, strict=True) if group == name], preset=preset)
-        for name in dict.fromkeys(groups)
-    }
-
-
 def composite(outcome: float, efficiency: float, stability: float) -> float:
     """EPM-Q from its three components (EMPA Eq. 16).
 
     >>> round(composite(104.10, 103.50, 93.58), 2)
     99.77
     """
-    return sum(weight * part for weight, part in zip(WEIGHTS, (outcome, efficiency, stability), strict=True))
+    return sum(weight * part for weight, part in zip(_WEIGHTS, (outcome, efficiency, stability), strict=True))
 
 
 def composed(indices: Indices) -> EpmQ:
@@ -360,110 +340,60 @@ def composed(indices: Indices) -> EpmQ:
     return EpmQ(indices, outcome, efficiency, stability, composite(outcome, efficiency, stability))
 
 
-def _scaled(x: float, zero: float, hundred: float) -> float:
-    """EMPA Eq. 14: linear, 0 at `zero` and 100 at `hundred`, clipped to [0, 100]."""
-    return float(min(100.0, max(0.0, 100.0 * (x - zero) / (hundred - zero))))
-
-
-def _levels(form: Mapping[str, int], axes: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Progress and regress levels of a form, by axis."""
-    keys = form_keys(axes)
-    if form.keys() != set(keys):
-        odd = sorted(form.keys() ^ set(keys))
-        raise InputError(f"the MDEP form is wrong at {', '.join(odd)}; expected {', '.join(keys)}")
-    for key in keys:
-        allowed = LEVELS[key.rsplit(".", 1)[1]]
-        if isinstance(form[key], bool) or form[key] not in allowed:
-            raise InputError(f"level of {key} is {form[key]!r}; expected one of {', '.join(map(str, allowed))}")
-    return [int(form[f"{axis}.Prog"]) for axis in axes], [int(form[f"{axis}.Neg"]) for axis in axes]
-
-
-def check_preset(preset: str) -> None:
-    """Checks that a preset is one of `PRESETS`.
-
-    Raises:
-        InputError: it is not.
-    """
-    if preset not in PRESETS:
-        raise InputError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")
-
-
-NEAR = 0.1
-"""Epsilon, as a share of |P_0| (released results; the authors' README says 0.05)."""
-
-TAU = 0.5
-"""Mean alignment above which a dialogue counts as companionship (`paper`; the value is ours, the paper prints none)."""
-
-NEGATIVE_RUN = 5
-"""Consecutive windows of negative energy that are a failure (released code)."""
-
-STAGNATION = (5, 0.5)
-"""Number of latest positions, and the standard deviation of their |P| below which there is stagnation (released code)."""
-
-_REGRESSION = (8, 0.7, -1.0)
-"""Number of latest windows; there is regression if the share of negative ones is above the second value and their sum below the
-third (released code)."""
-
-
-class Success(NamedTuple):
-    """The energy gate and the conditions of success; `None` if the preset does not have the condition."""
-
-    gate: bool
-    """E_total >= |P_0|, required for success (EMPA Eq. 5)."""
-    resolution: bool
-    """|P| <= epsilon |P_0|."""
-    position: bool | None
-    """P . v*_0 >= -epsilon |P_0|: the distance of the start was covered in its direction (`released`)."""
-    companionship: bool | None
-    """Mean alignment > tau (`paper`)."""
-
-    @property
-    def reached(self) -> bool:
-        """Whether the gate and at least one condition hold."""
-        return self.gate and bool(self.resolution or self.position or self.companionship)
-
-
-class Failure(NamedTuple):
-    """The three detectors of the released code."""
-
-    negative_run: bool
-    """Whether the last five energies are all below 0."""
-    stagnation: bool
-    """Whether the population standard deviation of the last five |P| is below 0.5."""
-    regression: bool
-    """Whether more than 70 % of the last eight energies are below 0, and their sum is below -1."""
-
-    @property
-    def detected(self) -> bool:
-        """A negative run, or stagnation together with regression."""
-        return self.negative_run or (self.stagnation and self.regression)
-
-
-def reached(path: Trajectory, *, preset: str) -> Success:
+def reached(path: Trajectory, *, preset: str) -> SuccessSigns:
     """The conditions of success after the latest window (EMPA Eq. 5; released code).
 
     Raises:
         InputError: an unknown preset.
     """
-    check_preset(preset)
+    _check_preset(preset)
     first, last = path.position[0], path.position[-1]
     r0 = float(np.linalg.norm(first))
     ahead = -float(last @ first) / r0 if r0 > 0 else 0.0
-    return Success(
+    return SuccessSigns(
         gate=bool(len(path.energy)) and path.total >= r0,
-        resolution=float(np.linalg.norm(last)) <= NEAR * r0,
-        position=ahead >= -NEAR * r0 if preset == "released" else None,
-        companionship=bool(len(path.alignment)) and float(path.alignment.mean()) > TAU if preset == "paper" else None,
+        resolution=float(np.linalg.norm(last)) <= _NEAR * r0,
+        position=ahead >= -_NEAR * r0 if preset == "released" else None,
+        companionship=bool(len(path.alignment)) and float(path.alignment.mean()) > _TAU if preset == "paper" else None,
     )
 
 
-def failure(path: Trajectory) -> Failure:
+def failure(path: Trajectory) -> FailureSigns:
     """The failure detectors over the latest judged windows; a shorter dialogue has not failed."""
     windows, share, sum_below = _REGRESSION
-    positions, spread = STAGNATION
+    positions, spread = _STAGNATION
     recent = path.energy[-windows:]
-    return Failure(
-        negative_run=len(path.energy) >= NEGATIVE_RUN and bool((path.energy[-NEGATIVE_RUN:] < 0).all()),
+    return FailureSigns(
+        negative_run=len(path.energy) >= _NEGATIVE_RUN and bool((path.energy[-_NEGATIVE_RUN:] < 0).all()),
         stagnation=len(path.energy) >= positions and float(path.distance[-positions:].std()) < spread,
         regression=len(recent) == windows and float((recent < 0).mean()) > share and float(recent.sum()) < sum_below,
     )
+
+
+def _scaled(x: float, zero: float, hundred: float) -> float:
+    """EMPA Eq. 14: linear, 0 at `zero` and 100 at `hundred`, clipped to [0, 100]."""
+    return float(min(100.0, max(0.0, 100.0 * (x - zero) / (hundred - zero))))
+
+
+def _levels(form: Mapping[str, int]) -> tuple[list[int], list[int]]:
+    """Progress and regress levels of a form, by axis."""
+    _check_keys("MDEP", form, form_keys())
+    for key in form_keys():
+        _check_level(key, form[key], LEVELS[key[2:]])
+    return [int(form[f"{axis}.Prog"]) for axis in AXES], [int(form[f"{axis}.Neg"]) for axis in AXES]
+
+
+def _check_keys(name: str, form: Mapping[str, int], keys: Sequence[str] | Mapping[str, object]) -> None:
+    if form.keys() != set(keys):
+        odd = sorted(form.keys() ^ set(keys))
+        raise InputError(f"the {name} form is wrong at {', '.join(odd)}; expected {', '.join(keys)}")
+
+
+def _check_level(name: str, level: int, allowed: Sequence[int]) -> None:
+    if isinstance(level, bool) or level not in allowed:
+        raise InputError(f"level of {name} is {level!r}; expected one of {', '.join(map(str, allowed))}")
+
+
+def _check_preset(preset: str) -> None:
+    if preset not in PRESETS:
+        raise InputError(f"unknown preset {preset!r}; expected {' or '.join(PRESETS)}")

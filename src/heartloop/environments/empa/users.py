@@ -1,18 +1,16 @@
-"""The LLM roles of EMPA: user, judge and director as structured questions to models.
+"""EMPA's user, judge and director as language models, and the players of a run: models, embedded, or both.
 
-Covers the prompts of a scenario and the validation of answers. Does not cover state rules (`environment`). The prompts in
-`prompts/` are our wording. The user simulator sees only what the director has released; judge and director see everything.
-
-The director's function calls are structured output, checked against the fixed set, because a `ChatModel` has no tool calling. A
-level whose quote is not found in the dialogue, an invalid call, or an answer that speaks for the policy is re-asked; an answer
-that stays invalid raises, so that the dialogue is unscored.
+The prompts in `prompts/` are our wording. The user simulator sees only what the director has released; judge and director see
+everything. The director's function calls are structured output, checked against the fixed set, because a `ChatModel` has no tool
+calling. A level whose quote is not found in the dialogue, an invalid call, or an answer that speaks for the policy is re-asked;
+an answer that stays invalid raises, so that the dialogue is unscored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, WithJsonSchema
 
@@ -35,14 +33,14 @@ from heartloop.environments.empa.environment import (
     EmpaView,
     Judgement,
     call_problem,
-)
-from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card, render_released, source_text
+)  # fmt: skip
+from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card, render_released
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 
-__all__ = ["ROLES", "EmpaLLMUser", "MixedRoles", "dialogue_of", "players"]
+__all__ = ["EmpaLLMUser", "MixedRoles", "players", "window_blanks"]
 
-
+_ROLES = ("user", "judge", "director")
 _RECENT = 5
 _FOCUS: Mapping[str, str] = {
     "": "Wherever it is.",
@@ -57,14 +55,19 @@ _ENDING: Mapping[str, str] = {
 }
 
 
-class _Speech(BaseModel):
+class _Answer(BaseModel):
     model_config = ConfigDict(extra="ignore")
+
+
+_AnswerT = TypeVar("_AnswerT", bound=_Answer)
+
+
+class _Speech(_Answer):
     inside: Annotated[str, Sent(maxLength=400)] = ""
     reply: Annotated[str, Sent(maxLength=1200)] = Field(min_length=1)
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+class _Line(_Answer):
     level: StrictInt
     quote: Annotated[str, Sent(maxLength=200)] = ""
     reason: Annotated[str, Sent(maxLength=200)] = ""
@@ -90,7 +93,7 @@ class _Loss(_NotZero):
 
 
 def _sent_as(*kinds: type[_Line]) -> WithJsonSchema:
-    """What is sent is a choice of kinds, so that a server that enforces schemas lets no level stand without its quote."""
+    """A choice of kinds is sent, so that a server that enforces schemas accepts no level without its quote."""
     return WithJsonSchema({"anyOf": [kind.model_json_schema() for kind in kinds]})
 
 
@@ -102,14 +105,12 @@ class _Regress(_Line):
     level: StrictInt = Field(ge=-2, le=0)
 
 
-class _Axis(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+class _Axis(_Answer):
     progress: Annotated[_Progress, _sent_as(_Zero, _Gain)]
     regress: Annotated[_Regress, _sent_as(_Zero, _Loss)]
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+class _Form(_Answer):
     C: _Axis
     A: _Axis
     P: _Axis
@@ -123,25 +124,29 @@ class _Form(BaseModel):
         return lines
 
 
-class _Call(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+class _Call(_Answer):
     observed: Annotated[str, Sent(maxLength=500)] = ""
     function: Annotated[str, Sent(enum=list(FUNCTIONS))]
     argument: Annotated[str, Sent(enum=["", *chain.from_iterable(FUNCTIONS.values())])] = ""
     note: Annotated[str, Sent(maxLength=400)] = ""
     reason: Annotated[str, Sent(maxLength=400)] = ""
 
+    @property
+    def act(self) -> Act:
+        """The call; an argument of a function that takes none is dropped."""
+        function = self.function.strip()
+        argument = self.argument.strip() if FUNCTIONS.get(function, (function,)) else ""
+        return Act(function, argument, self.note.strip(), self.reason.strip())
+
 
 class EmpaLLMUser:
     """User, judge and director as language models.
 
     Args:
-        model: plays the user, and each other role that has no model.
-        sampling: sampling settings of all calls; its seed, or else the dialogue's, is advanced by turn and role.
-        samplings: sampling settings by role, instead of `sampling`.
+        model: plays each role that `models` does not name.
+        sampling: sampling settings of each role that `samplings` does not name. The seed, or else the dialogue's, is advanced by
+            turn and role.
         role: `judge` for rejudging, where only the judge is called.
-        judge: model of the judge.
-        director: model of the director.
     """
 
     def __init__(
@@ -150,29 +155,21 @@ class EmpaLLMUser:
         *,
         sampling: Sampling | None = None,
         role: str = "user",
-        judge: ChatModel | None = None,
-        director: ChatModel | None = None,
+        models: Mapping[str, ChatModel] | None = None,
         samplings: Mapping[str, Sampling] | None = None,
     ) -> None:
-        self._model = model
-        self._judge = judge or model
-        self._director = director or model
-        self._only_judges = role == "judge"
-        by_role = samplings or {}
-        self._samplings = {role: by_role.get(role, sampling or Sampling()) for role in ("user", "judge", "director")}
+        self._models = {name: (models or {}).get(name, model) for name in _ROLES}
+        self._samplings = {name: (samplings or {}).get(name, sampling or Sampling()) for name in _ROLES}
         names = ("speak", "speak_turn", "adjudicate", "adjudicate_turn", "direct", "direct_turn")
         self._prompts = {name: load_prompt(__package__, name) for name in names}
+        self._only_judges = role == "judge"
         self._system_prompts = SystemPrompts()
-
-    @property
-    def name(self) -> str:
-        return self._model.name
+        self.name = model.name
 
     def describe(self) -> Mapping[str, Any]:
-        models = {"user": self._model.name, "judge": self._judge.name, "director": self._director.name}
-        used = {"judge": self._judge.name} if self._only_judges else models
+        used = ("judge",) if self._only_judges else _ROLES
         return {
-            "models": used,
+            "models": {role: self._models[role].name for role in used},
             "sampling": {role: self._samplings[role] for role in used},
             "prompts": {
                 name: prompt.hash
@@ -185,27 +182,24 @@ class EmpaLLMUser:
         """Accepts every scenario, in any language."""
 
     async def speak(self, view: EmpaView, log: CallLog) -> str:
-        note = next((act.note for act in reversed(view.acts[-1:]) if act.note), "")
-        text = self._prompts["speak_turn"].fill(
-            dialogue=dialogue_of(view, "You", "Supporter"),
-            memory=render_released(view.scenario, view.released),
-            guidance=f"{_FOCUS[view.focus]} {note}".strip(),
-            ending=_ENDING.get(view.ending or "", ""),
-        )
-        answer = await ask(
-            self._model,
-            [self._system("speak", view), Message(role="user", content=text)],
-            _Speech,
-            sampling=self._samplings["user"].seeded(view.seed, 3 * view.turn),
-            check=_speaks_for_itself,
-            on_reply=log.recorder("speak", view.turn, "user"),
-        )
-        return answer.reply.strip()
+        def check(answer: _Speech) -> str | None:
+            if not answer.reply.strip():
+                return "the reply is blank"
+            return "the reply speaks for the supporter; write only what you say yourself" if speaks_for(answer.reply) else None
+
+        note = view.acts[-1].note if view.acts else ""
+        blanks = {
+            "dialogue": alternating_text(("You", view.said), ("Supporter", view.heard)),
+            "memory": render_released(view.scenario, view.released),
+            "guidance": f"{_FOCUS[view.focus]} {note}".strip(),
+            "ending": _ENDING.get(view.ending or "", ""),
+        }
+        return (await self._ask("user", "speak", view, log, _Speech, check, blanks)).reply.strip()
 
     async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
         messages = (*view.said, *view.heard)
 
-        def grounded(form: _Form) -> str | None:
+        def check(form: _Form) -> str | None:
             for key, line in form.lines().items():
                 if line.level and not stands_in(line.quote, messages):
                     return (
@@ -215,17 +209,8 @@ class EmpaLLMUser:
                     return f"{key} is {line.level} without a reason"
             return None
 
-        window = "reply" if view.window == 1 else f"{view.window} replies"
-        text = self._prompts["adjudicate_turn"].fill(dialogue=dialogue_of(view, "Person", "Supporter"), window=window)
-        form = await ask(
-            self._judge,
-            [self._system("adjudicate", view), Message(role="user", content=text)],
-            _Form,
-            sampling=self._samplings["judge"].seeded(view.seed, 3 * view.turn + 1),
-            check=grounded,
-            passages=passages_of(messages),
-            on_reply=log.recorder("adjudicate", view.turn, "judge"),
-        )
+        blanks = window_blanks(view)
+        form = await self._ask("judge", "adjudicate", view, log, _Form, check, blanks, passages=passages_of(messages))
         lines = form.lines()
         not_zero = {key: line for key, line in lines.items() if line.level}
         return Judgement(
@@ -235,38 +220,48 @@ class EmpaLLMUser:
         )
 
     async def direct(self, view: EmpaView, log: CallLog) -> Act:
-        def valid(call: _Call) -> str | None:
-            return call_problem(_act(call), released=view.released, turns=view.turn + 1)
+        def check(call: _Call) -> str | None:
+            return call_problem(call.act, released=view.released, turns=view.turn + 1)
 
         levels = view.judgements[-1].levels
-        text = self._prompts["direct_turn"].fill(
-            dialogue=dialogue_of(view, "Person", "Supporter"),
-            turns=str(view.turn + 1),
-            state=_point(view.path.position[-1]),
-            start=_point(view.path.position[0]),
-            energy=", ".join(f"{energy:+.1f}" for energy in view.path.energy[-_RECENT:]),
-            levels=", ".join(f"{key} {level:+d}" for key, level in levels.items() if level) or "all 0",
-            released=", ".join(view.released),
-            acts=", ".join(f"{act.function}({act.argument})" for act in view.acts[-_RECENT:]) or "none",
-        )
-        call = await ask(
-            self._director,
-            [self._system("direct", view), Message(role="user", content=text)],
-            _Call,
-            sampling=self._samplings["director"].seeded(view.seed, 3 * view.turn + 2),
-            check=valid,
-            on_reply=log.recorder("direct", view.turn, "director"),
-        )
-        return _act(call)
+        blanks = {
+            "dialogue": window_blanks(view)["dialogue"],
+            "turns": str(view.turn + 1),
+            "state": _point(view.path.position[-1]),
+            "start": _point(view.path.position[0]),
+            "energy": ", ".join(f"{energy:+.1f}" for energy in view.path.energy[-_RECENT:]),
+            "levels": ", ".join(f"{key} {level:+d}" for key, level in levels.items() if level) or "all 0",
+            "released": ", ".join(view.released),
+            "acts": ", ".join(f"{act.function}({act.argument})" for act in view.acts[-_RECENT:]) or "none",
+        }
+        return (await self._ask("director", "direct", view, log, _Call, check, blanks)).act
 
-    def _system(self, name: str, view: EmpaView) -> Message:
-        """The system prompt of a role, made once per scenario, since it is constant in a dialogue."""
-        return self._system_prompts.of(view.scenario, name, lambda: self._system_text(name, view))
+    async def _ask(
+        self,
+        role: str,
+        name: str,
+        view: EmpaView,
+        log: CallLog,
+        answer: type[_AnswerT],
+        check: Callable[[_AnswerT], str | None],
+        blanks: Mapping[str, str],
+        passages: Sequence[str] = (),
+    ) -> _AnswerT:
+        system = self._system_prompts.of(view.scenario, name, lambda: self._system_text(name, view))  # constant in a dialogue
+        return await ask(
+            self._models[role],
+            [system, Message(role="user", content=self._prompts[f"{name}_turn"].fill(**blanks))],
+            answer,
+            sampling=self._samplings[role].seeded(view.seed, 3 * view.turn + _ROLES.index(role)),
+            check=check,
+            passages=passages,
+            on_reply=log.recorder(name, view.turn, role),
+        )
 
     def _system_text(self, name: str, view: EmpaView) -> str:
         blanks = {"card": render_card(view.scenario)}
         if name != "speak":
-            blanks["story"] = "\n".join(source_text(view.scenario, source) for source in SOURCES)
+            blanks["story"] = render_released(view.scenario, SOURCES)
         if name == "direct":
             blanks |= {
                 "stages": ", ".join(STAGES),
@@ -277,46 +272,22 @@ class EmpaLLMUser:
         return self._prompts[name].fill(**blanks)
 
 
-def _speaks_for_itself(answer: _Speech) -> str | None:
-    if not answer.reply.strip():
-        return "the reply is blank"
-    if speaks_for(answer.reply):
-        return "the reply speaks for the supporter; write only what you say yourself"
-    return None
-
-
-def _act(call: _Call) -> Act:
-    """The call; an argument of a function that takes none is left out, as the choice is plain without it."""
-    function = call.function.strip()
-    argument = call.argument.strip() if FUNCTIONS.get(function, (function,)) else ""
-    return Act(function, argument, call.note.strip(), call.reason.strip())
+def window_blanks(view: EmpaView) -> dict[str, str]:
+    """Dialogue and window as a judge reads them."""
+    dialogue = alternating_text(("Person", view.said), ("Supporter", view.heard))
+    return {"dialogue": dialogue, "window": "reply" if view.window == 1 else f"{view.window} replies"}
 
 
 def _point(position: Any) -> str:
     return ", ".join(f"{axis} {float(x):+g}" for axis, x in zip(AXES, position, strict=True))
 
 
-def dialogue_of(view: EmpaView, user: str, policy: str) -> str:
-    """The dialogue as text, starting with the user, with these names of the speakers."""
-    return alternating_text((user, view.said), (policy, view.heard))
-
-
-ROLES = ("user", "judge", "director")
-
-
 class MixedRoles:
-    """Three roles with one player each; used if some are models and some embedded.
-
-    Args:
-        parts: player by role (`user`, `judge`, `director`).
-    """
+    """Three roles with one player each; used if some are models and some embedded."""
 
     def __init__(self, parts: Mapping[str, EmpaUser]) -> None:
         self._parts = parts
-
-    @property
-    def name(self) -> str:
-        return self._parts["user"].name
+        self.name = parts["user"].name
 
     def describe(self) -> Mapping[str, Any]:
         described = {role: part.describe() for role, part in self._parts.items()}
@@ -342,15 +313,11 @@ class MixedRoles:
 
 def players(models: Mapping[str, ChatModel | None], samplings: Mapping[str, Sampling]) -> EmpaUser:
     """The three roles. One without a language model is embedded: by the learned reader, or by a student."""
-    appraisers = {role: SPEC.appraiser(models.get(role)) for role in ROLES}
-    llm = {role: model for role in ROLES if (model := models.get(role)) is not None and appraisers[role] is None}
-    parts: dict[str, EmpaUser] = {role: EmpaEmbeddedUser(appraisers[role], role=role) for role in ROLES if role not in llm}
+    appraisers = {role: SPEC.appraiser(models.get(role)) for role in _ROLES}
+    llm = {role: model for role in _ROLES if appraisers[role] is None and (model := models.get(role)) is not None}
+    parts: dict[str, EmpaUser] = {role: EmpaEmbeddedUser(appraisers[role], role=role) for role in _ROLES if role not in llm}
     if llm:
         speaker = llm.get("user") or next(iter(llm.values()))
-        llm_user = EmpaLLMUser(speaker, judge=llm.get("judge"), director=llm.get("director"), samplings=samplings)
-        if not parts:
-            return llm_user
-        parts |= dict.fromkeys(llm, llm_user)
-    elif len({part.name for part in parts.values()}) == 1:
-        return parts["user"]
-    return MixedRoles(parts)
+        parts |= dict.fromkeys(llm, EmpaLLMUser(speaker, models=llm, samplings=samplings))
+    alike = not llm and len({part.name for part in parts.values()}) == 1
+    return parts["user"] if alike or len(llm) == len(_ROLES) else MixedRoles(parts)

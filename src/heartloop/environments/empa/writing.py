@@ -1,7 +1,8 @@
-"""Checks that a scenario does not repeat words of the dialogue it was made from.
+"""EMPA scenarios from dialogues of a chat log (EMPA section 3.2, Algorithm 1).
 
-Covers whole sentences and sequences of words, regardless of punctuation and case, and placeholders of `personal_data`. Does not
-cover paraphrase: the writer of a scenario does not see the dialogue.
+A writer model is asked for a filter, features by a schema, persona card and crisis, labels, and the written lines. Only the first
+two questions contain the dialogue, without personal data; the later ones contain the features. Departures: labels come before the
+lines, which need the axis; the axis follows from the IEDR form; place and given name are drawn at random.
 """
 
 from __future__ import annotations
@@ -23,33 +24,21 @@ from pydantic_core import CoreSchema
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.environments.empa import scenario as parts
 from heartloop.environments.empa.scenario import (
     DOMAINS,
-    Attempt,
-    Axis,
-    Beat,
-    Concern,
-    Domain,
     EmpaScenario,
-    Indicator,
-    Lines,
-    Needs,
-    Past,
-    Person,
-    Priorities,
-    Prose,
-    Situation,
-    Story,
-    Threshold,
     dominant_axis,
     load_scenarios,
     problems_of,
+    texts_in,
     unquoted,
 )
 from heartloop.environments.empa.scoring import DEFICIT_POINTS
-from heartloop.environments.importing import RawDialogue
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
-from heartloop.environments.records import check_tags
+from heartloop.environments.places import places
+from heartloop.environments.raw_dialogues import RawDialogue
+from heartloop.environments.records import Line, Matter, Passage, Sentences, Tags, check_tags, crisis_tags
 from heartloop.environments.writing import (
     MAX_SCENARIOS,
     Answer,
@@ -58,92 +47,31 @@ from heartloop.environments.writing import (
     Writing,
     as_json,
     check_size,
-    places,
     problems_of_tags,
     run_number,
-)
-from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags
+)  # fmt: skip
 
-__all__ = [
-    "LEAST_WORDS",
-    "MOST_CHARACTERS",
-    "RUN",
-    "SENTENCE",
-    "Card",
-    "Crisis",
-    "EmpaDistilling",
-    "Features",
-    "Filter",
-    "Label",
-    "Voice",
-    "axis_of",
-    "card_of",
-    "carried_over",
-    "problems_of_card",
-    "problems_of_filter",
-    "problems_of_label",
-    "said_by_person",
-    "tags_of",
-]
+__all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "RUN", "SENTENCE", "EmpaDistilling", "carried_over"]
 
-
+LEAST_WORDS = 20
+"""Minimum number of words of the person, including the situation that the file states (ours)."""
+MOST_CHARACTERS = 12_000
+"""Maximum length of a dialogue in a question; later turns are cut (ours)."""
 SENTENCE, RUN = 5, 8
 """Minimum number of words of a sentence, and of a sequence of words, that must not be repeated (ours)."""
 
+_AXES: Mapping[parts.Axis, str] = {
+    "C": "to be understood, and to see their own matter clearly (C)",
+    "A": "to be felt with, and not alone in it (A)",
+    "P": "to have worth, will and room to move again (P)",
+}
 
-def carried_over(log: Sequence[str], value: Any) -> list[str]:
-    """One sentence for each text within a JSON value that repeats words of a log.
+# The writer's answers; docstrings and titles are sent with the schema.
 
-    >>> carried_over(["I never told her. Well."], {"line": "And I never told her that."})
-    []
-    >>> carried_over(["I never told her why, well."], {"line": "And: I never told her why, well!"})
-    ["these words stand in the dialogue it was made from, say it otherwise: 'i never told her why well'"]
-    """
-    runs = {run for text in log for part in _unbroken(text) for run in _runs(part, RUN)}
-    sentences = {
-        tuple(words)
-        for text in log
-        for sentence in re.split(r"[.!?…\n]+", text)
-        for words in [_words(sentence)]
-        if SENTENCE <= len(words) < RUN and not PLACEHOLDER.search(sentence)
-    }
-    problems: dict[str, None] = {}
-    for text in _texts(value):
-        words = _words(text)
-        repeated = next((run for run in _runs(words, RUN) if run in runs), None) or next(
-            (run for n in range(SENTENCE, RUN) for run in _runs(words, n) if run in sentences), None
-        )
-        if repeated:
-            problems[f"these words stand in the dialogue it was made from, say it otherwise: {' '.join(repeated)!r}"] = None
-        if blank := PLACEHOLDER.search(text):
-            problems[f"{blank[0]} is a blank of the dialogue; invent something of its own, or leave it out"] = None
-    return list(problems)
+_Turn = Annotated[int, Sent(maximum=999)]  # `_filter_problems` knows the last one
 
 
-def _unbroken(text: str) -> list[list[str]]:
-    """The words of a text between its placeholders."""
-    return [_words(part) for part in PLACEHOLDER.split(text)]
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", re.sub("['’]", "", text.casefold()))
-
-
-def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return [text for part in parts for text in _texts(part)]
-
-
-_Turn = Annotated[int, Sent(maximum=999)]  # `problems_of_filter` knows the last one
-
-
-class Filter(Answer):
+class _Filter(Answer, title="Filter"):
     """Whether somebody needs empathy, in which turns (from 1 on), and what the dialogue touches."""
 
     needs: bool
@@ -159,7 +87,7 @@ class _Feeling(Answer):
     strength: int = Field(ge=1, le=5)
 
 
-class Features(Answer):
+class _Features(Answer, title="Features"):
     """What is kept of a dialogue: the need, without anything by which somebody could be found."""
 
     trouble: Passage = Field(min_length=30)
@@ -171,139 +99,57 @@ class Features(Answer):
     tried: tuple[Line, ...] = Field(max_length=6)
     closes: tuple[Line, ...] = Field(max_length=6)
     reaches: tuple[Line, ...] = Field(max_length=6)
-    threshold: Threshold
+    threshold: parts.Threshold
     manner: Sentences = Field(min_length=15)
     life: tuple[Line, ...] = Field(max_length=6)
     earlier: tuple[Line, ...] = Field(max_length=6)
 
 
-class Card(Answer):
+class _Card(Answer, title="Card"):
     """The persona card."""
 
     title: str = Field(min_length=5, max_length=80)
     tags: Tags
-    person: Person
-    receptive: Prose
+    person: parts.Person
+    receptive: parts.Prose
     topic: Line = Field(min_length=15)
-    needs: Needs
-    past: Past
-    situation: Situation
+    needs: parts.Needs
+    past: parts.Past
+    situation: parts.Situation
 
 
-class Crisis(Answer):
+class _Crisis(Answer, title="Crisis"):
     """What happened: the story in stages, what was tried, what hurts."""
 
-    story: Story
-    attempts: tuple[Attempt, ...] = Field(min_length=2, max_length=3)
+    story: parts.Story
+    attempts: tuple[parts.Attempt, ...] = Field(min_length=2, max_length=3)
     sores: tuple[Matter, ...] = Field(min_length=2, max_length=4)
 
 
 class _Indicators:
-    """The nine indicators as fields of the schema that is sent; `problems_of_label` names the ones that are wrong or missing."""
+    """The nine indicators as fields of the schema that is sent; `_label_problems` names the ones that are wrong or missing."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         indicator = handler(schema)["additionalProperties"]
         return {"type": "object", "properties": dict.fromkeys(DEFICIT_POINTS, indicator)}
 
 
-class Label(Answer):
+class _Label(Answer, title="Label"):
     """What they lack at the start, and what a set of cases is sorted by."""
 
-    domain: Domain
-    threshold: Threshold
-    priorities: Priorities
-    iedr: Annotated[Mapping[str, Indicator], _Indicators()]
+    domain: parts.Domain
+    threshold: parts.Threshold
+    priorities: parts.Priorities
+    iedr: Annotated[Mapping[str, parts.Indicator], _Indicators()]
 
 
-class Voice(Answer):
+class _Voice(Answer, title="Voice"):
     """What weighs on them, and their own lines."""
 
     opening: str = Field(min_length=20, max_length=360)
-    concerns: tuple[Concern, ...] = Field(min_length=7, max_length=9)
-    beats: tuple[Beat, ...] = Field(min_length=20, max_length=24)
-    lines: Lines
-
-
-def problems_of_filter(answer: Filter, facts: Mapping[str, Any]) -> list[str]:
-    """Errors in the turns or tags of a filter's answer."""
-    turns = facts["turns"]
-    problems = []
-    if not answer.first <= answer.last <= len(turns):
-        problems.append(f"first and last are {answer.first} and {answer.last}, expected turns from 1 to {len(turns)}, in order")
-    elif answer.needs and not said_by_person(turns[answer.first - 1 : answer.last]):
-        problems.append("nothing in this stretch is said by the person")
-    if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
-        problems.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
-    return problems + problems_of_tags(answer.tags)
-
-
-def problems_of_card(answer: Card, facts: Mapping[str, Any], tags: Sequence[str]) -> list[str]:
-    """Differences between a card and the given name, gender and tags."""
-    person = answer.person
-    problems = problems_of_tags(answer.tags)
-    if facts["name"].casefold() not in person.name.casefold():
-        problems.append(f"person.name is {person.name!r}, expected {facts['name']}, alone or with a family name")
-    if person.gender != facts["gender"]:
-        problems.append(f"person.gender is {person.gender!r}, expected {facts['gender']!r}")
-    if missing := [tag for tag in tags if tag not in answer.tags]:
-        problems.append(f"tags: {', '.join(missing)} must be among them")
-    return problems
-
-
-def problems_of_label(answer: Label, card: Mapping[str, Any]) -> list[str]:
-    """Errors in an IEDR form, its quotes and the priorities."""
-    if answer.iedr.keys() != DEFICIT_POINTS.keys():
-        odd = sorted(answer.iedr.keys() ^ DEFICIT_POINTS.keys())
-        return [f"iedr is wrong at {', '.join(odd)}; expected {', '.join(DEFICIT_POINTS)}"]
-    axis = dominant_axis(answer.iedr)
-    if axis is None:
-        return ["iedr: no group stands out; two lack the same share of the most they could"]
-    problems = unquoted(answer.iedr, card)
-    if answer.priorities.of(axis).level != "high":
-        problems.append(f"{axis} stands out in the form, so its priority must be high")
-    return problems
-
-
-def tags_of(answer: BaseModel) -> list[str]:
-    """The tags of a filter's answer, without `none`."""
-    assert isinstance(answer, Filter)
-    return [tag for tag in answer.tags if tag != "none"]
-
-
-def axis_of(answer: BaseModel) -> Axis:
-    """The dominant axis of a label's form. `problems_of_label` rejects a form without one.
-
-    Raises:
-        InputError: there is none.
-    """
-    assert isinstance(answer, Label)
-    axis = dominant_axis(answer.iedr)
-    if axis is None:
-        raise InputError("the IEDR form has no dominant axis")
-    return axis
-
-
-def card_of(done: Mapping[str, BaseModel]) -> dict[str, Any]:
-    """The parts of a scenario that are written so far."""
-    stages = [stage for stage in ("card", "story", "label") if stage in done]
-    return {name: value for stage in stages for name, value in done[stage].model_dump(mode="json").items()}
-
-
-def said_by_person(turns: Sequence[Sequence[str]]) -> list[str]:
-    """The person's messages in some turns."""
-    return [text for speaker, text in turns if speaker == "person"]
-
-
-LEAST_WORDS = 20
-"""Minimum number of words of the person, including the situation that the file states (ours)."""
-MOST_CHARACTERS = 12_000
-"""Maximum length of a dialogue in a question; later turns are cut (ours)."""
-
-_AXES: Mapping[Axis, str] = {
-    "C": "to be understood, and to see their own matter clearly (C)",
-    "A": "to be felt with, and not alone in it (A)",
-    "P": "to have worth, will and room to move again (P)",
-}
+    concerns: tuple[parts.EmpaConcern, ...] = Field(min_length=7, max_length=9)
+    beats: tuple[parts.EmpaBeat, ...] = Field(min_length=20, max_length=24)
+    lines: parts.EmpaLines
 
 
 class EmpaDistilling(Writing):
@@ -321,12 +167,12 @@ class EmpaDistilling(Writing):
     name = "empa"
     scenario = EmpaScenario
     stages = (
-        Stage("filter", load_prompt(__package__, "distil_filter"), Filter, load_prompt(__package__, "distil_reader")),
-        Stage("features", load_prompt(__package__, "distil_features"), Features, load_prompt(__package__, "distil_reader")),
-        Stage("card", load_prompt(__package__, "empa_card"), Card),
-        Stage("story", load_prompt(__package__, "empa_story"), Crisis),
-        Stage("label", load_prompt(__package__, "empa_label"), Label),
-        Stage("voice", load_prompt(__package__, "empa_voice"), Voice),
+        Stage("filter", load_prompt(__package__, "distil_filter"), _Filter, load_prompt(__package__, "distil_reader")),
+        Stage("features", load_prompt(__package__, "distil_features"), _Features, load_prompt(__package__, "distil_reader")),
+        Stage("card", load_prompt(__package__, "empa_card"), _Card),
+        Stage("story", load_prompt(__package__, "empa_story"), _Crisis),
+        Stage("label", load_prompt(__package__, "empa_label"), _Label),
+        Stage("voice", load_prompt(__package__, "empa_voice"), _Voice),
     )
     audit = load_prompt(__package__, "audit_empa")
     fixed = ("id", "axis", "domain", "threshold", "place", "name", "age", "gender", "key", "kind", "concern", "depth", "source")
@@ -340,7 +186,6 @@ class EmpaDistilling(Writing):
 
     @cached_property
     def shipped(self) -> Sequence[EmpaScenario]:
-        """Scenarios that a new one must not repeat."""
         return self._shipped if self._shipped is not None else load_scenarios("cases")
 
     @cached_property
@@ -395,20 +240,18 @@ class EmpaDistilling(Writing):
     def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
         facts = seeded.facts
         filtered = done.get("filter")
-        excluded = {*facts["crisis"], *(filtered.tags if isinstance(filtered, Filter) else ())} & self._exclude
+        excluded = {*facts["crisis"], *(filtered.tags if isinstance(filtered, _Filter) else ())} & self._exclude
         if excluded:
             return f"excluded by --exclude-tag: {', '.join(sorted(excluded))}"
         if not facts["turns"]:
             return f"its first turn is longer than {MOST_CHARACTERS:,} characters"
-        words = sum(len(text.split()) for text in [*said_by_person(facts["turns"]), facts["told"].get("situation", "")])
+        words = sum(len(text.split()) for text in [*_said_by_person(facts["turns"]), facts["told"].get("situation", "")])
         if words < LEAST_WORDS:
             return f"the person says too little ({words} words, expected {LEAST_WORDS})"
-        if isinstance(filtered, Filter) and not filtered.needs:
+        if isinstance(filtered, _Filter) and not filtered.needs:
             return f"no empathy is needed: {filtered.why}"
         features = done.get("features")
-        if isinstance(features, Features) and not features.feelings:
-            return "no feeling was extracted"
-        return ""
+        return "no feeling was extracted" if isinstance(features, _Features) and not features.feelings else ""
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts = seeded.facts
@@ -416,25 +259,25 @@ class EmpaDistilling(Writing):
             return {"told": _metadata(facts["told"]), "dialogue": _numbered(facts["turns"], done.get("filter"))}
         if stage.name == "card":
             drawn = {name: str(facts[name]) for name in ("place", "name", "gender")}
-            return {**drawn, "features": as_json(done["features"]), "tags": ", ".join(tags_of(done["filter"])) or "none"}
+            return {**drawn, "features": as_json(done["features"]), "tags": ", ".join(_tags(done["filter"])) or "none"}
         if stage.name == "story":
             return {"card": as_json(done["card"]), "features": as_json(done["features"])}
-        case = json.dumps(card_of(done), ensure_ascii=False)
+        case = json.dumps(_joined(done, "card", "story", "label"), ensure_ascii=False)
         if stage.name == "label":
             return {"case": case, "domains": ", ".join(DOMAINS)}
-        axis = axis_of(done["label"])
+        axis = _axis(done["label"])
         return {"case": case, "axis": axis, "axis_means": _AXES[axis]}
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer, facts = done[stage.name], seeded.facts
-        if isinstance(answer, Filter):
-            return problems_of_filter(answer, facts)
+        if isinstance(answer, _Filter):
+            return _filter_problems(answer, facts)
         problems = self.unwanted(seeded, answer.model_dump(mode="json"))
-        if isinstance(answer, Card):
-            return problems + problems_of_card(answer, facts, tags_of(done["filter"]))
-        if isinstance(answer, Label):
-            return problems + problems_of_label(answer, card_of({name: done[name] for name in ("card", "story")}))
-        if isinstance(answer, Voice):
+        if isinstance(answer, _Card):
+            return problems + _card_problems(answer, facts, _tags(done["filter"]))
+        if isinstance(answer, _Label):
+            return problems + _label_problems(answer, _joined(done, "card", "story"))
+        if isinstance(answer, _Voice):
             return problems + self.problems_of_whole(seeded, done, problems_of)
         return problems
 
@@ -447,22 +290,75 @@ class EmpaDistilling(Writing):
         ]
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
-        label = done["label"]
-        assert isinstance(label, Label)
-        axis = axis_of(label)
-        return {
-            "id": f"empa-{axis.lower()}-{label.domain.split()[0]}-{seeded.id.rpartition('-')[2]}",
-            "axis": axis,
-            "place": seeded.facts["place"],
-            **{
-                name: value
-                for stage in ("card", "story", "label", "voice")
-                for name, value in done[stage].model_dump(mode="json").items()
-            },
-        }
+        written = _joined(done, "card", "story", "label", "voice")
+        axis = _axis(done["label"])
+        scenario_id = f"empa-{axis.lower()}-{written['domain'].split()[0]}-{seeded.id.rpartition('-')[2]}"
+        return {"id": scenario_id, "axis": axis, "place": seeded.facts["place"], **written}
 
     def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
         return {"axis": scenario["axis"], "field": "iedr.C.2.level", "value": "2"}
+
+
+def _filter_problems(answer: _Filter, facts: Mapping[str, Any]) -> list[str]:
+    turns = facts["turns"]
+    problems = []
+    if not answer.first <= answer.last <= len(turns):
+        problems.append(f"first and last are {answer.first} and {answer.last}, expected turns from 1 to {len(turns)}, in order")
+    elif answer.needs and not _said_by_person(turns[answer.first - 1 : answer.last]):
+        problems.append("nothing in this stretch is said by the person")
+    if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
+        problems.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
+    return problems + problems_of_tags(answer.tags)
+
+
+def _card_problems(answer: _Card, facts: Mapping[str, Any], tags: Sequence[str]) -> list[str]:
+    person = answer.person
+    problems = problems_of_tags(answer.tags)
+    if facts["name"].casefold() not in person.name.casefold():
+        problems.append(f"person.name is {person.name!r}, expected {facts['name']}, alone or with a family name")
+    if person.gender != facts["gender"]:
+        problems.append(f"person.gender is {person.gender!r}, expected {facts['gender']!r}")
+    if missing := [tag for tag in tags if tag not in answer.tags]:
+        problems.append(f"tags: {', '.join(missing)} must be among them")
+    return problems
+
+
+def _label_problems(answer: _Label, card: Mapping[str, Any]) -> list[str]:
+    if answer.iedr.keys() != DEFICIT_POINTS.keys():
+        odd = sorted(answer.iedr.keys() ^ DEFICIT_POINTS.keys())
+        return [f"iedr is wrong at {', '.join(odd)}; expected {', '.join(DEFICIT_POINTS)}"]
+    axis = dominant_axis(answer.iedr)
+    if axis is None:
+        return ["iedr: no group stands out; two lack the same share of the most they could"]
+    problems = unquoted(answer.iedr, card)
+    if answer.priorities.of(axis).level != "high":
+        problems.append(f"{axis} stands out in the form, so its priority must be high")
+    return problems
+
+
+def _tags(answer: BaseModel) -> list[str]:
+    """The tags of a filter's answer, without `none`."""
+    assert isinstance(answer, _Filter)
+    return [tag for tag in answer.tags if tag != "none"]
+
+
+def _axis(answer: BaseModel) -> parts.Axis:
+    """The dominant axis of a label's form. `_label_problems` rejects a form without one."""
+    assert isinstance(answer, _Label)
+    axis = dominant_axis(answer.iedr)
+    if axis is None:
+        raise InputError("the IEDR form has no dominant axis")
+    return axis
+
+
+def _joined(done: Mapping[str, BaseModel], *stages: str) -> dict[str, Any]:
+    """The parts of a scenario that these stages have written so far."""
+    dumped = (done[stage].model_dump(mode="json") for stage in stages if stage in done)
+    return {name: value for answer in dumped for name, value in answer.items()}
+
+
+def _said_by_person(turns: Sequence[Sequence[str]]) -> list[str]:
+    return [text for speaker, text in turns if speaker == "person"]
 
 
 def _metadata(fields: Mapping[str, str]) -> str:
@@ -471,5 +367,45 @@ def _metadata(fields: Mapping[str, str]) -> str:
 
 def _numbered(turns: Sequence[Sequence[str]], filtered: BaseModel | None) -> str:
     """The turns of the dialogue with their numbers; only those selected by the filter, if it has answered."""
-    first, last = (filtered.first, filtered.last) if isinstance(filtered, Filter) else (1, len(turns))
+    first, last = (filtered.first, filtered.last) if isinstance(filtered, _Filter) else (1, len(turns))
     return "\n".join(f"{n} {speaker}: {text}" for n, (speaker, text) in enumerate(turns, start=1) if first <= n <= last)
+
+
+# Words repeated from the dialogue. Paraphrase is not checked: the writer of a scenario does not see the dialogue.
+
+
+def carried_over(log: Sequence[str], value: Any) -> list[str]:
+    """One sentence for each text within a JSON value that repeats words of a log, whatever its punctuation and case.
+
+    >>> carried_over(["I never told her. Well."], {"line": "And I never told her that."})
+    []
+    >>> carried_over(["I never told her why, well."], {"line": "And: I never told her why, well!"})
+    ["these words stand in the dialogue it was made from, say it otherwise: 'i never told her why well'"]
+    """
+    runs = {run for text in log for part in PLACEHOLDER.split(text) for run in _runs(_words(part), RUN)}
+    sentences = {
+        tuple(words)
+        for text in log
+        for sentence in re.split(r"[.!?…\n]+", text)
+        for words in [_words(sentence)]
+        if SENTENCE <= len(words) < RUN and not PLACEHOLDER.search(sentence)
+    }
+    problems: dict[str, None] = {}
+    for text in texts_in(value):
+        words = _words(text)
+        repeated = next((run for run in _runs(words, RUN) if run in runs), None) or next(
+            (run for n in range(SENTENCE, RUN) for run in _runs(words, n) if run in sentences), None
+        )
+        if repeated:
+            problems[f"these words stand in the dialogue it was made from, say it otherwise: {' '.join(repeated)!r}"] = None
+        if blank := PLACEHOLDER.search(text):
+            problems[f"{blank[0]} is a blank of the dialogue; invent something of its own, or leave it out"] = None
+    return list(problems)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", re.sub("['’]", "", text.casefold()))
+
+
+def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]

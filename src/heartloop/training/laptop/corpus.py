@@ -15,7 +15,6 @@ import asyncio
 import json
 import random
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -24,7 +23,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.chat import Reply, estimate_usage
@@ -34,14 +32,14 @@ from heartloop.core.system import write_whole
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import Ready
-from heartloop.environments.training import AnswerForm, Training
+from heartloop.environments.sources import yaml_value
+from heartloop.environments.spec import AnswerForm, Ready, Training
 from heartloop.models.baselines import Baseline
 from heartloop.training.verl_config import parted
 
 __all__ = [
-    "AnswersSettings", "CorpusSettings", "Example", "Layout", "Mixture", "Source", "environment_for", "read_or_make",
-    "whole_sentences", "words_in",
+    "AnswersSettings", "CorpusSettings", "Example", "Layout", "Mixture", "Source", "environment_for", "examples_of",
+    "read_or_make", "whole_sentences", "words_in",
 ]  # fmt: skip
 
 _IN_DIALOGUES: Mapping[str, float] = {
@@ -82,51 +80,12 @@ class Example(NamedTuple):
     score: float | None
 
 
-class _Corpus(BaseModel, ABC):
-    """Settings that decide the examples."""
-
+class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    @property
-    @abstractmethod
-    def layout(self) -> Layout: ...
 
-    @abstractmethod
-    def held_out_texts(self) -> list[str]:
-        """Texts of all held-out scenarios, sorted: for a tokenizer's words alone.
-
-        A large model's tokenizer knows every word. A tokenizer of whole words would miss every fourteenth word of these
-        scenarios, mostly those that matter, so that no policy could quote them."""
-
-    @abstractmethod
-    def jobs(self) -> tuple[list[Job], list[Job]]:
-        """Of the examples to learn from, and of the held-out ones."""
-
-    @abstractmethod
-    def made(self, jobs: Sequence[Job]) -> list[Example]:
-        """The examples of some jobs."""
-
-    def examples(self, *, processes: int = 1) -> tuple[list[Example], list[Example]]:
-        """The examples to learn from, and the held-out ones; about 50 ms each on one core.
-
-        A failed dialogue is a fault of ours and is raised.
-        """
-        learn, held_out = self.jobs()
-        jobs = [*learn, *held_out]
-        if processes == 1:
-            made = self.made(jobs)
-        else:
-            parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
-            # spawned, not forked: the caller may have torch's threads running
-            with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-                made = [example for examples in pool.map(self.made, parts) for example in examples]
-        return made[: len(learn)], made[len(learn) :]
-
-
-class Source(BaseModel):
+class Source(_Settings):
     """Scenarios of one environment, played with the embedded user."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     environment: str
     scenarios: tuple[str, ...] = Field(min_length=1)
@@ -144,11 +103,17 @@ class Source(BaseModel):
     def training(self) -> Training | None:
         return load_environment(self.environment).training
 
+    def spread(self) -> list[str]:
+        """Ids of `count` scenarios, spread evenly over the list."""
+        ids = environment_for(self).scenario_ids
+        count = len(ids) if self.count is None else self.count
+        return [ids[(place * len(ids)) // count] for place in range(count)]
+
 
 @cache
 def _sources(name: str) -> tuple[Source, ...]:
     text = (resources.files(__package__) / "corpus.yaml").read_text(encoding="utf-8")
-    return tuple(Source.model_validate(source) for source in yaml.safe_load(text)[name])
+    return tuple(Source.model_validate(source) for source in yaml_value(text)[name])
 
 
 def environment_for(source: Source) -> Ready:
@@ -166,7 +131,7 @@ def _environment(source_json: str) -> Ready:
     return spec.make(scenarios, spec.players(), options)
 
 
-class CorpusSettings(_Corpus):
+class CorpusSettings(_Settings):
     """Dialogues."""
 
     seed: int = 0
@@ -184,6 +149,11 @@ class CorpusSettings(_Corpus):
         return Layout(tuple(dict.fromkeys(headings)), _MESSAGE_WORDS)
 
     def held_out_texts(self) -> list[str]:
+        """Texts of all held-out scenarios, sorted: for a tokenizer's words alone.
+
+        A large model's tokenizer knows every word. A tokenizer of whole words would miss every fourteenth word of these
+        scenarios, mostly those that matter, so that no policy could quote them.
+        """
         texts: set[str] = set()
         for source in self.held_out:
             if (training := source.training) is not None:
@@ -191,18 +161,16 @@ class CorpusSettings(_Corpus):
         return sorted(texts)
 
     def jobs(self) -> tuple[list[Job], list[Job]]:
-        return self._jobs(self.learn), self._jobs(self.held_out)
-
-    def _jobs(self, sources: Sequence[Source]) -> list[Job]:
-        jobs: list[Job] = []
-        for source in sources:
-            ids = environment_for(source).scenario_ids
-            count = len(ids) if source.count is None else source.count
-            spread = [ids[(place * len(ids)) // count] for place in range(count)]
-            jobs += [(source, scenario, self.seed + again) for again in range(source.repeats) for scenario in spread]
+        """Of the examples to learn from, and of the held-out ones."""
+        jobs: tuple[list[Job], list[Job]] = ([], [])
+        for made, sources in zip(jobs, (self.learn, self.held_out), strict=True):
+            for source in sources:
+                seeds = range(self.seed, self.seed + source.repeats)
+                made += [(source, scenario, seed) for seed in seeds for scenario in source.spread()]
         return jobs
 
     def made(self, jobs: Sequence[Job]) -> list[Example]:
+        """The examples of some jobs."""
         policy = Mixture(self.shares, longest=self.longest_reply)
         return [asyncio.run(_played(source, scenario, seed, policy)) for source, scenario, seed in jobs if source is not None]
 
@@ -249,7 +217,7 @@ class Mixture:
         return Reply(text, usage=estimate_usage(messages, text))
 
 
-class AnswersSettings(_Corpus):
+class AnswersSettings(_Settings):
     """Answers in an environment's form, as dialogues of one turn without a score."""
 
     environment: str
@@ -343,6 +311,20 @@ def whole_sentences(text: str, longest: int, rng: random.Random) -> str:
     while sentences and sum(map(words_in, sentences)) > longest:
         sentences.pop(rng.randrange(len(sentences)))
     return " ".join(sentences)
+
+
+def examples_of(settings: CorpusSettings | AnswersSettings, *, processes: int = 1) -> tuple[list[Example], list[Example]]:
+    """The examples to learn from, and the held-out ones; about 50 ms each on one core. A failed dialogue is raised."""
+    learn, held_out = settings.jobs()
+    jobs = [*learn, *held_out]
+    if processes == 1:
+        made = settings.made(jobs)
+    else:
+        parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
+        # spawned, not forked: the caller may have torch's threads running
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            made = [example for examples in pool.map(settings.made, parts) for example in examples]
+    return made[: len(learn)], made[len(learn) :]
 
 
 def read_or_make(path: Path, make: Callable[[], tuple[list[Example], list[Example]]]) -> tuple[list[Example], list[Example]]:

@@ -22,14 +22,14 @@ import torch
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import write_whole
 from heartloop.models.baselines.scripted import phrases
-from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, read_or_make
+from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, examples_of, read_or_make
 from heartloop.training.recipe import Recipe, first_problem
 from heartloop.training.rollouts import ChatFormat
 
@@ -46,8 +46,6 @@ _OPENING = "“"
 """An opening quotation mark is a token of its own, and the word after it the same token as without it, so that it can be
 copied."""
 _PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
-
-
 _TEMPLATE = """\
 {%- for m in messages -%}
 <{{ m['role'] }}>
@@ -90,40 +88,27 @@ def is_laptop_template(template: str | None) -> bool:
 def build_tokenizer(
     texts: Iterable[str], *, least: int = 2, known: Iterable[str] = (), layout: Layout | None = None
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer that knows the words of the texts.
+    """A word tokenizer: one token a word or punctuation mark, case kept, its leading space included.
+
+    Known text decodes exactly, except that each run of spaces becomes one; the breaks of a layout are kept.
 
     Args:
         texts: duplicates count once.
         least: minimum number of occurrences of a known word.
         known: texts whose words are known however seldom they occur.
-        layout: what of a dialogue stands in a prompt; by default no section of a system prompt.
+        layout: by default no section of a system prompt is read.
     """
     layout = layout or Layout()
     tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))
-    tokenizer.normalizer = normalizers.Sequence(
-        [
-            normalizers.NFC(),
-            normalizers.Replace(Regex("[’‘]"), "'"),
-            normalizers.Replace(Regex("[“”]"), '"'),
-            normalizers.Replace(Regex(r"\s+"), " "),
-            normalizers.Replace(Regex(r'(?<![^\s(])"(?=\w)'), f"{_OPENING} "),
-            normalizers.Strip(),
-        ]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always", split=False),
-            pre_tokenizers.Split(Regex(_PIECE), behavior="removed", invert=True),
-        ]
-    )
-    tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.Metaspace(replacement=_SPACE, prepend_scheme="always"),
-            decoders.Fuse(),
-            decoders.Replace(f"{_OPENING} ", '"'),
-            decoders.Replace(_OPENING, '"'),
-        ]
-    )
+    replaced = (("[’‘]", "'"), ("[“”]", '"'), (r"\s+", " "), (r'(?<![^\s(])"(?=\w)', f"{_OPENING} "))
+    changes = [normalizers.Replace(Regex(old), new) for old, new in replaced]
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), *changes, normalizers.Strip()])
+    spaces = pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always", split=False)
+    pieces = pre_tokenizers.Split(Regex(_PIECE), behavior="removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([spaces, pieces])
+    quotes = [decoders.Replace(opening, '"') for opening in (f"{_OPENING} ", _OPENING)]
+    joined = decoders.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    tokenizer.decoder = decoders.Sequence([joined, decoders.Fuse(), *quotes])
     trainer = trainers.WordLevelTrainer(min_frequency=least, special_tokens=list(MARKERS), show_progress=False)
     tokenizer.train_from_iterator([*sorted(set(texts)), *(sorted(set(known)) * least)], trainer)
     tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in layout.breaks])
@@ -132,7 +117,7 @@ def build_tokenizer(
         pad_token="<pad>",
         unk_token="<unk>",
         eos_token="<end>",
-        additional_special_tokens=["<system>", "<user>", "<assistant>"],
+        additional_special_tokens=list(MARKERS[3:]),
         chat_template=chat_template(layout),
         clean_up_tokenization_spaces=False,
         model_max_length=1024,
@@ -149,28 +134,14 @@ PRIMED_CONFIG: dict[str, Any] = {
 positions rotate some dimensions of a head fast and leave most of them still, to carry words; input and output embeddings are
 one."""
 
-_FAST, _STILL = 0.02, 1.0 / 400
-"""Radians a token: dimensions that rotate faster encode positions, those that rotate slower carry words."""
-
-_LARGE, _LAST_NORM = 8.0, 0.35
-"""Factor of the embeddings over the other weights, and the last norm's weight, which keeps the logits moderate."""
-
-_BACK = 3
-_WORD = 48 / 128
-"""Share of the stream for the current word; the rest is for the words before it."""
-
-_NEAR = 20.0
-"""Nats by which the target position outweighs one that agrees in no rotating dimension."""
-
-_AGREE = (14.0, 12.0, 10.0)
-"""Nats that agreement of the last, the second last and the third last word adds in the search."""
-
-_SHARES = (0.44, 0.30, 0.26)
-"""Shares of a head's still dimensions, by the same three."""
-
-_KEPT, _HANDED_ON = 0.7, 6.0
-"""Sizes of what the looking-back heads and the copying ones write, beside the stream. Set by hand: of random tokens nearly all
-are copied rightly (the tests check it)."""
+_FAST, _STILL = 0.02, 1.0 / 400  # radians a token: faster dimensions of a head encode positions, slower ones carry words
+_LARGE, _LAST_NORM = 8.0, 0.35  # embeddings over other weights; the last norm's weight, which keeps the logits moderate
+_BACK = 3  # words
+_WORD = 48 / 128  # share of the stream for the current word; the rest is for the words before it
+_NEAR = 20.0  # nats by which the target position outweighs one that agrees in no rotating dimension
+_AGREE = (14.0, 12.0, 10.0)  # nats that agreement of the last, the second last and the third last word adds in the search
+_SHARES = (0.44, 0.30, 0.26)  # of a head's still dimensions, by the same three
+_KEPT, _HANDED_ON = 0.7, 6.0  # sizes of what the looking-back and the copying heads write, beside the stream; set by hand
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -252,19 +223,12 @@ def prime(model: Any, *, seed: int = 0) -> None:
         second.o_proj.weight[:, rows] = _padded(present * _HANDED_ON * stream / math.sqrt(width) / 2, size).T
 
 
-def primed_parameters(model: Any) -> list[Any]:
-    """The parameters of the circuit, without embeddings: they are trained slowly, or the circuit is lost before it is used."""
-    return [parameter for layer in model.model.layers[:2] for parameter in layer.self_attn.parameters()]
-
-
 def _orthonormal(size: int, generator: torch.Generator) -> Tensor:
     return torch.linalg.qr(torch.randn(size, size, generator=generator))[0].T
 
 
 def _padded(rows: Tensor, size: int) -> Tensor:
-    out = torch.zeros(size, rows.shape[1])
-    out[: len(rows)] = rows
-    return out
+    return pad(rows, (0, 0, 0, size - len(rows)))
 
 
 class WarmStartSettings(BaseModel):
@@ -319,15 +283,14 @@ class WarmStart(NamedTuple):
     """A warm-started policy, and how well it learned."""
 
     model: Path
-    """A Hugging Face checkpoint with its tokenizer."""
     curve: Path
     """JSON lines: `step`, `loss` in nats a token, `seconds`; the last line holds the held-out `perplexity`."""
     perplexity: float | None
-    """Of replies in held-out dialogues; `None` where each has an unknown word."""
+    """Of replies in held-out dialogues; `None` if each has an unknown word."""
 
 
 def rows_of(examples: Sequence[Example], form: ChatFormat) -> list[ExampleRow]:
-    """Examples as rows. A reply with a word that the tokenizer does not know stands in its row and is not learned."""
+    """Examples as rows. A reply with a word that the tokenizer does not know is not learned."""
     rows: list[ExampleRow] = []
     unknown = form.tokenizer.unk_token_id
     for example in examples:
@@ -336,19 +299,14 @@ def rows_of(examples: Sequence[Example], form: ChatFormat) -> list[ExampleRow]:
         for message in example.messages:
             ids = form.message_ids(message)
             tokens += ids
-            if message.role == "assistant" and unknown not in form.tokenizer.encode(message.content, add_special_tokens=False):
-                in_reply += [False] * len(form.opening) + [True] * (len(ids) - len(form.opening))
-            else:
-                in_reply += [False] * len(ids)
+            known = unknown not in form.tokenizer.encode(message.content, add_special_tokens=False)
+            in_reply += [False, *[message.role == "assistant" and known] * (len(ids) - 1)]  # the first token opens the reply
         rows.append(ExampleRow(tuple(tokens), tuple(in_reply)))
     return rows
 
 
 def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -> Any:
-    """A Llama with initial weights that can copy; its input and output embeddings are one.
-
-    Not a Qwen2: transformers 5 loads its checkpoints with Qwen's own tokenizer, whatever is beside the weights.
-    """
+    """A Llama with initial weights that can copy. Not a Qwen2: transformers 5 loads its checkpoints with Qwen's own tokenizer."""
     disable_progress_bar()
     torch.manual_seed(settings.seed)
     config = LlamaConfig(
@@ -392,7 +350,7 @@ class Exchange:
     """Draws tables that exchange content words for others of their kind: capitalised or not, and by ending.
 
     Args:
-        fixed: tokens that stay what they are.
+        fixed: tokens that are never exchanged.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, fixed: set[int]) -> None:
@@ -402,16 +360,14 @@ class Exchange:
         kinds: dict[tuple[Any, ...], list[int]] = {}
         for word, token in sorted(tokenizer.get_vocab().items()):  # in no order of its own
             plain = word.strip("▁")
-            if token in fixed or not plain.isalpha():
-                continue
-            ending = next((e for e in ("ing", "ed", "ly", "s") if plain.endswith(e)), "")
-            kinds.setdefault((word[0] == "▁", plain[0].isupper(), ending), []).append(token)
+            if token not in fixed and plain.isalpha():
+                ending = next((e for e in ("ing", "ed", "ly", "s") if plain.endswith(e)), "")
+                kinds.setdefault((word[0] == "▁", plain[0].isupper(), ending), []).append(token)
         self._kinds = [torch.tensor(sorted(tokens)) for tokens in kinds.values() if len(tokens) > 1]
-        self._size = len(tokenizer)
 
     def draw(self, generator: torch.Generator) -> Tensor:
         """Shape (vocabulary,): what each token becomes."""
-        table = torch.arange(self._size)
+        table = torch.arange(len(self.content))
         for tokens in self._kinds:
             table[tokens] = tokens[torch.randperm(len(tokens), generator=generator)]
         return table
@@ -439,10 +395,11 @@ def _train(
     weights[list(breaks)] = _BREAK_WEIGHT
     generator = torch.Generator().manual_seed(settings.seed)
     rng = random.Random(settings.seed)
-    circuit, words = primed_parameters(model), [model.model.embed_tokens.weight]
+    words = [model.model.embed_tokens.weight]
+    circuit = [parameter for layer in model.model.layers[:2] for parameter in layer.self_attn.parameters()]
     slow = {id(parameter) for parameter in (*circuit, *words)}
     rest = [parameter for parameter in model.parameters() if id(parameter) not in slow]
-    parts = [(circuit, 0.1), (words, 0.6), (rest, 1.0)]
+    parts = [(circuit, 0.1), (words, 0.6), (rest, 1.0)]  # a circuit trained at full pace is lost before it is used
     optimiser = torch.optim.AdamW([{"params": part} for part, _ in parts], betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     warm = max(1, settings.steps // 20)
     started = time.monotonic()
@@ -518,7 +475,7 @@ def prepare(
     corpus = settings.corpus
     digest = hashlib.sha256(corpus.model_dump_json().encode()).hexdigest()[:12]
     progress("Playing the dialogues to learn from.")
-    learn, held_out = read_or_make(folder / f"corpus-{digest}.jsonl", lambda: corpus.examples(processes=processes))
+    learn, held_out = read_or_make(folder / f"corpus-{digest}.jsonl", lambda: examples_of(corpus, processes=processes))
     texts = (message.content for example in learn for message in example.messages)
     known = corpus.held_out_texts() if settings.held_out_words else ()
     tokenizer = build_tokenizer(texts, least=settings.least_count, known=known, layout=corpus.layout)
@@ -542,20 +499,17 @@ def prepare(
     return WarmStart(model_folder, curve, perplexity)
 
 
-def _fixed(rows: Sequence[ExampleRow], tokenizer: PreTrainedTokenizerFast, *, frequent: int = 300) -> set[int]:
-    """Tokens that are not exchanged: markers, the most frequent words, and those of the baselines' set phrases."""
+def _fixed(rows: Sequence[ExampleRow], tokenizer: PreTrainedTokenizerFast) -> set[int]:
+    """Tokens that are not exchanged: markers, the 300 most frequent words, and those of the baselines' set phrases."""
     counts = Counter(token for row in rows for token in row.tokens)
     own = {token for text in _texts(phrases()) for token in tokenizer.encode(text, add_special_tokens=False)}
-    return {*range(len(MARKERS)), *(token for token, _ in counts.most_common(frequent)), *own}
+    return {*range(len(MARKERS)), *(token for token, _ in counts.most_common(300)), *own}
 
 
 def _texts(table: Any) -> Iterator[str]:
     if isinstance(table, str):
         yield table
-    elif isinstance(table, (list, tuple)):
-        for item in table:
+    else:
+        items = [item for name, item in table.items() if name != "about"] if isinstance(table, Mapping) else table or ()
+        for item in items:  # what is named "about" are word lists, not texts
             yield from _texts(item)
-    elif isinstance(table, Mapping):
-        for name, item in table.items():
-            if name != "about":  # word lists, not texts
-                yield from _texts(item)

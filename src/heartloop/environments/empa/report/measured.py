@@ -10,7 +10,17 @@ from typing import NamedTuple
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.empa.environment import judged_dialogue
-from heartloop.environments.empa.scoring import EpmQ, Failure, Success, Trajectory, composed, failure, indices_of, reached, trace
+from heartloop.environments.empa.scoring import (
+    EpmQ,
+    FailureSigns,
+    SuccessSigns,
+    Trajectory,
+    composed,
+    failure,
+    indices_of,
+    reached,
+    trace,
+)
 
 __all__ = ["ENDINGS", "FAILED", "SUCCEEDED", "Measured", "measured"]
 
@@ -38,9 +48,9 @@ class Measured(NamedTuple):
     dialogue: Transcript
     path: Trajectory
     epmq: EpmQ
-    success: Success
+    success: SuccessSigns
     """Conditions at the end."""
-    failure: Failure
+    failure: FailureSigns
 
     @property
     def ending(self) -> str:
