@@ -34,23 +34,22 @@ from heartloop.environments.empa.scoring import (
     trace,
 )  # fmt: skip
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
+from heartloop.environments.replay import reading_transcript
 from heartloop.environments.spec import (
     DemoRun,
     EnvironmentSpec,
     Options,
     Pilot,
     Player,
-    Returns,
     Role,
     Scale,
     Sums,
     Training,
     Zone,
     option,
-    rewards_by_turn,
     score_of,
-)  # fmt: skip
-from heartloop.environments.stored import reading_transcript
+)
+from heartloop.environments.training import Returns, rewards_by_turn
 
 __all__ = [
     "FUNCTIONS", "MAX_TURNS", "MEMORIES", "MIN_TURNS", "SPEC", "STAGES", "VARIANTS", "Act", "Empa", "EmpaEpisode", "EmpaOptions",
