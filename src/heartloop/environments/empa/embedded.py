@@ -15,7 +15,6 @@ from statistics import fmean
 from typing import NamedTuple
 
 from heartloop.core.dialogue import Turn
-from heartloop.environments.appraising import evidence_of
 from heartloop.environments.dialogue_text import SILENT, least_recent, pick, pick_unsaid, stands_in
 from heartloop.environments.empa.environment import MEMORIES, MIN_TURNS, STAGES, Act, EmpaView, Judgement, releases
 from heartloop.environments.empa.scenario import EmpaBeat, EmpaBrief, EmpaScenario
@@ -27,6 +26,7 @@ from heartloop.environments.reading import (
     AppraisingPlayer,
     LearnedReading,
     Missed,
+    evidence_of,
     missed_by,
     no_written_lines,
     reason_of,

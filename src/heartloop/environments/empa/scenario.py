@@ -16,13 +16,14 @@ from pydantic import Field, model_validator
 
 from heartloop.core.schemas import Sent
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit, shares_of
-from heartloop.environments.records import Part, set_loader
+from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import (
     Cue,
     Key,
     Line,
     Matter,
+    Part,
     Passage,
     Sentences,
     Short,

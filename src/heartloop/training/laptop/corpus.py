@@ -32,8 +32,8 @@ from heartloop.core.system import write_whole
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of, yaml_value
 from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import Ready, Training
-from heartloop.environments.training import AnswerForm
+from heartloop.environments.spec import Ready
+from heartloop.environments.training import AnswerForm, Training
 from heartloop.models.baselines import Baseline
 from heartloop.training.verl_config import parted
 
