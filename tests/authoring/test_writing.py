@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingProgress, WritingResult, settings_of, write_all
+from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, settings_of, write_all
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
@@ -39,6 +39,7 @@ from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scenario import load_scenarios as load_sage
 from heartloop.environments.sage.writing import SageWriting, persona_pools
 from heartloop.environments.writing import MAX_SCENARIOS, Writing
+from heartloop.evaluation.progress import Progress
 from tests.authoring.scribe import Scribe, good, stage_of
 
 TEST = load_scenarios("test")
@@ -156,7 +157,7 @@ def test_what_there_is_not_is_said(writing: Writing, words: tuple[int, int, list
 
 @pytest.mark.parametrize(("writing", "only"), [(EIBENCH, ()), (SAGE, ()), (SAGE, ("interest",))], ids=["eibench", "sage", "chat"])
 async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, only: Sequence[str], tmp_path: Path) -> None:
-    out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[WritingProgress]()
+    out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[Progress]()
     ended = await run(out, scribe, writing=writing, n=6, only=only, report=told.append)
     assert (ended.written, ended.refused, ended.failed, ended.stopped) == (6, {}, {}, None)
     people = load_environment(writing.name).load(str(out))

@@ -46,8 +46,8 @@ class TestPools:
         assert all(6 <= len(words) <= 8 for themes in pools().scenes.values() for words in themes.values())
 
     def test_the_modifiers(self) -> None:
-        assert (len(pools().relationships), len(pools().intensities), len(pools().personalities)) == (7, 8, 10)
-        known = set(pools().relationships)
+        assert (len(pools().relationship), len(pools().intensity), len(pools().personality)) == (7, 8, 10)
+        known = set(pools().relationship)
         assert all(set(fit) <= known for t in pools().scenes.values() for words in t.values() for fit in words.values())
 
 

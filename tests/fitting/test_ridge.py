@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from heartloop.fitting.fits import COUNTS_WEIGHT, design_of, fit, predict_folds
-from heartloop.reader.features import Context, Layout, features_of
+from heartloop.reader.features import Context, FeatureLayout, features_of
 
-LAYOUT = Layout(bits=10)
+LAYOUT = FeatureLayout(bits=10)
 WORDS = ["kind", "cruel", "chair", "boat", "listen", "never", "stay", "go"]
 DRAW = np.random.default_rng(1)
 REPLIES = [" ".join(DRAW.choice(WORDS, 6)) for _ in range(40)]

@@ -242,7 +242,7 @@ def test_cost_is_what_the_meter_says(talk: Talk) -> None:
         as_json = {name: list(price) for name, price in prices.items()}
         costs = [score_card([dialogue], {"prices": form}).models[0].cost for form in (prices, by_hand, as_json)]
         assert costs == [expected] * 3
-        assert meter.cost == expected
+        assert meter.spend().cost == expected
 
 
 def test_runs_that_disagree_about_a_price_leave_none() -> None:
