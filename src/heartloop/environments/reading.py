@@ -15,9 +15,10 @@ from heartloop.core.errors import InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.dialogue_text import chance
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
-from heartloop.reader.features import Context, Layout, features_of, han_share, lacks_english
+from heartloop.reader.features import Context, features_of, han_share, lacks_english
 from heartloop.reader.linear import SHIPPED, LinearModel
 from heartloop.reader.reader import REPEATED, Effect, Output, Reader, Reading, effect_of, embedded_reader
+from heartloop.training.laptop.corpus import Layout
 
 __all__ = [
     "LAYOUT",

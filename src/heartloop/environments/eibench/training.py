@@ -13,7 +13,6 @@ from heartloop.environments.eibench.environment import EIBenchOptions
 from heartloop.environments.eibench.scenario import EIBenchScenario, lines_of
 from heartloop.environments.eibench.scoring import STATE_LIMITS, process_rewards
 from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
-from heartloop.environments.written import written_lines
 
 __all__ = ["TRAINING"]
 
