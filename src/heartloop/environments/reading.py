@@ -15,10 +15,9 @@ from heartloop.core.errors import InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.dialogue_text import chance
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
-from heartloop.reader.features import Context, features_of, han_share, lacks_english
+from heartloop.reader.features import Context, FeatureLayout, features_of, han_share, lacks_english
 from heartloop.reader.linear import SHIPPED, LinearModel
 from heartloop.reader.reader import REPEATED, Effect, Output, Reader, Reading, effect_of, embedded_reader
-from heartloop.training.laptop.corpus import Layout
 
 __all__ = [
     "LAYOUT",
@@ -93,7 +92,7 @@ def unsaid(concerns: Iterable[_Concern], beats: Iterable[_Beat], messages: Seque
     return with_cues(concern for concern in concerns if concern.key not in told)
 
 
-LAYOUT = Layout(bits=13, words=(1, 2), characters=(3, 4))
+LAYOUT = FeatureLayout(bits=13, words=(1, 2), characters=(3, 4))
 OVERLAPS = ("story_overlap", "unsaid_overlap", "known_overlap", "demand_overlap", "ways_overlap")
 """The counts that tell whether an analysis is about this person."""
 _LOWEST, _HIGHEST = 1.0, 5.0
