@@ -1,11 +1,4 @@
-"""`heartloop export`: each format is read back, and a run that gives nothing is refused with the reason.
-
-1. Tables: csv, parquet and jsonl hold the rows of `Run.table`.
-2. The dataset folder: card, provenance, licence by part.
-3. sft: the best of several dialogues.
-4. dpo: pairs of replies to the same messages, and of dialogues with the same person.
-5. Wrong use, and runs that give nothing.
-"""
+"""`heartloop export`: each format is read back, and a run that gives nothing is refused with the reason."""
 
 from __future__ import annotations
 
