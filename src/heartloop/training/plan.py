@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from heartloop.core.chat import EMBEDDED
 from heartloop.core.errors import UseError
-from heartloop.core.install import install_command
-from heartloop.core.wording import amount
+from heartloop.core.system import install_command
+from heartloop.core.text import amount
 from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve, settings_taken_by

@@ -30,10 +30,10 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import write_whole
 from heartloop.environments.episode import YOU_BEGIN, play
-from heartloop.environments.records import half_of
+from heartloop.environments.records import half_of, yaml_value
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sources import yaml_value
-from heartloop.environments.spec import AnswerForm, Ready, Training
+from heartloop.environments.spec import Ready
+from heartloop.environments.training import AnswerForm, Training
 from heartloop.models.baselines import Baseline
 from heartloop.training.verl_config import parted
 
