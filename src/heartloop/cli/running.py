@@ -14,7 +14,7 @@ from rich.console import Console
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount, money, roughly
+from heartloop.core.text import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation import runner
 from heartloop.evaluation.leaderboard import leaderboard

@@ -78,12 +78,12 @@ def train(
 
 def _train(recipe: Recipe, run: Path) -> int:
     """Trains, prints the result, and returns the exit code."""
-    from heartloop.core.chat import is_embedded
+    from heartloop.core.chat import EMBEDDED
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import CAUTION, evaluation_command
 
-    if is_embedded(recipe.dialogue.user):
+    if recipe.dialogue.user == EMBEDDED:
         typer.echo(f"Caution: {CAUTION}.", err=True)
     ended = launch.train(recipe, run, progress=typer.echo)
     failures = ended.failures

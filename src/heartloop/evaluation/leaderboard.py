@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heartloop.core.chat import is_embedded
-from heartloop.core.wording import amount, money
+from heartloop.core.text import amount, money
 from heartloop.evaluation.compare import FEW_SCENARIOS
 from heartloop.evaluation.scores import ModelScore, ScoreCard, in_group_order, scale_of
 from heartloop.models.budget import is_baseline

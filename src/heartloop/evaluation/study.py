@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.text import amount, printable
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.compare import aligned
 from heartloop.evaluation.scores import FAILURE_CASES, cost_of, latest, merged_prices, points_of
