@@ -184,7 +184,7 @@ async def test_spending_is_counted_and_a_limit_holds() -> None:
     async with FaultyServer() as server, model(server) as chat:
         meter = Meter()
         await MeteredEmbedder(chat, meter).embed(TEXTS)
-        assert (meter.tokens, meter.spend().calls) == (3, 1)
+        assert (meter.spend().tokens, meter.spend().calls) == (3, 1)
         tight = MeteredEmbedder(chat, Meter(max_tokens=2))
         with pytest.raises(BudgetSpent):
             await tight.embed(TEXTS)

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments.importing import RawDialogue, RawTurn, read_dialogues
 from heartloop.environments.perm.environment import Perm
 from heartloop.environments.perm.importers import LEAST_WORDS, draw
 from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, load_scenarios
 from heartloop.environments.perm.users import PermEmbeddedUser
-from heartloop.environments.raw_dialogues import RawDialogue, RawTurn, read_dialogues
 from heartloop.environments.registry import owner_of
 from tests.faulty_server import FaultyServer
 

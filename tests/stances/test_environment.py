@@ -15,10 +15,10 @@ from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import rejudged
 from heartloop.environments.stances.environment import STORED, StanceJudgement, Stances, StancesOptions, StancesView
 from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario, load_scenarios, problems_of
 from heartloop.environments.stances.scoring import Verdict
-from heartloop.environments.stored import rejudged
 
 DRIVE = load_scenarios()[1]
 WAVERING: tuple[Verdict, ...] = ("upheld", "upheld", "abandoned", "upheld", "abandoned")

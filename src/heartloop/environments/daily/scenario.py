@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from heartloop.environments.cues import problems_in_cues, problems_in_speech, stands
-from heartloop.environments.records import Matter, Part, Persona, Tag, Word, Written, set_loader
+from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import Matter, Part, Persona, Tag, Word, Written, problems_in_cues, problems_in_speech, stands
 
 __all__ = [
     "KINDS",
