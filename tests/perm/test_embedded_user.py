@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.appraising import LearnedAppraiser
+from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.grading import Grade
 from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, Perm, PermView
 from heartloop.environments.perm.scenario import EMOTIONS, SETS, PermBrief, load_scenarios, parse, problems_of
 from heartloop.environments.perm.users import READING, RESONATION, PermEmbeddedUser
-from heartloop.environments.quotes import stands_in
+from heartloop.environments.reading import LearnedAppraiser
 from heartloop.models.baselines import BASELINES, Baseline
 from tests.fixed_appraiser import FixedAppraiser, FixedReader, reading
 from tests.one_turn_scenarios import SAMPLE

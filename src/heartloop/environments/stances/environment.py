@@ -19,10 +19,10 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.replay import check_turns, reading_transcript
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Stored, Zone, option
 from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario
 from heartloop.environments.stances.scoring import Verdict, standings
-from heartloop.environments.stored import check_turns, reading_transcript
 
 __all__ = [
     "MAX_TURNS", "SCALE", "SPEC", "STORED", "StanceJudgement", "Stances", "StancesEpisode", "StancesOptions", "StancesUser",
