@@ -1,7 +1,6 @@
 """Curves of training runs as one SVG, light and dark: on the left the training reward by step, on the right the held-out score.
 
-Covers the picture; axes and bands are those of `heartloop report` (`heartloop.report.curves`). Does not cover which runs there
-are (`learning`).
+Axes and bands are those of `heartloop report`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from heartloop.report.curves import SMOOTHING, Band, band_of, chart_of
+from heartloop.core.blocks import Chart
+from heartloop.report.drawing import drawn
+from heartloop.report.training import SMOOTHING, Band, band_of, band_series
 
 __all__ = ["picture"]
 
@@ -62,16 +63,27 @@ def _panel(title: str, bands: Sequence[Band | None], last: int, left: float) -> 
     there = [(place, band) for place, band in enumerate(bands) if band is not None]
     said = [f'<g transform="translate({left:g} {HEAD:g})">', f'<text class="head" x="44" y="-8">{title}</text>']
     if there:
-        chart = chart_of(there, last=last, width=WIDTH, height=HEIGHT)
+        values = [value for _, band in there for curve in (band.raw, band.low, band.high) for value in curve.values()]
+        low, high = min(values), max(values)
+        zero = 0.0 if low < 0.0 < high else None
+        series = tuple(band_series("", band) for _, band in there)
+        chart = drawn(
+            Chart(title, "lines", series, "", "", low, high, x_low=0, x_high=last, line=zero, bands=True),
+            width=WIDTH,
+            height=HEIGHT,
+        )
         for at, words in chart.ticks_y:
             said.append(f'<line class="grid" x1="{chart.left:g}" x2="{chart.right:g}" y1="{at:g}" y2="{at:g}"/>')
             said.append(f'<text x="{chart.left - 6:g}" y="{at + 4:g}" text-anchor="end">{words}</text>')
         said += [f'<text x="{at:g}" y="{chart.bottom + 18:g}" text-anchor="middle">{words}</text>' for at, words in chart.ticks_x]
-        if chart.zero is not None:
-            said.append(f'<line class="zero" x1="{chart.left:g}" x2="{chart.right:g}" y1="{chart.zero:g}" y2="{chart.zero:g}"/>')
-        for place, raw, line, outline, (x, y) in chart.lines:
-            drawn = "".join(
-                f'<path class="{kind}" d="{path}"/>' for kind, path in (("band", outline), ("raw", raw), ("line", line)) if path
+        if chart.line is not None:
+            said.append(f'<line class="zero" x1="{chart.left:g}" x2="{chart.right:g}" y1="{chart.line:g}" y2="{chart.line:g}"/>')
+        for (place, _), one in zip(there, chart.series, strict=True):
+            paths = "".join(
+                f'<path class="{kind}" d="{path}"/>'
+                for kind, path in (("band", one.area), ("raw", one.raw), ("line", one.path))
+                if path
             )
-            said.append(f'<g class="c{place % len(COLOURS)}">{drawn}<circle cx="{x:g}" cy="{y:g}" r="3"/></g>')
+            end = one.marks[-1]
+            said.append(f'<g class="c{place % len(COLOURS)}">{paths}<circle cx="{end.x:g}" cy="{end.y:g}" r="3"/></g>')
     return [*said, "</g>"]

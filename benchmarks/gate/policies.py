@@ -20,7 +20,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.settings import dialogue_seed, stratified
-from heartloop.fitting.data import Example
+from heartloop.fitting.data import JudgedReply
 from heartloop.reader.features import Context
 from heartloop.scoring.statistics import paired_difference
 
@@ -158,7 +158,7 @@ def in_contexts(target: Target, most: int, names: Sequence[str] = tuple(POLICIES
     Args:
         most: contexts.
     """
-    middling: dict[Context, list[Example]] = {}
+    middling: dict[Context, list[JudgedReply]] = {}
     for row in target.of_tier("middling"):
         middling.setdefault(row.context, []).append(row)
     draw = random.Random(f"gate contexts of policies {target.name}")

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from benchmarks.gate.target import Target, clauses, sentences, target_of, texts, things
-from heartloop.fitting.data import Example
+from heartloop.fitting.data import JudgedReply
 from heartloop.reader.features import Context
 
 __all__ = ["LEAGUES", "LESS", "Hunt", "contexts_of", "hunt"]
@@ -40,9 +40,9 @@ class Hunt(NamedTuple):
 
 
 @cache
-def contexts_of(target: Target, count: int) -> Sequence[Example]:
+def contexts_of(target: Target, count: int) -> Sequence[JudgedReply]:
     """One reply of each of some contexts, drawn; the reply itself does not matter."""
-    first: dict[Context, Example] = {}
+    first: dict[Context, JudgedReply] = {}
     for example in target.examples:
         first.setdefault(example.context, example)
     rows = list(first.values())
@@ -61,7 +61,7 @@ def _words(name: str, count: int) -> tuple[list[str], list[str]]:
     return ranked[: max(5, count // 8)], tried
 
 
-def hunt(target: Target, example: Example, budget: int, words: int) -> dict[str, Any]:
+def hunt(target: Target, example: JudgedReply, budget: int, words: int) -> dict[str, Any]:
     """The best texts of both leagues in a context; `budget` replies are scored, half for each league, fewer where 100 is reached.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gate.target import TIERS, Target, interval, texts
-from heartloop.fitting.data import Example
+from heartloop.fitting.data import JudgedReply
 from heartloop.fitting.embedded import UNFITTED_VOICES
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
@@ -19,7 +19,7 @@ FROM = 3.0
 """Judged mark of hostility or danger from which a floor should hold."""
 
 
-def _some(rows: Sequence[Example], most: int, *parts: object) -> list[Example]:
+def _some(rows: Sequence[JudgedReply], most: int, *parts: object) -> list[JudgedReply]:
     return list(rows) if len(rows) <= most else random.Random(f"gate {parts}").sample(list(rows), most)
 
 

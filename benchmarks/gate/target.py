@@ -14,7 +14,7 @@ from typing import Any
 
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import load_environment, specs
-from heartloop.fitting.data import Example, read_examples
+from heartloop.fitting.data import JudgedReply, read_examples
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Reader, Reading, effect_of, embedded_reader
 from heartloop.scoring.statistics import Interval, mean_interval
@@ -33,7 +33,7 @@ _TURNED: Mapping[str, str] = {
 class Target:
     """An environment under attack. Only the tuning part of the judged replies is read."""
 
-    def __init__(self, name: str, examples: Sequence[Example], reader: Reader | None = None) -> None:
+    def __init__(self, name: str, examples: Sequence[JudgedReply], reader: Reader | None = None) -> None:
         self.name, self.examples, self.reader = name, tuple(examples), reader or embedded_reader()
         reading = load_environment(name).reading
         assert isinstance(reading, LearnedReading)
@@ -60,7 +60,7 @@ class Target:
         """Points of a reply that does nothing."""
         return self.points_of({output.name: output.neutral for output in self.effect.outputs})
 
-    def of_tier(self, tier: str) -> list[Example]:
+    def of_tier(self, tier: str) -> list[JudgedReply]:
         return [example for example in self.examples if example.tier == tier]
 
     @cached_property
@@ -76,7 +76,7 @@ def environments() -> list[str]:
 
 
 @cache
-def _examples() -> tuple[Example, ...]:
+def _examples() -> tuple[JudgedReply, ...]:
     return tuple(read_examples(FOLDER, "tuning"))
 
 

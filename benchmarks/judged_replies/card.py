@@ -19,7 +19,7 @@ from benchmarks.judged_replies.collect import CHANGES, scalar, weighted_kappa
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.judged_replies.readers import cross_validated, examples, judged_change, ngram_kernel
 from benchmarks.page import rewrite
-from heartloop.fitting.data import Example, read_lines
+from heartloop.fitting.data import JudgedReply, read_lines
 from heartloop.reader.aspects import ASPECTS
 
 RESULTS = Path(__file__).parent.parent / "results" / "judged_replies.json"
@@ -47,7 +47,7 @@ def agreement(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> d
     }
 
 
-def explained(rows: Sequence[Example]) -> float:
+def explained(rows: Sequence[JudgedReply]) -> float:
     """Share of the variance of the changes, standardised by environment, that voice and length together explain."""
     voices = sorted({row.voice for row in rows})
     length = np.log1p([len(row.reply.split()) for row in rows])

@@ -23,7 +23,7 @@ from benchmarks.judged_replies.collect import scalar
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.fitting.data import Example, read_examples, read_table, standardised
+from heartloop.fitting.data import JudgedReply, read_examples, read_table, standardised
 from heartloop.fitting.embedded import UNFITTED_VOICES, folds
 from heartloop.fitting.fits import design_of, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS
@@ -39,12 +39,12 @@ def r(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     return round(float(np.corrcoef(first, second)[0, 1]), 3)
 
 
-def judged_change(examples: Sequence[Example]) -> NDArray[np.float64]:
+def judged_change(examples: Sequence[JudgedReply]) -> NDArray[np.float64]:
     """The judged changes as one number each, standardised by environment, shape (examples,)."""
     return standardised(examples, lambda example: scalar(example.environment, list(example.change)))
 
 
-def agreement(examples: Sequence[Example], predicted: NDArray[np.float64]) -> dict[str, Any]:
+def agreement(examples: Sequence[JudgedReply], predicted: NDArray[np.float64]) -> dict[str, Any]:
     """How predictions of the change agree with the judges, on the written replies: in all, by tier and environment.
 
     Minimal edits are counted apart: they differ in what form does not show."""
@@ -79,15 +79,15 @@ def agreement(examples: Sequence[Example], predicted: NDArray[np.float64]) -> di
     }  # fmt: skip
 
 
-def examples(half: str = "tuning") -> list[Example]:
+def examples(half: str = "tuning") -> list[JudgedReply]:
     return read_examples(FOLDER, half)
 
 
-def ngram_kernel(rows: Sequence[Example]) -> NDArray[np.float64]:
+def ngram_kernel(rows: Sequence[JudgedReply]) -> NDArray[np.float64]:
     return design_of([features_of(row.reply, row.context) for row in rows], DEFAULT_LAYOUT).kernel
 
 
-def cross_validated(rows: Sequence[Example], kernel: NDArray[np.float64], share: float = 1.0) -> dict[str, Any]:
+def cross_validated(rows: Sequence[JudgedReply], kernel: NDArray[np.float64], share: float = 1.0) -> dict[str, Any]:
     """The agreement of ridge on n-grams.
 
     Args:
@@ -97,7 +97,7 @@ def cross_validated(rows: Sequence[Example], kernel: NDArray[np.float64], share:
     return agreement(rows, predicted[:, 0])
 
 
-def by_aspects(rows: Sequence[Example], marks: NDArray[np.float64]) -> NDArray[np.float64]:
+def by_aspects(rows: Sequence[JudgedReply], marks: NDArray[np.float64]) -> NDArray[np.float64]:
     """The change as a linear map of predicted aspects, shape (rows, ASPECTS), fitted for each environment on other scenarios."""
     judged = judged_change(rows)
     design = np.hstack([marks, np.ones((len(rows), 1))])
@@ -129,7 +129,7 @@ def measure(processes: int) -> dict[str, Any]:
     return results_of(rows, {name: np.clip(values[:, : len(ASPECTS)], 0.0, 4.0) for name, values in predicted.items()})
 
 
-def results_of(rows: Sequence[Example], predicted: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+def results_of(rows: Sequence[JudgedReply], predicted: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
     """The agreement of readers by the aspects that they predict, shape (rows, ASPECTS)."""
     marks = np.array([row.aspects for row in rows])
     written = np.array([row.tier != "none" for row in rows])

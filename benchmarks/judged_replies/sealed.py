@@ -19,7 +19,7 @@ from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.judged_replies.seal import hashes
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.fitting.data import Example, read_examples, read_lines
+from heartloop.fitting.data import JudgedReply, read_examples, read_lines
 from heartloop.fitting.embedded import change_of, labels_in, readings
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.reader import Effect, Reader, Reading, effect_of, embedded_reader
@@ -32,7 +32,7 @@ RESAMPLES = 2_000
 
 
 def predicted(
-    rows: Sequence[Example], reader: Reader, effects: Mapping[str, Effect]
+    rows: Sequence[JudgedReply], reader: Reader, effects: Mapping[str, Effect]
 ) -> tuple[list[Reading], NDArray[np.float64]]:
     """The readings, and the predicted changes as one number each, shape (rows,)."""
     read = [reader.read(row.reply, row.context) for row in rows]
@@ -48,7 +48,7 @@ def predicted(
 
 
 def by_scenario(
-    rows: Sequence[Example], statistic: Callable[[NDArray[np.int64]], float], seed: int = 0
+    rows: Sequence[JudgedReply], statistic: Callable[[NDArray[np.int64]], float], seed: int = 0
 ) -> tuple[float, float, float]:
     """A statistic of the rows with these numbers, with its 95 % interval by a bootstrap over scenarios."""
     scenarios = np.array([row.scenario for row in rows])
@@ -65,7 +65,7 @@ def _r(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     return float(np.corrcoef(first, second)[0, 1]) if len(first) > 2 and first.std() and second.std() else float("nan")
 
 
-def agreement(rows: Sequence[Example], values: NDArray[np.float64]) -> dict[str, Any]:
+def agreement(rows: Sequence[JudgedReply], values: NDArray[np.float64]) -> dict[str, Any]:
     """Of predicted with judged changes: in all, by environment and tier, and the means of the tiers by environment."""
     outputs = {name: reading.outputs for name, reading in readings().items()}
     judged = np.array([change_of(row, outputs[row.environment]) for row in rows])
@@ -101,7 +101,7 @@ def agreement(rows: Sequence[Example], values: NDArray[np.float64]) -> dict[str,
     }
 
 
-def strategies(rows: Sequence[Example], read: Sequence[Reading], labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def strategies(rows: Sequence[JudgedReply], read: Sequence[Reading], labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """How often the most likely strategy, and its group, is among those that were labelled."""
     pairs = [
         (next(iter(r.strategies)), labels[row.id]) for row, r in zip(rows, read, strict=True) if row.id in labels and r.strategies
@@ -118,7 +118,7 @@ def strategies(rows: Sequence[Example], read: Sequence[Reading], labels: Mapping
     }
 
 
-def floors(rows: Sequence[Example], read: Sequence[Reading]) -> dict[str, Any]:
+def floors(rows: Sequence[JudgedReply], read: Sequence[Reading]) -> dict[str, Any]:
     """Recall of the floors among replies that judges marked 3 and more, and false alarms among good ones."""
     found: dict[str, Any] = {}
     for aspect in ("hostility", "danger"):

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.judged_replies.contexts import FOLDER, write
 from benchmarks.judged_replies.scripted import CRUEL, KIND, clauses
-from heartloop.fitting.data import Example, read_examples, read_lines
+from heartloop.fitting.data import JudgedReply, read_examples, read_lines
 from heartloop.fitting.embedded import UNFITTED_VOICES, change_of, readings
 from heartloop.reader.features import Context
 from heartloop.reader.reader import effect_of, embedded_reader
@@ -37,7 +37,7 @@ PASTED = (
 """Frames around a clause of the person: the manner of the baselines that version one had."""
 
 
-def score_of(row: Example) -> Callable[[str], float]:
+def score_of(row: JudgedReply) -> Callable[[str], float]:
     """What the embedded user makes of a reply in this row's context: the predicted change as one number."""
     reading = readings()[row.environment]
     effect = effect_of(reading.package)
@@ -99,7 +99,7 @@ def main() -> None:
     draw = random.Random(f"search {turn}")
     replies = read_lines(FOLDER / "replies.jsonl")
     contexts = {reply["id"]: reply["context"] for reply in replies}
-    groups: dict[Context, Example] = {row.context: row for row in rows}
+    groups: dict[Context, JudgedReply] = {row.context: row for row in rows}
     chosen = draw.sample(sorted(groups, key=lambda context: groups[context].id), CONTEXTS)
     names = iter(draw.sample(range(10_000_000 * turn, 10_000_000 * (turn + 1)), CONTEXTS))
     found = []

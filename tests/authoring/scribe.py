@@ -208,7 +208,7 @@ def _profile(text: str) -> dict[str, Any]:
 
 
 def _seed(text: str) -> Seed:
-    relationships = {words: name for name, words in pools().relationships.items()}
+    relationships = {words: name for name, words in pools().relationship.items()}
     return Seed(
         theme=re.findall(r"^Theme: (.+)$", text, re.M)[0],
         keyword=re.findall(r"^Keyword: (.+)$", text, re.M)[0],

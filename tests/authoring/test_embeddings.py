@@ -131,8 +131,8 @@ class Counting:
         return Embedded(vectors, Usage(prompt_tokens=len(texts)))
 
 
-def near(embedder: Any) -> Neighbours:
-    return Neighbours(SHIPPED, Likeness(list(SHIPPED.values())), embedder)
+def near(embedder: Any, texts: dict[str, str] = SHIPPED) -> Neighbours:
+    return Neighbours(texts, Likeness(list(texts.values())), embedder)
 
 
 async def found_by(embedder: Any, out: Path, text: str) -> list[Neighbour]:
@@ -170,7 +170,7 @@ async def test_large_sets_are_asked_for_in_parts(tmp_path: Path) -> None:
     many = {f"s{i}": f"text {i}" for i in range(2 * BATCH + 1)}
     embedder = Counting()
     with WrittenFiles(tmp_path / "a.jsonl", {}) as files:
-        await Neighbours(many, Likeness(list(many.values())), embedder).prepare(files.steps())
+        await near(embedder, many).prepare(files.steps())
     assert [len(part) for part in embedder.asked] == [BATCH, BATCH, 1]
 
 
@@ -184,7 +184,7 @@ async def test_spending_is_counted_and_a_limit_holds() -> None:
     async with FaultyServer() as server, model(server) as chat:
         meter = Meter()
         await MeteredEmbedder(chat, meter).embed(TEXTS)
-        assert (meter.tokens, meter.spend().calls) == (3, 1)
+        assert (meter.spend().tokens, meter.spend().calls) == (3, 1)
         tight = MeteredEmbedder(chat, Meter(max_tokens=2))
         with pytest.raises(BudgetSpent):
             await tight.embed(TEXTS)

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingProgress, WritingResult, settings_of, write_all
+from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, settings_of, write_all
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
@@ -39,6 +39,7 @@ from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scenario import load_scenarios as load_sage
 from heartloop.environments.sage.writing import SageWriting, persona_pools
 from heartloop.environments.writing import MAX_SCENARIOS, Writing
+from heartloop.evaluation.progress import Progress
 from tests.authoring.scribe import Scribe, good, stage_of
 
 TEST = load_scenarios("test")
@@ -98,14 +99,6 @@ def test_no_combination_of_the_test_set_is_ever_sampled_and_none_twice(seed: int
     assert max(Counter(made).values()) == 1
 
 
-def test_all_combinations_there_are_hold_none_of_the_test_set() -> None:
-    seeds = EIBenchWriting(TEST).seeds(MAX_SCENARIOS, 1)
-    assert (
-        not {(s.facts["keyword"], s.facts["relationship"], s.facts["intensity"], s.facts["personality"]) for s in seeds} & TAKEN
-    )
-    assert len({s.id for s in seeds}) == MAX_SCENARIOS
-
-
 @pytest.mark.parametrize("writing", [EIBENCH, SAGE], ids=lambda writing: writing.name)
 def test_seeds_follow_from_the_seed_and_more_of_them_begin_alike(writing: Writing) -> None:
     assert list(writing.seeds(9, 3, ())) == list(writing.seeds(30, 3, ()))[:9]
@@ -156,7 +149,7 @@ def test_what_there_is_not_is_said(writing: Writing, words: tuple[int, int, list
 
 @pytest.mark.parametrize(("writing", "only"), [(EIBENCH, ()), (SAGE, ()), (SAGE, ("interest",))], ids=["eibench", "sage", "chat"])
 async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, only: Sequence[str], tmp_path: Path) -> None:
-    out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[WritingProgress]()
+    out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[Progress]()
     ended = await run(out, scribe, writing=writing, n=6, only=only, report=told.append)
     assert (ended.written, ended.refused, ended.failed, ended.stopped) == (6, {}, {}, None)
     people = load_environment(writing.name).load(str(out))
@@ -413,7 +406,7 @@ class Stops(Exception):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 5, 9, 13])
+@pytest.mark.parametrize("after", [0, 5, 13])
 async def test_a_run_that_was_cut_off_goes_on_and_asks_for_nothing_twice(after: int, tmp_path: Path) -> None:
     whole = Scribe()
     await run(tmp_path / "whole.jsonl", whole, n=3, concurrency=1)

@@ -15,7 +15,7 @@ from heartloop.environments.daily.scenario import DailyScenario
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import rejudged
+from heartloop.environments.replay import rejudged
 from tests.fixed_judges import FixedJudges
 from tests.one_turn_scenarios import AWAKE, LIE, SWIM
 

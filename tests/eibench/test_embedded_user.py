@@ -21,8 +21,7 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError
-from heartloop.environments.cues import written_lines
-from heartloop.environments.eibench.environment import EIBench, EIBenchView
+from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, EIBenchView
 from heartloop.environments.eibench.scenario import (
     LINES,
     SCENES,
@@ -37,7 +36,8 @@ from heartloop.environments.eibench.users import CORE_FROM, EIBenchEmbeddedUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import rejudged
+from heartloop.environments.replay import rejudged
+from heartloop.environments.written import written_lines
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve
@@ -219,7 +219,7 @@ CHINESE = released("你错过了最后一班船，很生气。", "就差五分�
 async def test_a_judge_needs_no_written_lines() -> None:
     judge = EIBenchEmbeddedUser(role="judge")
     judge.admit(ENGLISH)
-    view = EIBenchView(ENGLISH, (str(ENGLISH.opening),), ("You are right to be angry.",), ((50.0, 50.0),), 0, 0, "paper", 8)
+    view = EIBenchView(ENGLISH, (str(ENGLISH.opening),), ("You are right to be angry.",), ((50.0, 50.0),), 0, EIBenchOptions())
     reaction = await judge.react(view, CallLog())
     assert (reaction.goes_on, reaction.reply) == (True, "")
     assert max(abs(reaction.a), abs(reaction.t)) <= 10

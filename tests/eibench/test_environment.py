@@ -105,15 +105,15 @@ class TestWhoBegins:
         assert [message.role for message in policy.asked[0]] == ["system", "user"]
         assert policy.asked[0][1].content == YOU_BEGIN
         assert [m.content for m in policy.asked[1]][1:] == [YOU_BEGIN, "Hello over the hedge.", "line 0"]
-        assert user.views[0].said == ()
-        assert user.views[1].said == ("line 0",)
+        assert user.views[0].messages == ()
+        assert user.views[1].messages == ("line 0",)
 
     async def test_elsewhere_the_person_does(self) -> None:
         user = Fixed((-1, 1))
         transcript = await played(user, max_turns=1)
         assert transcript.opening is not None
         assert transcript.opening.startswith("Eleven hours, miss.")
-        assert user.views[0].said == (transcript.opening,)
+        assert user.views[0].messages == (transcript.opening,)
 
 
 class TestPolicyPrompt:

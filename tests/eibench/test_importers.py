@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
+from heartloop.environments.eibench.composer import load_set
 from heartloop.environments.eibench.importers import read_released
-from heartloop.environments.eibench.listing import load_set
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.importing import Imported
 from heartloop.environments.records import write_records

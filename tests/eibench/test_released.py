@@ -16,8 +16,8 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.check import check_environment
+from heartloop.environments.eibench.composer import load_set
 from heartloop.environments.eibench.environment import EIBench
-from heartloop.environments.eibench.listing import load_set
 from heartloop.environments.eibench.scenario import FORM, EIBenchReleasedScenario, ReleasedRecord, load_scenarios
 from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
 from heartloop.environments.episode import YOU_BEGIN, play

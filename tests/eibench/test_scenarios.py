@@ -17,7 +17,7 @@ from heartloop.authoring.checks import NEAR_DUPLICATE, similarity
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.eibench.composer import SIZES, compose, fill_slots, load_cores, train_set
 from heartloop.environments.eibench.scenario import SCENES, EIBenchScenario, load_scenarios, pools, problems_of
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 
 TABLES = "heartloop.environments.eibench.report"
 TEST = load_scenarios("test")
@@ -46,8 +46,8 @@ class TestPools:
         assert all(6 <= len(words) <= 8 for themes in pools().scenes.values() for words in themes.values())
 
     def test_the_modifiers(self) -> None:
-        assert (len(pools().relationships), len(pools().intensities), len(pools().personalities)) == (7, 8, 10)
-        known = set(pools().relationships)
+        assert (len(pools().relationship), len(pools().intensity), len(pools().personality)) == (7, 8, 10)
+        known = set(pools().relationship)
         assert all(set(fit) <= known for t in pools().scenes.values() for words in t.values() for fit in words.values())
 
 

@@ -23,7 +23,7 @@ from heartloop.environments.eibench.stored import out_of_range, rescored
 from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import RESCORING, rejudged
+from heartloop.environments.replay import RESCORING, rejudged
 from heartloop.models.baselines import Baseline
 
 BENCH = load_environment("eibench")
@@ -181,7 +181,7 @@ class TestJudges:
         assert [turn.state for turn in found.turns] == [{"a": 85, "t": 10}, {"a": 87, "t": 10}, {"a": 89, "t": 10}]
         assert [turn.thoughts for turn in found.turns] == [{"need": "mine"}] * 3
         assert (found.stop, found.user) == ("turn_limit", "lab/judge")
-        assert judge.views[1].said == ("And now?",) or judge.views[1].said[-1] == "And now?"
+        assert judge.views[1].messages == ("And now?",) or judge.views[1].messages[-1] == "And now?"
         # a 80 -> 89 of 80 -> fail 100 is -9/20; t 15 -> 10 of 15 -> fail 0 is -5/15
         assert found.score == pytest.approx((-9 / 20 - 5 / 15) / 2)
 

@@ -10,20 +10,20 @@ import pytest
 
 from heartloop.environments.reading import LearnedReading
 from heartloop.fitting import fits as network
-from heartloop.fitting.data import Example
+from heartloop.fitting.data import JudgedReply
 from heartloop.fitting.embedded import change_of, fit_effect, fit_reader, folds, readings
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import Context
 from heartloop.reader.model import WIDTH, CombinedModel, Network, starting_vectors
 from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, Output
-from heartloop.reader.word_vectors import Table
+from heartloop.reader.word_vectors import WordTable
 
 WORDS = ("fine", "hello", "rot")
-TABLE = Table(WORDS, np.random.default_rng(0).integers(-127, 128, (3, 128)).astype(np.int8), np.ones(3, np.float16))
+TABLE = WordTable(WORDS, np.random.default_rng(0).integers(-127, 128, (3, 128)).astype(np.int8), np.ones(3, np.float16))
 VOICES, TIERS = ("plain", "warm", "odd"), ("good", "middling", "poor", "harmful")
 
 
-def examples(count: int = 240) -> list[Example]:
+def examples(count: int = 240) -> list[JudgedReply]:
     """Replies that say how good they are: the word `fine` for understanding, `rot` for hostility."""
     draw = np.random.default_rng(0)
     rows = []
@@ -34,7 +34,7 @@ def examples(count: int = 240) -> list[Example]:
         words = ["fine"] * (4 - tier) + ["rot"] * tier + [f"word{int(draw.integers(0, 40))}" for _ in range(4)]
         kind = "none" if n % 20 == 0 else TIERS[tier]
         rows.append(
-            Example(
+            JudgedReply(
                 f"r{n}", "sage", f"s{n % 15}", f"group{n % 2}", "attack" if kind == "none" else VOICES[n % 3], kind, "",
                 "..." if n == 7 else " ".join(words), Context(("Hello.",)),
                 np.array([marks.get(name, 1.0) for name in ASPECTS]), np.array([3.0 * understanding - 2.0 * hostility - 4.0]), 1,
@@ -80,6 +80,7 @@ def test_a_reader_learns_the_words_and_an_effect_learns_what_they_are_worth() ->
         assert group["weights"]["emotion"]["understanding"] > 0 >= group["weights"]["emotion"]["hostility"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "EPOCHS", 2)
     rows = examples(60)

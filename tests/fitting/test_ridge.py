@@ -1,9 +1,4 @@
-"""Ridge regression in its dual form, and folds.
-
-1. The dual solution is the primal one, worked by scikit-learn on the same features.
-2. What a fold predicts was not fitted on.
-3. A saved fit predicts what the kernel predicts.
-"""
+"""Ridge regression in its dual form, and folds."""
 
 from __future__ import annotations
 
@@ -11,9 +6,9 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from heartloop.fitting.fits import COUNTS_WEIGHT, design_of, fit, predict_folds
-from heartloop.reader.features import Context, Layout, features_of
+from heartloop.reader.features import Context, FeatureLayout, features_of
 
-LAYOUT = Layout(bits=10)
+LAYOUT = FeatureLayout(bits=10)
 WORDS = ["kind", "cruel", "chair", "boat", "listen", "never", "stay", "go"]
 DRAW = np.random.default_rng(1)
 REPLIES = [" ".join(DRAW.choice(WORDS, 6)) for _ in range(40)]

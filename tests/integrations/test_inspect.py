@@ -1,15 +1,4 @@
-"""The Inspect integration plays the same dialogues as our own command.
-
-1. The same seed, models and scenarios give the same messages, states and scores as `heartloop eval`: with the embedded user, and
-   over HTTP with a model as the user.
-2. Every installed environment has a task; roles and options are the environment's own.
-3. A failed instrument is an error of the sample and unscored, never 0; the others continue; `eval-retry` plays it again.
-4. A sample stopped by a limit is unscored.
-5. The user never sees a model's thinking, and the model never its own.
-6. Seeds and time limits reach the models of the roles, which do not inherit them from Inspect; the policy's temperature does not.
-7. A wrong or missing argument is refused before the first call, with what to do.
-8. No log holds the key.
-"""
+"""The Inspect integration plays the same dialogues as our own command."""
 
 from __future__ import annotations
 
@@ -34,7 +23,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sage.environment import Sage

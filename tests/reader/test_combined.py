@@ -9,23 +9,23 @@ import pytest
 
 from heartloop.core.errors import InputError
 from heartloop.reader.aspects import ASPECTS
-from heartloop.reader.features import COUNTS, Context, Layout
+from heartloop.reader.features import COUNTS, Context, FeatureLayout
 from heartloop.reader.linear import LinearModel
 from heartloop.reader.model import WIDTH, CombinedModel, Landmarks, Network
-from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, Table, WordVectors
+from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, WordTable, WordVectors
 
 WORDS = ("bread", "grandmother", "quilt", "the")
 CONTEXT = Context(("I ate bread under the quilt.",), unsaid=("grandmother",))
 
 
 @pytest.fixture
-def table() -> Table:
+def table() -> WordTable:
     steps = np.random.default_rng(0).integers(-127, 127, (len(WORDS), 128)).astype(np.int8)
-    return Table(WORDS, steps, np.array([1, 1, 1, 0], np.float16))
+    return WordTable(WORDS, steps, np.array([1, 1, 1, 0], np.float16))
 
 
 @pytest.fixture
-def model(table: Table) -> CombinedModel:
+def model(table: WordTable) -> CombinedModel:
     draw = np.random.default_rng(0)
     names, counts = (*ASPECTS, "change-0"), len(COUNTS) + len(RELEVANCE)
     ids = WordVectors(table).ids
@@ -43,7 +43,7 @@ def model(table: Table) -> CombinedModel:
         draw.normal(0, 0.1, (3, len(ASPECTS))).astype(np.float32),
     )  # fmt: skip
     linear = LinearModel(
-        Layout(bits=6), names, draw.normal(0, 0.1, (64, len(names))).astype(np.float16),
+        FeatureLayout(bits=6), names, draw.normal(0, 0.1, (64, len(names))).astype(np.float16),
         np.zeros((len(COUNTS), len(names)), np.float32), np.zeros(len(COUNTS), np.float32), np.ones(len(COUNTS), np.float32),
         np.full(len(names), 2.0, np.float32), {"examples": 0},
     ).rounded()  # fmt: skip
@@ -70,7 +70,7 @@ def test_aspects_are_the_mean_of_ridge_and_networks(model: CombinedModel) -> Non
     assert len({CombinedModel(linear, table, landmarks, some).hash for some in ((), networks, networks[:1])}) == 3
 
 
-def test_nearness_to_what_the_reply_is_about(table: Table) -> None:
+def test_nearness_to_what_the_reply_is_about(table: WordTable) -> None:
     relevance = dict(zip(RELEVANCE, WordVectors(table).read("Grandmother.", CONTEXT).relevance.tolist(), strict=True))
     assert relevance["unsaid_same"] == 1.0
     assert relevance["messages_same"] == relevance["sore_mean"] == 0.0

@@ -1,11 +1,4 @@
-"""Features of a reply: the same everywhere, of any text, and only of what stands before the reply.
-
-1. The same reply has the same buckets and counts, also in another process; a changed letter changes them.
-2. N-grams of each kind have length 1; counts have the documented names.
-3. Copied runs, overlap, novelty and repetition are what they say, in English and in Chinese.
-4. Any text has finite features.
-5. A model's file gives the same predictions back; a foreign or older file is refused.
-"""
+"""Features of a reply: the same everywhere, of any text, and only of what stands before the reply."""
 
 from __future__ import annotations
 
@@ -18,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
-from heartloop.reader.features import COUNTS, DEFAULT_LAYOUT, Context, Layout, features_of, tokens_of
+from heartloop.reader.features import COUNTS, DEFAULT_LAYOUT, Context, FeatureLayout, features_of, tokens_of
 from heartloop.reader.linear import SHIPPED, STUDENT, LinearModel, packed
 
 SAID = Context(("The chair was kept for me, with her bag on it.",), ("I see.",))
@@ -37,7 +30,7 @@ def test_the_hashes_are_the_same_on_every_machine() -> None:
 
 
 def test_each_kind_of_ngrams_has_length_one() -> None:
-    layout = Layout(message=(1, 2), message_weight=0.5)
+    layout = FeatureLayout(message=(1, 2), message_weight=0.5)
     features = features_of("A chair, kept.", SAID, layout)
     assert float(features.values @ features.values) == pytest.approx(1 + 1 + 0.25)  # words, characters, message at half
     assert features.buckets.max() < layout.buckets
@@ -61,7 +54,7 @@ def test_what_is_unsaid_counts_only_where_the_reply_is_first_to_name_it() -> Non
 
 @given(st.text(max_size=300), st.text(max_size=100))
 def test_any_text_has_finite_features(reply: str, message: str) -> None:
-    features = features_of(reply, Context((message,)), Layout(message=(1, 2)))
+    features = features_of(reply, Context((message,)), FeatureLayout(message=(1, 2)))
     assert np.isfinite(features.counts).all()
     assert np.isfinite(features.values).all()
     assert features.buckets.min(initial=0) >= 0
@@ -70,7 +63,7 @@ def test_any_text_has_finite_features(reply: str, message: str) -> None:
 
 def model(**changes: Any) -> LinearModel:
     draw = np.random.default_rng(0)
-    layout = Layout(bits=8)
+    layout = FeatureLayout(bits=8)
     whole = LinearModel(
         layout,
         ("emotion",),

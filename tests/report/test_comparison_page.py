@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript
-from heartloop.report.comparison_page import COMPARISON
+from heartloop.report.comparing import COMPARISON
 from heartloop.report.site import write_site
 from tests.report.browser import quiet
 

@@ -21,7 +21,6 @@ from heartloop.evaluation.compare import choose_sides, compare, comparison_text,
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.scores import course_of, points_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable
-from heartloop.report.lengths import lengths_of
 from tests.report.bench import A, T, bench_talk
 
 HALF, FULL, BACK = (40.0, 50.0), (20.0, 70.0), (80.0, 15.0)
@@ -82,16 +81,6 @@ def test_counts_of_turns_limits_and_lengths() -> None:
     (row,) = card.models
     assert (row.mean_turns, row.at_limit, row.clamped) == (2.0, 2, 1)
     assert [(at.n, at.characters) for at in row.reply_lengths] == [(2, 10.0), (1, 20.0), (1, 30.0)]
-    plot = lengths_of(card.models)
-    assert plot is not None
-    assert (plot.turns, plot.ticks_y[-1][1] >= 30, plot.lines[0].path.count("L")) == (3, True, 2)
-
-
-def test_no_two_lines_of_reply_lengths_look_alike() -> None:
-    plot = lengths_of(score_card([bench_talk(f"m{n}", "defense-1", [HALF]) for n in range(32)], {}).models)
-    assert plot is not None
-    assert len({(line.colour % 8, line.dashes) for line in plot.lines}) == 32
-    assert len({line.y for line in plot.lines}) == 32  # nor do their numbers lie on each other
 
 
 def test_the_course_is_the_outcome_had_the_talk_ended_there() -> None:

@@ -24,8 +24,9 @@ from heartloop.core.dialogue import Transcript
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.cards import LEAST_IN_GROUP, ModelCard
+from heartloop.report.drawing import PALETTE
 from heartloop.report.page import Page as ReportPage
-from heartloop.report.site import PALETTE, assign_colours, write_site
+from heartloop.report.site import assign_colours, write_site
 from tests.report.browser import quiet, view
 
 if TYPE_CHECKING:

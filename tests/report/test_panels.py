@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from heartloop.core.blocks import Chart, Point, Series, shade
+from heartloop.core.blocks import shade
 from heartloop.environments import registry
-from heartloop.report.charts import drawn
 from heartloop.report.site import write_site
 from tests.report.browser import quiet
 from tests.report.plain_environment import ENTRIES, plain_talk
@@ -77,21 +76,6 @@ def test_a_scenario_and_a_turn_are_described_by_default(report: Callable[[str], 
     assert listing["scenarios"][0]["line"] == "Ana, 40 · office · work"
     chunk = json.loads((folder / "dialogues-0.js").read_text().removeprefix('heartloop.take("chunk",').removesuffix(");\n"))
     assert chunk["dialogues"][0]["turns"][0]["details"] == [["Notes", [["tone", "2 of 5", "<i>short</i>"]], True]]
-
-
-def test_a_chart_in_pixels() -> None:
-    """Over 720 x 320 pixels the axes run from 52 to 700 and from 276 up to 14: 5 of 0 to 10 lies in the middle, at 145."""
-    line = Chart("t", "lines", (Series("a", (Point(0, 0), Point(2, 5, 2.5, 10))),), "x", "y", low=0, high=10)
-    (series,) = drawn(line).series
-    assert series.path == "M52 276L700 145"
-    assert series.marks[1] == (700, 145, 210.5, 14)
-    bars = drawn(Chart("t", "bars", tuple(Series(n, (Point("w", 1), Point("v", 2))) for n in "ab"), "x", "y"))
-    assert [words for _, words in bars.ticks_x] == ["w", "v"]
-    assert [mark.x for one in bars.series for mark in one.marks] == [149.2, 473.2, 278.8, 602.8]  # slots of 324, bars of 129.6
-    assert drawn(Chart("t", "points", (), "x", "y")).series == []
-    plane = drawn(Chart("t", "points", (Series("a", (Point(-0.5, 0.0),)),), "x", "y", -1.0, 1.0, x_low=-1.0, x_high=1.0))
-    assert plane.series[0].marks == [(214, 145, None, None)]  # a quarter of the way from 52 to 700, half of the way up
-    assert [words for _, words in plane.ticks_x] == ["-1", "-0.5", "0", "0.5", "1"]
 
 
 def test_a_shade_grows_from_the_low_end_and_turns_below_zero() -> None:

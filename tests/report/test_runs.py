@@ -118,7 +118,7 @@ def test_the_numbers_of_a_page_are_those_of_the_leaderboard(
         assert panel.mean[-1] == panel.score.headline.mean
         assert panel.basis == panel.score.headline.n
     good = page.trajectories[0]
-    assert (good.mean[-1], good.basis, good.n, sum(len(line.path) > 0 for line in good.lines)) == (77.5, 2, 3, 3)
+    assert (good.mean[-1], good.basis, good.n, len([path for path, _ in good.lines if path])) == (77.5, 2, 3, 3)
     (_, best, worst), *_ = page.highlights
     assert (best.score, worst.score) == (100.0, 55.0)
     html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
@@ -185,7 +185,7 @@ def test_what_the_page_says_of_the_method_comes_from_the_method(
     monkeypatch.setattr(Page, "max_turns", 7)
     html = (write_site([run], tmp_path / "two").parent / "numbers.html").read_text(encoding="utf-8")
     assert "Above 20 % the report warns" in html
-    assert _page(write_run([], "empty", max_turns=None)).frame.turns == 7
+    assert _page(write_run([], "empty", max_turns=None)).turns == 7
 
 
 def test_the_page_allows_no_script_but_its_own(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:

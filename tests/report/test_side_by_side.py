@@ -17,8 +17,8 @@ import pytest
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
+from heartloop.report.comparing import side_by_side
 from heartloop.report.page import Page
-from heartloop.report.side_by_side import side_by_side
 from heartloop.report.site import write_site
 
 Talk = Callable[..., Transcript]

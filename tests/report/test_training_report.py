@@ -6,14 +6,12 @@
    environment, and by their names where it is not installed.
 4. Failures, unfinished runs and values that are not finite precede every number.
 5. The page needs no network and no extra, and text from outside is never markup.
-6. Runs of earlier versions stay readable.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,13 +26,9 @@ from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
-from heartloop.report.curves import band_of, chart_of, smoothed
 from heartloop.report.site import write_site
-from heartloop.report.training_metrics import groups_of
-from heartloop.report.training_page import TrainingPage, pages_of
-from heartloop.report.training_runs import arms_of, is_training_run, read_training_run
-from heartloop.report.training_summary import notes_of, summary_of
-from heartloop.report.training_text import training_tables
+from heartloop.report.training import arms_of, band_of, groups_of, is_training_run, read_training_run, smoothed
+from heartloop.report.training_page import TrainingPage, notes_of, pages_of, summary_of, training_tables
 from heartloop.training.recipe import read_recipe
 from tests.report.training_bench import training_run
 
@@ -62,16 +56,6 @@ class TestCurves:
         soft = smoothed(curve)
         assert list(soft) == list(curve)
         assert min(curve.values()) - 1e-6 <= min(soft.values()) <= max(soft.values()) <= max(curve.values()) + 1e-6
-
-    @given(st.lists(CURVES, min_size=1, max_size=4))
-    def test_every_picture_holds_its_lines(self, curves: list[dict[int, float]]) -> None:
-        bands = [(place, band) for place, curve in enumerate(curves) if (band := band_of([curve]))]
-        chart = chart_of(bands, last=300)
-        points = re.findall(r"[ML]([\d.-]+) ([\d.-]+)", " ".join(raw + mean for _, raw, mean, _, _ in chart.lines))
-        assert points
-        assert all(chart.left <= float(x) <= chart.right for x, _ in points)
-        assert all(chart.top - 0.1 <= float(y) <= chart.bottom + 0.1 for _, y in points)
-        assert 2 <= len(chart.ticks_y) <= 8
 
 
 class TestRuns:
@@ -155,19 +139,6 @@ class TestPage:
         (panels,) = [panels for group, panels in page.groups if group.id == "terms"]
         assert [panel.metric.title for panel in panels] == ["Training term: own term"]
 
-    def test_a_run_of_an_earlier_version_stays_readable(self, tmp_path: Path) -> None:
-        run = training_run(tmp_path / "a", made=3)
-        settings = json.loads((run / "settings.json").read_text())
-        settings["recipe"]["dialogue"]["environment"] = settings["recipe"].pop("environment")["name"]
-        settings["scenarios"] = settings.pop("scenarios")
-        (run / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
-        metrics = (run / "metrics.jsonl").read_text()
-        (run / "metrics.jsonl").write_text(metrics.replace('"user/', '"simulator/'), encoding="utf-8")
-        page = page_of(run)
-        assert page.environment == "EIBench"
-        assert page.summaries[0].calls > 0
-        assert ("Held out", "1 scenarios") in page.provenance[0][1]
-
     def test_what_never_went_wrong_is_not_drawn(self, tmp_path: Path) -> None:
         data = {"dialogue/failed": 0.0, "dialogue/counts/re-asks": 0.0, "dialogue/counts/overflows": 1.0}
         found = {p.metric.name: p.metric for _, panels in page_of(training_run(tmp_path / "r", data=data)).groups for p in panels}
@@ -198,7 +169,7 @@ class TestPage:
         run = training_run(tmp_path / "run", made=20)
         (held_out,) = [p for _, panels in page_of(run).groups for p in panels if p.metric.name == "held_out/score"]
         logged = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["data"]["held_out/score"]
-        assert held_out.rows[0].first == pytest.approx(100 * logged)
+        assert held_out.rows[0][1] == pytest.approx(100 * logged)
         sage = page_of(training_run(tmp_path / "sage", made=1, recipe="rlver_ppo_tiny"))
         assert sage.points == 1.0
 
@@ -215,7 +186,6 @@ class TestPage:
     def test_lengths_stand_at_the_first_step_at_checkpoints_and_at_the_last(self, tmp_path: Path) -> None:
         (arch,) = page_of(training_run(tmp_path / "run")).arches
         assert [line.step for line in arch.lines] == [1, 20, 40, 60]
-        assert [line.age for line in arch.lines] == pytest.approx([0, 1 / 3, 2 / 3, 1])
 
     def test_settings_that_differ_stand_side_by_side(self, tmp_path: Path) -> None:
         page = page_of(training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", made=1, variants=("no_floor",), seed=3))
@@ -287,7 +257,6 @@ class TestSite:
         assert (site / "training.html").is_file()
         write_site([evaluated], site)
         assert not (site / "training.html").exists()
-        assert not list((site / "data").glob("training-*.js"))
         write_site([trained], site)
         assert not (site / "settings.html").exists()
 
@@ -311,7 +280,6 @@ class TestSite:
     def test_a_run_without_a_step(self, tmp_path: Path) -> None:
         html = write_site([training_run(tmp_path / "run", made=0)], tmp_path / "site").read_text(encoding="utf-8")
         assert "no step was made yet" in html
-        assert "Interactive chart" not in html
 
     def test_an_environment_that_is_not_known_here_is_drawn_as_logged(self, tmp_path: Path) -> None:
         run = training_run(tmp_path / "run", "batch.steps=2")

@@ -1,7 +1,6 @@
-"""What a whole set of scenarios must pass: each scenario's own rules, near-duplicates, two people of one name and occupation.
+"""Checks of a set of scenarios (own rules, near-duplicates, repeated names and lines), and the nearest scenarios to a new one.
 
-Covers any environment, by its `Scenarios`. Near-duplicates are found by character TF-IDF. Does not cover style: that takes a
-reader.
+Near-duplicates are found by character TF-IDF, the nearest scenarios by an embedding model or else by the same measure.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,27 +18,16 @@ import numpy.typing as npt
 from heartloop.authoring.store import Steps
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.environments.spec import Scenarios
 from heartloop.models.budget import Meter
 from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Embedded
 
 __all__ = [
-    "BATCH",
-    "NEAR_DUPLICATE",
-    "NEIGHBOURS",
-    "Embedder",
-    "Likeness",
-    "MeteredEmbedder",
-    "Neighbour",
-    "Neighbours",
-    "identity_of",
-    "plain_lines",
-    "problems_of_one",
-    "problems_of_set",
-    "similarity",
-]
+    "BATCH", "NEAR_DUPLICATE", "NEIGHBOURS", "Likeness", "MeteredEmbedder", "Neighbour", "Neighbours", "identity_of",
+    "plain_lines", "problems_of_one", "problems_of_set", "similarity",
+]  # fmt: skip
 
 
 NEAR_DUPLICATE = 0.5
@@ -50,27 +38,23 @@ _WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
 
 
 def problems_of_set(kind: Scenarios, scenarios: Sequence[Any]) -> list[str]:
-    """Every problem of a set, one sentence each; empty when it passes.
-
-    Args:
-        kind: the scenarios of the environment.
-    """
-    found = [f"{s.id}: {problem}" for s in scenarios for problem in problems_of_one(kind, s)]
+    """Every problem of a set, one sentence each; empty if it passes."""
+    problems = [f"{s.id}: {problem}" for s in scenarios for problem in problems_of_one(kind, s)]
     identities = Counter(identity_of(kind, s) for s in scenarios)
-    found += [f"{name}, {work}: {n} people of the same name and occupation" for (name, work), n in identities.items() if n > 1]
+    problems += [f"{name}, {work}: {n} people of the same name and occupation" for (name, work), n in identities.items() if n > 1]
     likeness = similarity([kind.story(s) for s in scenarios])
     for i, j in zip(*np.nonzero(np.triu(likeness > NEAR_DUPLICATE, k=1)), strict=True):
-        found.append(f"{scenarios[i].id} and {scenarios[j].id} are near-duplicates (cosine {likeness[i, j]:.2f})")
+        problems.append(f"{scenarios[i].id} and {scenarios[j].id} are near-duplicates (cosine {likeness[i, j]:.2f})")
     spoken: dict[str, str] = {}
     for s in scenarios:
         for plain, line in plain_lines(kind, s).items():
             if spoken.setdefault(plain, s.id) != s.id:
-                found.append(f"{s.id} and {spoken[plain]} both say {line!r}")
-    return found
+                problems.append(f"{s.id} and {spoken[plain]} both say {line!r}")
+    return problems
 
 
 def problems_of_one(kind: Scenarios, scenario: Any) -> list[str]:
-    """What a scenario violates beyond its schema; nothing where it has not our own form."""
+    """Violations of a scenario beyond its schema; none for a scenario that is not of our own form."""
     return kind.problems(scenario) if kind.written(scenario) else []
 
 
@@ -139,30 +123,12 @@ BATCH = 32
 """Texts in one call of an embeddings endpoint."""
 
 
-class Embedder(Protocol):
-    """An embedding model."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def embed(self, texts: Sequence[str]) -> Embedded:
-        """One vector a text.
-
-        Raises:
-            BudgetSpent: before the call, when the rest of the budget is too small.
-            ModelError: the call failed for good.
-        """
-        ...
-
-
 class MeteredEmbedder:
     """An embedding model whose calls go through a meter, in the role `embedder`."""
 
     def __init__(self, model: EndpointChat, meter: Meter) -> None:
         meter.admit(model.name)
-        self._model = model
-        self.name = model.name
-        self._meter = meter
+        self._model, self._meter, self.name = model, meter, model.name
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         messages = [Message(role="user", content=text) for text in texts]
@@ -191,10 +157,8 @@ class Neighbours:
         embedder: an embedding model.
     """
 
-    def __init__(self, shipped: dict[str, str], likeness: Likeness, embedder: Embedder | None = None) -> None:
-        self._shipped = shipped
-        self._likeness = likeness
-        self._embedder = embedder
+    def __init__(self, shipped: dict[str, str], likeness: Likeness, embedder: MeteredEmbedder | None = None) -> None:
+        self._shipped, self._likeness, self._embedder = shipped, likeness, embedder
         self._vectors: npt.NDArray[np.float32] | None = None
 
     @property
@@ -203,12 +167,7 @@ class Neighbours:
         return "tf-idf" if self._embedder is None else self._embedder.name
 
     async def prepare(self, steps: Steps) -> None:
-        """Embeds the shipped scenarios whose vectors are not in the run's steps.
-
-        Raises:
-            ModelError: a call failed for good.
-            BudgetSpent: the budget does not cover it.
-        """
+        """Embeds the shipped scenarios whose vectors are not in the run's steps."""
         if self._embedder is None:
             return
         texts = list(self._shipped.values())
@@ -217,13 +176,7 @@ class Neighbours:
         self._vectors = await self._embed(texts, steps)
 
     async def nearest(self, text: str, steps: Steps) -> list[Neighbour]:
-        """The nearest shipped scenarios, nearest first; ties in the order of the set.
-
-        Raises:
-            InputError: the text's embedding has another length than those of the set.
-            ModelError: a call failed for good.
-            BudgetSpent: the budget does not cover it.
-        """
+        """The nearest shipped scenarios, nearest first; ties in the order of the set."""
         if self._vectors is None:
             near = self._likeness.to_known(text)[: len(self._shipped)]
         else:

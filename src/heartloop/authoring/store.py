@@ -1,11 +1,7 @@
-"""The files of a writing run: finished scenarios, one a line, and every step that led to them.
+"""The two files of a writing run: finished scenarios (`NAME.jsonl`), and every step that led to them (`NAME.steps.jsonl`).
 
-Covers creating or reopening both files, a lock against a second process, appending whole lines, answering from stored steps, and
-refusing other settings. Does not cover what the steps are (`writing`).
-
-`NAME.jsonl` holds scenarios alone. `NAME.steps.jsonl` begins with the settings; every further line is one step of one scenario
-and never changes. A model's raw answer is stored under the digest of its question, so that a killed run continues without paying
-for it again.
+The steps begin with the settings; every further line is one step of one scenario and never changes. A model's raw answer is
+stored under the digest of its question, so that a killed run continues without paying for it again.
 """
 
 from __future__ import annotations
@@ -84,8 +80,7 @@ class Steps:
     """The steps of one scenario, or of the run as a whole (`number` is `None`)."""
 
     def __init__(self, number: int | None, files: WrittenFiles) -> None:
-        self.number = number
-        self._files = files
+        self.number, self._files = number, files
         self._lines: set[str] = set()
         self._kept: list[dict[str, Any]] = []
 
@@ -93,7 +88,7 @@ class Steps:
         """Appends a step, unless a killed process stored it before."""
         line = writable(json.dumps({"scenario": self.number, "step": step, **facts}, ensure_ascii=False))
         if line not in self._lines:
-            self._files.append_step(line)
+            self._files.append(line, steps=True)
             self.found(line, {"step": step, **facts})
 
     def found(self, line: str, facts: dict[str, Any]) -> None:
@@ -107,11 +102,11 @@ class Steps:
 
 
 class WrittenFiles:
-    """Both files, locked by this process; use it as a context manager.
+    """Context manager of both files, locked by this process.
 
     Args:
         out: the scenarios' file.
-        settings: what decides the texts; a file of other settings is refused.
+        settings: what decides the texts.
 
     Raises:
         UseError: a file of no writing run, that cannot be written, or that another process has locked.
@@ -120,8 +115,7 @@ class WrittenFiles:
     """
 
     def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
-        self.out = out
-        self.path = steps_path(out)
+        self.out, self.path = out, steps_path(out)
         self.settings = json.loads(json.dumps(settings))
         self._lock = FileLock(out.with_name(f".{out.name}.lock"))
         self._steps: dict[int | None, Steps] = {}
@@ -159,23 +153,15 @@ class WrittenFiles:
     def spent(self) -> list[tuple[str, str, Usage]]:
         """Cost of the stored steps: model, role and tokens, call by call."""
         return [
-            (facts["model"], role, Usage.model_validate(facts["usage"]))
+            (facts["model"], facts.get("role", "embedder"), Usage.model_validate(facts["usage"]))
             for steps in self._steps.values()
-            for step, role in (("answer", None), ("embedded", "embedder"))
-            for facts in steps.of(step)
+            for facts in (*steps.of("answer"), *steps.of("embedded"))
             if facts["usage"] is not None
-            for role in [role or facts["role"]]
         ]
 
-    def append_step(self, line: str) -> None:
-        """Appends one line in one write and flushes it."""
-        self._append(self.path, line)
-
-    def append(self, scenario: str) -> None:
-        """Appends one finished scenario, a JSON line without its line break."""
-        self._append(self.out, scenario)
-
-    def _append(self, path: Path, line: str) -> None:
+    def append(self, line: str, *, steps: bool = False) -> None:
+        """Appends a finished scenario, or a step, as one JSON line in one write, and flushes it."""
+        path = self.path if steps else self.out
         try:
             self._opened[path].write(writable(line).encode() + b"\n")
             self._opened[path].flush()
@@ -189,7 +175,7 @@ class WrittenFiles:
             self._opened[path] = path.open("ab")
         lines = [line for line in self.path.read_bytes().split(b"\n") if line.strip()]
         if not lines:
-            self.append_step(json.dumps({"settings": self.settings}, ensure_ascii=False))
+            self.append(json.dumps({"settings": self.settings}, ensure_ascii=False), steps=True)
             return
         first = self._read(1, lines[0]).get("settings")
         if not isinstance(first, dict):
@@ -227,27 +213,21 @@ class StoredAnswers:
     """
 
     def __init__(self, model: ChatModel, steps: Steps, *, role: str, of: str, prompt: str) -> None:
-        self._model = model
-        self.name = model.name
-        self._steps = steps
+        self._model, self.name, self._steps = model, model.name, steps
         self._facts = {"of": of, "role": role, "prompt": prompt}
         self._given: dict[str, int] = {}
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The stored answer, or a new one, which is stored before it is returned.
-
-        Raises:
-            BudgetSpent: it is not stored, and the budget does not cover the call.
-            ModelError: it is not stored, and the call failed for good.
-        """
+        """The stored answer, or a new one, which is stored before it is returned."""
         asked = [self.name, *((m.role, m.content) for m in messages), sampling.model_dump() if sampling else None]
         question = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:24]
         nth = self._given[question] = self._given.get(question, 0) + 1
         kept = [facts for facts in self._steps.of("answer") if facts["question"] == question]
         if len(kept) >= nth:
-            return _reply(kept[nth - 1])
+            facts = kept[nth - 1]
+            return Reply(facts["text"], finish_reason=facts["finish_reason"], usage=Usage.model_validate(facts["usage"]))
         reply = await self._model.complete(messages, schema=schema, sampling=sampling)
         self._steps.note(
             "answer", **self._facts, model=self.name, question=question, nth=nth, text=writable(reply.text),
@@ -262,7 +242,3 @@ def _fits(step: str, facts: Mapping[str, Any]) -> bool:
     except ValidationError:
         return False
     return True
-
-
-def _reply(facts: Mapping[str, Any]) -> Reply:
-    return Reply(facts["text"], finish_reason=facts["finish_reason"], usage=Usage.model_validate(facts["usage"]))

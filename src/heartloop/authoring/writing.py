@@ -1,18 +1,15 @@
-"""Writing new scenarios with a model: seed, draft, audit, neighbours, verdict; many at once, every step stored.
+"""Writing new scenarios with a model, for any environment; many at once, every step stored.
 
-Covers one scenario and a whole run, for any environment (EIBench section 3.1, SAGE section 2.2, EMPA section 3.2, PERM App. A.1).
-Does not cover the questions (`Writing`, an environment's part), the files (`written`) nor what the auditor may do (`auditing`).
-Without an auditor, steps 3 to 5 and rewrites are left out.
+After EIBench section 3.1, SAGE section 2.2, EMPA section 3.2, PERM App. A.1. Without an auditor, 3 to 5 and rewrites are omitted.
 
 1. A seed, by the run's seed and the scenario's number alone. A seed may be skipped, before any question or after one.
-2. The writer answers the environment's questions in order. Every answer must satisfy schema and rules; if it does not, the writer
-   reads what is wrong and is asked again (`judging`).
-3. The auditor may correct.
+2. The writer answers the environment's questions (`Writing`) in order. An answer that violates schema or rules is re-asked.
+3. The auditor, a second model, may correct. Rules cannot check that a correction adds no fact; they check that it keeps the
+   sentence: at least half of its words, in order.
 4. The nearest shipped scenarios are found, and the auditor says whether the new one repeats one of them.
 5. The scenario is compared with those written before it in this run, in the order of their numbers.
-A scenario that fails 4 or 5 is rewritten, at most `REWRITES` times; then the seed is refused and counted.
-
-A call that fails (`ModelError`) or a spent budget leaves a scenario open: rerun the same command to continue.
+A scenario that fails 4 or 5 is rewritten, at most `REWRITES` times; then the seed is refused and counted. A failed call
+(`ModelError`) or a spent budget leaves a scenario open: rerun the same command to continue.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ import asyncio
 import hashlib
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import partial
@@ -31,8 +29,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from heartloop.authoring.checks import (
     NEAR_DUPLICATE,
     NEIGHBOURS,
-    Embedder,
     Likeness,
+    MeteredEmbedder,
     Neighbours,
     identity_of,
     plain_lines,
@@ -45,27 +43,15 @@ from heartloop.core.errors import AnswerError, BudgetSpent, ModelError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.records import Tag
 from heartloop.environments.registry import load_environment
 from heartloop.environments.writing import Seeded, Stage, Writing, problems_in
+from heartloop.environments.written import Tag
+from heartloop.evaluation.progress import Progress
 
 __all__ = [
-    "AUDIT_PROMPTS",
-    "KEPT_WORDS",
-    "REASKS",
-    "REWRITES",
-    "Audited",
-    "Correction",
-    "Outlook",
-    "WritingProgress",
-    "WritingResult",
-    "audit",
-    "corrected",
-    "outlook",
-    "repeated",
-    "settings_of",
-    "write_all",
-]
+    "AUDIT_PROMPTS", "KEPT_WORDS", "REASKS", "REWRITES", "Audited", "Correction", "Outlook", "WritingResult", "audit",
+    "corrected", "outlook", "repeated", "settings_of", "write_all",
+]  # fmt: skip
 
 
 KEPT_WORDS = 0.5
@@ -117,7 +103,6 @@ def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fi
     """The scenario with its corrections, or `None` and a sentence that names the one that is more than a correction.
 
     Args:
-        scenario: as JSON has it.
         fixed: fields, as whole paths or their last parts, that may not be corrected.
     """
     found: dict[str, Any] = json.loads(json.dumps(scenario))
@@ -148,12 +133,11 @@ async def audit(
     sampling: Sampling | None = None,
     on_refusal: Callable[[str, int], None] | None = None,
 ) -> Audited:
-    """The scenario as the auditor leaves it.
+    """The scenario with the auditor's corrections.
 
     Args:
-        scenario: as JSON has it.
         blanks: values of the other blanks of the question: `looked_for`, `field`, `value`, `tags`.
-        problem_of: what a corrected scenario violates; empty when nothing.
+        problem_of: violations of a corrected scenario; empty if there are none.
 
     Raises:
         AnswerError: after the re-asks a correction still goes too far or violates a rule.
@@ -189,10 +173,6 @@ async def repeated(
 
     Args:
         neighbours: texts of the nearest scenarios, by id.
-
-    Raises:
-        AnswerError: no verdict on these neighbours after the re-asks.
-        ModelError: a call failed for good.
     """
     prompt = load_prompt(__package__, "duplicate")
 
@@ -262,21 +242,6 @@ REASKS = 3
 """Re-asks of the writer after an answer that violates a rule (ours): answers are long and the rules many."""
 
 
-class WritingProgress(NamedTuple):
-    """State of a run: numbers of scenarios."""
-
-    planned: int
-    written: int
-    refused: int
-    failed: int
-    skipped: int = 0
-
-    @property
-    def done(self) -> int:
-        """Written, refused, failed or skipped."""
-        return self.written + self.refused + self.failed + self.skipped
-
-
 class WritingResult(NamedTuple):
     """Result of a run."""
 
@@ -318,15 +283,6 @@ class Outlook(NamedTuple):
     """Personal data removed from the sources, by kind."""
 
 
-class _Draft(NamedTuple):
-    scenario: Any
-    corrections: int
-
-
-class _Skipped(NamedTuple):
-    reason: str
-
-
 class _Again(NamedTuple):
     """Why a draft is rewritten, from which stage on, and what the writer reads about it."""
 
@@ -351,10 +307,10 @@ async def write_all(
     writer: ChatModel,
     auditor: ChatModel | None,
     only: Sequence[str] = (),
-    embedder: Embedder | None = None,
+    embedder: MeteredEmbedder | None = None,
     sampling: Mapping[str, Sampling] | None = None,
     concurrency: int = 8,
-    report: Callable[[WritingProgress], None] | None = None,
+    report: Callable[[Progress], None] | None = None,
 ) -> WritingResult:
     """Writes the missing ones of the first `n` scenarios of a run.
 
@@ -362,8 +318,8 @@ async def write_all(
     long as the models give the same answers.
 
     Args:
-        auditor: `None` where scenarios are neither audited nor compared.
-        only: groups to write for; by default all of the environment.
+        auditor: `None` if scenarios are neither audited nor compared.
+        only: groups to write for; default: all.
         sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
         concurrency: scenarios at once; each has one call at a time.
 
@@ -371,7 +327,8 @@ async def write_all(
         UseError: wrong use, or a file that cannot be written.
         InputError: an embedding model that changed.
     """
-    run = _Run(writing, files, writer, auditor, embedder, sampling or {}, seed)
+    models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
+    run = _Run(writing, files, models, embedder, sampling or {}, seed)
     return await run.work(writing.seeds(n, seed, only), max(1, concurrency), report)
 
 
@@ -426,17 +383,14 @@ class _Run:
         self,
         writing: Writing,
         files: WrittenFiles,
-        writer: ChatModel,
-        auditor: ChatModel | None,
-        embedder: Embedder | None,
+        models: Mapping[str, ChatModel],
+        embedder: MeteredEmbedder | None,
         sampling: Mapping[str, Sampling],
         seed: int,
     ) -> None:
-        self._writing, self._files, self._seed = writing, files, seed
+        self._writing, self._files, self._models, self._sampling, self._seed = writing, files, models, sampling, seed
         self._kind = load_environment(writing.name).scenarios
-        self._models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
-        self._compares = auditor is not None
-        self._sampling = sampling
+        self._compares = "auditor" in models
         self._shipped = {one.id: one for one in writing.shipped}
         stories = {name: self._kind.story(one) for name, one in self._shipped.items()}
         if self._compares:
@@ -454,17 +408,20 @@ class _Run:
         self.failed: dict[str, str] = {}
         self.skipped: dict[str, str] = {}
 
-    async def work(
-        self, seeds: Sequence[Seeded], concurrency: int, report: Callable[[WritingProgress], None] | None
-    ) -> WritingResult:
+    async def work(self, seeds: Sequence[Seeded], concurrency: int, report: Callable[[Progress], None] | None) -> WritingResult:
         resumed = self._resume(seeds)
         left = [one for one in seeds if one.id not in {*self.written, *self.refused, *self.skipped}]
         ended = {one.id: asyncio.Event() for one in left}
         queue = iter(zip(left, [None, *left], strict=False))
 
+        started = time.monotonic()
+
         def report_progress() -> None:
             if report is not None:
-                report(WritingProgress(len(seeds), len(self.written), len(self.refused), len(self.failed), len(self.skipped)))
+                failed = len(self.refused) + len(self.failed)
+                done, elapsed = len(self.written) + failed + len(self.skipped), time.monotonic() - started
+                made = done - len(seeds) + len(left)  # by this process
+                report(Progress(len(seeds), done, failed, elapsed, elapsed / made * (len(left) - made) if made else None))
 
         async def worker() -> None:
             for seeded, before in queue:
@@ -537,36 +494,33 @@ class _Run:
                 self._stopped = self._stopped or f"the calls of {self._in_a_row} scenarios in a row failed; the last: {error}"
         else:
             self._in_a_row = 0
-            if isinstance(draft, _Skipped):
-                self.skipped[seeded.id] = draft.reason
-                steps.note("verdict", verdict="passed", id=seeded.id, reason=draft.reason)
+            if isinstance(draft, str):
+                self.skipped[seeded.id] = draft
+                steps.note("verdict", verdict="passed", id=seeded.id, reason=draft)
                 return
-            self._files.append(draft.scenario.model_dump_json())
-            self._remember(draft.scenario)
-            self.written[seeded.id] = draft.corrections
-            steps.note("verdict", verdict="kept", id=draft.scenario.id)
+            scenario, corrections = draft
+            self._files.append(scenario.model_dump_json())
+            self._remember(scenario)
+            self.written[seeded.id] = corrections
+            steps.note("verdict", verdict="kept", id=scenario.id)
 
-    async def _write(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> _Draft | _Skipped:
-        """A valid scenario, in its turn.
-
-        Raises:
-            AnswerError: the seed gives none.
-        """
+    async def _write(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> tuple[Any, int] | str:
+        """A valid scenario and the number of corrections, or why the seed is skipped; `AnswerError` if it gives no scenario."""
         done: dict[str, BaseModel] = {}
         again: _Again | None = None
         if reason := self._writing.skip_reason(seeded, done):
-            return _Skipped(reason)
+            return reason
         for draft in range(REWRITES + 1):
             for index in range(0 if again is None else again.stage, len(self._writing.stages)):
                 stage = self._writing.stages[index]
                 told = again if again is not None and index == again.stage else None
                 done[stage.name] = await self._ask(stage, seeded, done, steps, draft, told)
                 if reason := self._writing.skip_reason(seeded, done):
-                    return _Skipped(reason)
+                    return reason
             if not self._compares:
                 if before is not None:
                     await before.wait()
-                return _Draft(self._writing.scenario.model_validate(self._writing.assemble(seeded, done)), 0)
+                return self._writing.scenario.model_validate(self._writing.assemble(seeded, done)), 0
             scenario, corrections = await self._audit(self._writing.assemble(seeded, done), seeded, steps, draft)
             again = await self._copied(scenario, steps, draft)
             if again is None:
@@ -574,7 +528,7 @@ class _Run:
                     await before.wait()
                 again = await asyncio.to_thread(self._clash, scenario)
             if again is None:
-                return _Draft(scenario, corrections)
+                return scenario, corrections
             steps.note("again", draft=draft, problem=again.problem)
         assert again is not None
         raise AnswerError(f"{REWRITES + 1} drafts repeat another scenario; the last: {again.problem}")

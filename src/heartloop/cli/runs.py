@@ -40,7 +40,7 @@ def compare(
     failed = worse_than is not None and worse_by(comparison, worse_than)
     typer.echo(comparison_text(comparison, min_difference=min_difference))
     if report is not None:
-        from heartloop.report.comparison_page import COMPARISON
+        from heartloop.report.comparing import COMPARISON
         from heartloop.report.site import write_site
 
         write_site(runs, report, comparison=comparison, min_difference=min_difference)
@@ -143,7 +143,7 @@ def report(
 
     from heartloop.evaluation.store import runs_in
     from heartloop.report.site import write_site
-    from heartloop.report.training_text import training_tables
+    from heartloop.report.training_page import training_tables
 
     every = [run for given_path in runs for run in runs_in(given_path)]
     for table in training_tables(every):

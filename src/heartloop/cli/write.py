@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import UseError
+from heartloop.core.text import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from heartloop.authoring.store import WrittenFiles
-    from heartloop.authoring.writing import WritingProgress, WritingResult
-    from heartloop.environments.importing import Refused
-    from heartloop.environments.raw_dialogues import RawDialogues
+    from heartloop.authoring.writing import WritingResult
+    from heartloop.environments.importing import RawDialogues, Refused
     from heartloop.environments.writing import Writing
     from heartloop.evaluation.progress import ProgressLine
 
@@ -87,8 +88,7 @@ def distil(
     prices: given.Prices = None,
 ) -> None:
     """Write scenarios from your own dialogues. Rules remove personal data before a model reads a dialogue."""
-    from heartloop.core.errors import UseError
-    from heartloop.environments.raw_dialogues import read_dialogues
+    from heartloop.environments.importing import read_dialogues
 
     if show and not dry_run:
         raise UseError("--show applies only with --dry-run")
@@ -139,12 +139,7 @@ def enrich(
 
 
 def _part(environment: str, command: str) -> Callable[..., Writing]:
-    """The environment's implementation of a command.
-
-    Raises:
-        UseError: it has none; the message names the environments that have one.
-    """
-    from heartloop.core.errors import UseError
+    """The environment's implementation of a command."""
     from heartloop.environments.registry import load_environment, specs
     from heartloop.environments.spec import load_attribute
 
@@ -181,7 +176,6 @@ def _write(
     from heartloop.authoring.checks import MeteredEmbedder
     from heartloop.authoring.store import WrittenFiles
     from heartloop.authoring.writing import settings_of, write_all
-    from heartloop.core.errors import UseError
     from heartloop.evaluation.plan import read_requests
     from heartloop.evaluation.progress import ProgressLine
     from heartloop.models.budget import Meter, is_scripted, load_prices
@@ -214,7 +208,7 @@ def _write(
                 writing, files, n=n, seed=seed, only=only, sampling=samplings, concurrency=by.max_connections,
                 writer=counted(models[by.writer], meter, "writer"),
                 auditor=counted(models[by.auditor], meter, "auditor") if by.auditor else None,
-                embedder=MeteredEmbedder(vectors, meter) if vectors is not None else None, report=_on(line),
+                embedder=MeteredEmbedder(vectors, meter) if vectors is not None else None, report=line.show,
             )  # fmt: skip
         finally:
             await close(models.values())
@@ -230,8 +224,7 @@ def _write(
 
 def _print_read(read: RawDialogues) -> None:
     """Prints the counts of read, repaired and refused records."""
-    from heartloop.core.wording import amount
-    from heartloop.environments.raw_dialogues import REPAIRS
+    from heartloop.environments.importing import REPAIRS
 
     for one in read.refused[:REFUSED_SHOWN]:
         typer.echo(f"  refused: {one.place}: {one.reason}", err=True)
@@ -243,8 +236,6 @@ def _print_read(read: RawDialogues) -> None:
 
 
 def _print_removed(removed: Mapping[str, int]) -> None:
-    from heartloop.core.wording import amount
-
     kinds = ", ".join(amount(count, kind) for kind, count in removed.items())
     typer.echo(f"Personal data removed by rules: {kinds or 'none found'}. Rules miss some: check a sample yourself.")
 
@@ -252,7 +243,6 @@ def _print_removed(removed: Mapping[str, int]) -> None:
 def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
     """Prints the selected dialogues, the number of calls, and `show` dialogues as the model would read them."""
     from heartloop.authoring.writing import outlook
-    from heartloop.core.wording import amount
 
     ahead = outlook(writing, limit, seed)
     for place, reason in list(ahead.skipped.items())[:REFUSED_SHOWN]:
@@ -266,41 +256,20 @@ def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
         typer.echo(f"\n{one.facts['source']}\n{writing.as_read(one)}")
 
 
-def _on(line: ProgressLine) -> Callable[[WritingProgress], None]:
-    """Shows the progress of a writing run on the progress line of evaluations."""
-    import time
-
-    from heartloop.evaluation.progress import Progress as Shown
-
-    started = time.monotonic()
-    done_before: list[int] = []
-
-    def show(now: WritingProgress) -> None:
-        done_before.append(now.done)
-        elapsed, made = time.monotonic() - started, now.done - done_before[0]
-        remaining = elapsed / made * (now.planned - now.done) if made else None
-        line.show(Shown(now.planned, now.done, now.refused + now.failed, elapsed, remaining))
-
-    return show
-
-
 def _report(written: WritingResult, out: Path, cost: str) -> int:
     """Prints the result; returns the exit code."""
     from heartloop.authoring.store import steps_path
 
+    not_written = {"skipped": written.skipped, "refused": written.refused, "failed": written.failed}
     lost, wanted = len(written.refused) + len(written.failed), written.planned - len(written.skipped)
-    typer.echo(
-        f"{written.written} of {written.planned} scenarios in {out}"
-        + (f", {written.resumed} of them from an earlier run" if written.resumed else "")
-        + (f"; {len(written.skipped)} skipped" if written.skipped else "")
-        + (f"; {len(written.refused)} refused" if written.refused else "")
-        + (f"; {len(written.failed)} failed" if written.failed else "")
-        + (f"; {cost} in total" if cost else "")
-    )
+    resumed = f", {written.resumed} of them from an earlier run" if written.resumed else ""
+    counts = [f"{len(reasons)} {what}" for what, reasons in not_written.items() if reasons]
+    head = f"{written.written} of {written.planned} scenarios in {out}{resumed}"
+    typer.echo("; ".join([head, *counts, *([f"{cost} in total"] if cost else [])]))
     if written.repeated or written.corrections:
         typer.echo(f"{written.repeated} drafts repeated another scenario; the auditor changed {written.corrections} values.")
     typer.echo(f"Every step: {steps_path(out)}")
-    for what, reasons in (("skipped", written.skipped), ("refused", written.refused), ("failed", written.failed)):
+    for what, reasons in not_written.items():
         for name, reason in list(reasons.items())[:SHOWN]:
             typer.echo(f"  {what}: {name}: {reason}", err=True)
     if written.stopped is not None:

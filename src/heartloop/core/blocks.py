@@ -1,8 +1,7 @@
 """What an environment adds to its page of the report: a `ReportPanel`, whose `build` returns frozen blocks.
 
-Covers blocks (tables, charts, cards, texts), the values a panel is built from, and what it may say of a scenario and of a turn.
-`heartloop.report` renders them; an environment without a panel has the sections that follow from its scale alone. Does not
-cover how a block looks (`report/templates`), nor how intervals are computed (`heartloop.scoring.estimates`).
+`heartloop.report` renders blocks (tables, charts, cards, texts). An environment without a panel has the sections that follow from
+its scale alone.
 
     def build(page: PanelInput) -> PanelOutput:
         rows = [Row(row.model, (len(page.behind(row)),), number) for number, row in enumerate(page.models)]
@@ -13,7 +12,8 @@ cover how a block looks (`report/templates`), nor how intervals are computed (`h
 A package may add files. `template` (Jinja) is rendered after the blocks with `page`, the macros of `macros.html` and the names of
 `PanelOutput.context`. `script` sets `heartloop.panel` (see `report/static/dialogue.js`), and `style` is loaded after the
 report's own. `glossary` (Jinja) holds entries of the page of meanings: `NAME-mean`, `NAME-success`, `NAME-failure` and
-`NAME-groups`, where NAME is the environment's, and every other entry that the panel links to.
+`NAME-groups`, where NAME is the environment's, and every other entry that the panel links to. Files are
+named relative to `package`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Estimate(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Ends of a bar, and where its broken line stands."""
+    """Ends of a bar, and the place of its broken line."""
 
     low: float
     high: float
@@ -96,12 +96,16 @@ class Table(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a series; `low` and `high` are the ends of its interval."""
+    """A point of a series, with the ends of its intervals."""
 
     x: float | str
     y: float
     low: float | None = None
     high: float | None = None
+    x_low: float | None = None
+    x_high: float | None = None
+    square: bool = False
+    """Drawn as a square: the model was scored by itself."""
 
 
 class Series(NamedTuple):
@@ -110,6 +114,9 @@ class Series(NamedTuple):
     name: str
     points: tuple[Point, ...]
     model: int | None = None
+    raw: tuple[Point, ...] = ()
+    """The same before smoothing, drawn faintly."""
+    opacity: float = 1.0
 
 
 class Chart(NamedTuple):
@@ -123,12 +130,22 @@ class Chart(NamedTuple):
     y: str
     """Title of the axis up."""
     low: float | None = None
-    """Ends of the axis up; by default those of the values."""
+    """Ends of the axis up; by default those of the values and 0."""
     high: float | None = None
     help: str = ""
     x_low: float | None = None
     """Ends of the axis across, where its values are numbers; by default those of the values. With a low end it has grid lines."""
     x_high: float | None = None
+    line: float | None = None
+    """Height of a broken line, such as the start."""
+    zones: Sequence[tuple[str, str, float, float]] = ()
+    """Bands behind the series: name, tint (`a`, `b`, `c`, `f`), low and high end."""
+    numbered: bool = False
+    """Numbers the series from 1, so that colour is not needed."""
+    bands: bool = False
+    """Draws the intervals of lines as areas."""
+    diagonal: bool = False
+    log_x: bool = False
 
     @property
     def kind(self) -> str:
@@ -265,7 +282,7 @@ class PanelOutput(NamedTuple):
     context: Mapping[str, Any] = {}
     """Names that the template uses."""
     data: Mapping[str, Any] | None = None
-    """JSON for the script, written to `data/PAGE/panel.js` and passed on in the event `heartloop-panel` once that is loaded."""
+    """JSON for the script, written to `data/PAGE/panel.js`, passed on in the event `heartloop-panel` once that is loaded."""
 
 
 # Published results
@@ -283,7 +300,7 @@ class PublishedTable(NamedTuple):
     """How to read it, in one or two sentences."""
     corner: str = "Model, as printed"
     """Heading of the first column."""
-    corner_entry: str = "published-model"
+    entry: str = "published-model"
     id: str = ""
     """Fragment of its own, where other pages link to it."""
     fold: bool = False
@@ -308,7 +325,7 @@ class ScenarioView(NamedTuple):
     """A scenario at the head of an opened dialogue."""
 
     line: str = ""
-    """What stands under the title; empty for person, place, theme and keyword."""
+    """The line under the title; empty for person, place, theme and keyword."""
     facts: tuple[tuple[str, str], ...] = ()
     """As (name, text); lines that begin with `- ` are a list."""
     model_plays: str = ""

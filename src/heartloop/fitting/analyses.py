@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.environments.analyses import LAYOUT, OVERLAPS, combined
+from heartloop.environments.reading import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
 from heartloop.fitting.data import read_lines, scenarios_by_id
 from heartloop.fitting.embedded import STRETCH, readings
 from heartloop.fitting.fits import design_of, fit, predict_folds
-from heartloop.reader.features import COUNTS, Context, Features, features_of
+from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
 from heartloop.reader.linear import SHIPPED, LinearModel
 
 __all__ = ["ALPHA", "JudgedAnalysis", "fit_analyses", "main", "read_analyses"]
@@ -121,7 +121,7 @@ def _somebody_else(one: JudgedAnalysis, people: Sequence[JudgedAnalysis], draw: 
 
 
 def _overlap_weights(
-    own: Sequence[Features], other: Sequence[Features], rows: NDArray[np.bool_]
+    own: Sequence[ReplyFeatures], other: Sequence[ReplyFeatures], rows: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], float]:
     """Weights of the raw overlaps and the offset of `about`."""
     x = np.array([features.counts[_OVERLAPS] for kept, one, two in zip(rows, own, other, strict=True) if kept

@@ -23,13 +23,13 @@ from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context, tokens_of
-from heartloop.reader.word_vectors import Table
+from heartloop.reader.word_vectors import WordTable
 
 __all__ = [
     "ASPECTS",
     "WIDTH",
     "WORDS",
-    "Example",
+    "JudgedReply",
     "main",
     "read_examples",
     "read_lines",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-class Example(NamedTuple):
+class JudgedReply(NamedTuple):
     """One judged reply."""
 
     id: str
@@ -76,13 +76,13 @@ def scenarios_by_id(source: str) -> Mapping[str, Any]:
     return {scenario.id: scenario for scenario in load_environment(name).load(chosen or None)}
 
 
-def read_examples(folder: Path, half: str) -> list[Example]:
+def read_examples(folder: Path, half: str) -> list[JudgedReply]:
     """The judged replies of one half, `tuning` or `held-out`, in the order of the file of replies."""
     contexts = {row["id"]: row for row in read_lines(folder / "contexts.jsonl")}
     judgements: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in read_lines(folder / "judgements.jsonl"):
         judgements[row["id"]].append(row)
-    examples: list[Example] = []
+    examples: list[JudgedReply] = []
     for reply in read_lines(folder / "replies.jsonl"):
         context, judged = contexts[reply["context"]], judgements.get(reply["id"])
         if judged is None or context["half"] != half:
@@ -94,7 +94,7 @@ def read_examples(folder: Path, half: str) -> list[Example]:
         before = reading.context(scenario, context["messages"], context["replies"])
         aspects, change = (np.mean([row[part] for row in judged], axis=0) for part in ("aspects", "change"))
         examples.append(
-            Example(
+            JudgedReply(
                 reply["id"], name, context["scenario"], reading.group(scenario), reply["voice"], reply["tier"], reply["kind"],
                 reply["reply"], before, aspects, change, len(judged),
             )
@@ -102,7 +102,7 @@ def read_examples(folder: Path, half: str) -> list[Example]:
     return examples
 
 
-def standardised(examples: Sequence[Example], value: Callable[[Example], float]) -> NDArray[np.float64]:
+def standardised(examples: Sequence[JudgedReply], value: Callable[[JudgedReply], float]) -> NDArray[np.float64]:
     """A value of each example, standardised among the examples of the same environment, shape (examples,)."""
     raw = np.array([value(example) for example in examples])
     names = np.array([example.environment for example in examples])
@@ -117,16 +117,16 @@ _RARE = 1e-3
 """A word of this share of all words weighs a half (Arora et al. 2017, smooth inverse frequency)."""
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> WordTable:
     """The vectors in a file that `main` wrote."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return Table(tuple(file["words"].tobytes().decode().split("\n")), file["steps"], file["weights"])
+            return WordTable(tuple(file["words"].tobytes().decode().split("\n")), file["steps"], file["weights"])
     except (OSError, ValueError, KeyError, BadZipFile):
         raise InputError(f"cannot read {path}; expected a file that `heartloop.fitting.data` wrote") from None
 
 
-def word_table(model: Path, texts: Iterable[str]) -> Table:
+def word_table(model: Path, texts: Iterable[str]) -> WordTable:
     """The words that occur at least twice in the texts, and then the most frequent whole words of the model's vocabulary."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -150,7 +150,7 @@ def word_table(model: Path, texts: Iterable[str]) -> Table:
     components = vectors @ basis[:, ::-1][:, :WIDTH]
     largest = np.abs(components).max(1, keepdims=True)
     steps = np.round(components / np.maximum(largest, 1e-9) * 127).astype(np.int8)
-    return Table(tuple(words), steps, (_RARE / (_RARE + share)).astype(np.float16))
+    return WordTable(tuple(words), steps, (_RARE / (_RARE + share)).astype(np.float16))
 
 
 def main() -> None:

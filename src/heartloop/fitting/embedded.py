@@ -29,14 +29,14 @@ from scipy.optimize import lsq_linear
 
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
-from heartloop.fitting.data import Example, read_examples, read_lines, read_table, standardised
-from heartloop.fitting.fits import ALPHA, Design, fit, predict_folds, prepared
+from heartloop.fitting.data import JudgedReply, read_examples, read_lines, read_table, standardised
+from heartloop.fitting.fits import ALPHA, RidgeDesign, fit, predict_folds, prepared
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 from heartloop.reader.linear import LinearModel
 from heartloop.reader.model import CombinedModel
 from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, Output, again_of
-from heartloop.reader.word_vectors import Table
+from heartloop.reader.word_vectors import WordTable
 
 __all__ = [
     "STRETCH",
@@ -72,7 +72,7 @@ _SHARED, _OWN = 2.0, 40.0
 """Ridge of the weights that all kinds of people share, and of how one kind differs."""
 
 
-def folds(examples: Sequence[Example], share: float = 1.0) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Masks of what is fitted on and what is predicted: neither the voice nor the scenario of what is predicted was fitted on.
 
     Written replies are predicted by fits without the replies that reuse their sentences: in another dialogue such a sentence is
@@ -96,7 +96,7 @@ def folds(examples: Sequence[Example], share: float = 1.0) -> Iterator[tuple[NDA
         yield kept & (fold != number), ~written & (fold == number)
 
 
-def change_of(example: Example, outputs: Sequence[Output]) -> float:
+def change_of(example: JudgedReply, outputs: Sequence[Output]) -> float:
     """A judged change as one number in [-1, 1]: the mean of its parts, each as a share of the distance from what does nothing."""
     parts = [
         output.better * (value - output.neutral) / max(output.high - output.neutral, output.neutral - output.low)
@@ -105,12 +105,12 @@ def change_of(example: Example, outputs: Sequence[Output]) -> float:
     return float(np.mean(parts))
 
 
-def without_words(examples: Sequence[Example]) -> list[Example]:
+def without_words(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
     """The replies without a letter or a digit."""
     return [example for example in examples if not any(c.isalnum() for c in example.reply)]
 
 
-def repeating(examples: Sequence[Example]) -> list[Example]:
+def repeating(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
     """The replies that repeat earlier ones of their dialogue."""
     return [
         example
@@ -119,7 +119,7 @@ def repeating(examples: Sequence[Example]) -> list[Example]:
     ]
 
 
-def emphasised(examples: Sequence[Example]) -> list[Example]:
+def emphasised(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
     """The examples, then those of trained policies again until each counts `TIMES` times."""
     return [*examples, *(TIMES - 1) * [example for example in examples if example.voice in TRAINED]]
 
@@ -138,9 +138,9 @@ class Fitted(NamedTuple):
 
 
 def fit_reader(
-    examples: Sequence[Example],
+    examples: Sequence[JudgedReply],
     labels: Mapping[str, Sequence[str]],
-    table: Table,
+    table: WordTable,
     networks: int = NETWORKS,
     processes: int = 1,
     seed: int = 0,
@@ -185,7 +185,7 @@ def fit_reader(
     return Fitted(CombinedModel(linear.rounded(), table, landmarks, fitted), held_out)
 
 
-def members_of(examples: Sequence[Example]) -> list[NDArray[np.bool_]]:
+def members_of(examples: Sequence[JudgedReply]) -> list[NDArray[np.bool_]]:
     """For each member of the ensemble the mask of the rows that it is fitted on: all but a quarter of the scenarios."""
     scenarios = sorted({example.scenario for example in examples})
     place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
@@ -193,7 +193,7 @@ def members_of(examples: Sequence[Example]) -> list[NDArray[np.bool_]]:
     return [left_out != n for n in range(MEMBERS)]
 
 
-def _members(examples: Sequence[Example], design: Design, change: NDArray[np.float64]) -> list[LinearModel]:
+def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: NDArray[np.float64]) -> list[LinearModel]:
     return [
         fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=kept)
         for n, kept in enumerate(members_of(examples))
@@ -201,7 +201,7 @@ def _members(examples: Sequence[Example], design: Design, change: NDArray[np.flo
 
 
 def _strategies(
-    examples: Sequence[Example], design: Design, labels: Mapping[str, Sequence[str]]
+    examples: Sequence[JudgedReply], design: RidgeDesign, labels: Mapping[str, Sequence[str]]
 ) -> tuple[LinearModel, dict[str, float]]:
     """A fit of each strategy on the labelled replies; a strategy's threshold is where it is named as often as it was labelled."""
     rows = np.array([example.id in labels for example in examples])
@@ -213,13 +213,13 @@ def _strategies(
     return model, {name: round(cut, 3) for name, cut in cuts.items()}
 
 
-def _threshold(examples: Sequence[Example], marks: NDArray[np.float64]) -> float:
+def _threshold(examples: Sequence[JudgedReply], marks: NDArray[np.float64]) -> float:
     good = np.array([example.tier == "good" for example in examples])
     return round(float(np.quantile(marks[good], 1.0 - FALSE_ALARMS)), 3)
 
 
 def fit_effect(
-    examples: Sequence[Example],
+    examples: Sequence[JudgedReply],
     held_out: NDArray[np.float64],
     reading: LearnedReading,
 ) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
-from heartloop.fitting.data import Example
+from heartloop.fitting.data import JudgedReply
 from heartloop.reader.aspects import ASPECTS
-from heartloop.reader.features import DEFAULT_LAYOUT, Context, Features, Layout, features_of
+from heartloop.reader.features import DEFAULT_LAYOUT, Context, FeatureLayout, ReplyFeatures, features_of
 from heartloop.reader.linear import LinearModel
 from heartloop.reader.model import (
     DENSE_SCALE,
@@ -35,7 +35,7 @@ from heartloop.reader.model import (
     neighbours,
     starting_vectors,
 )
-from heartloop.reader.word_vectors import Table, Tokens, WordVectors
+from heartloop.reader.word_vectors import Tokens, WordTable, WordVectors
 
 __all__ = [
     "ALPHA",
@@ -43,11 +43,11 @@ __all__ = [
     "DISPLACED",
     "EPOCHS",
     "LANDMARKS",
-    "Design",
     "Displaced",
     "Folds",
     "Inputs",
     "Prepared",
+    "RidgeDesign",
     "design_of",
     "displaced",
     "dual_of",
@@ -64,7 +64,7 @@ COUNTS_WEIGHT = 0.1
 """Scale of a standardised count beside the n-grams."""
 
 
-class Design(NamedTuple):
+class RidgeDesign(NamedTuple):
     """The features of all rows, and their kernel."""
 
     ngrams: Any
@@ -77,7 +77,7 @@ class Design(NamedTuple):
     """Shape (rows, rows)."""
 
 
-def design_of(features: Sequence[Features], layout: Layout) -> Design:
+def design_of(features: Sequence[ReplyFeatures], layout: FeatureLayout) -> RidgeDesign:
     """The design of rows with these features."""
     lengths = np.cumsum([0, *(len(row.buckets) for row in features)])
     values, buckets = np.concatenate([row.values for row in features]), np.concatenate([row.buckets for row in features])
@@ -87,7 +87,7 @@ def design_of(features: Sequence[Features], layout: Layout) -> Design:
     spread[spread < 1e-6] = 1.0
     counts = (raw - center) / spread
     kernel = np.asarray((ngrams @ ngrams.T).todense()) + COUNTS_WEIGHT**2 * counts @ counts.T
-    return Design(ngrams, counts, center, spread, kernel)
+    return RidgeDesign(ngrams, counts, center, spread, kernel)
 
 
 def dual_of(kernel: NDArray[np.float64], targets: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
@@ -117,10 +117,10 @@ def predict_folds(
 
 
 def fit(
-    design: Design,
+    design: RidgeDesign,
     targets: NDArray[np.float64],
     names: Sequence[str],
-    layout: Layout,
+    layout: FeatureLayout,
     alpha: float,
     card: Mapping[str, Any],
     rows: NDArray[np.bool_] | None = None,
@@ -140,11 +140,11 @@ def fit(
 
 
 def linear_of(
-    design: Design,
+    design: RidgeDesign,
     dual: NDArray[np.float64],
     mean: NDArray[np.float64],
     names: Sequence[str],
-    layout: Layout,
+    layout: FeatureLayout,
     card: Mapping[str, Any],
 ) -> LinearModel:
     """The linear model of a dual solution, shape (rows, outputs), of targets less their mean, shape (outputs,)."""
@@ -382,7 +382,7 @@ class Displaced(NamedTuple):
     """Put together from sentences of several replies."""
 
 
-def displaced(examples: Sequence[Example], change: NDArray[np.float64], seed: int = 0) -> list[Displaced]:
+def displaced(examples: Sequence[JudgedReply], change: NDArray[np.float64], seed: int = 0) -> list[Displaced]:
     """Good replies in another scenario's dialogue, and sentences of several good replies put together."""
     draw = np.random.default_rng(seed)
     good = [n for n, e in enumerate(examples) if e.tier in ("good", "middling") and change[n] > _GOOD]
@@ -410,7 +410,7 @@ def displaced(examples: Sequence[Example], change: NDArray[np.float64], seed: in
 class Prepared(NamedTuple):
     """Everything that fits on any of the examples share."""
 
-    examples: Sequence[Example]
+    examples: Sequence[JudgedReply]
     targets: NDArray[np.float64]
     """The marks of all aspects and the change in standard units, shape (examples, ASPECTS + 1)."""
     words: WordVectors
@@ -419,7 +419,7 @@ class Prepared(NamedTuple):
     dense: NDArray[np.float32]
     """Likewise."""
     extra: Sequence[Displaced]
-    design: Design
+    design: RidgeDesign
     """Of n-grams and counts."""
     landmarks: Landmarks
     """Without weights."""
@@ -500,11 +500,11 @@ def together(ridge: NDArray[np.float64], networks: NDArray[np.float64]) -> NDArr
     return ridge + NETWORK_SHARE * (networks - ridge)
 
 
-def prepared(examples: Sequence[Example], change: NDArray[np.float64], table: Table, seed: int = 0) -> Prepared:
+def prepared(examples: Sequence[JudgedReply], change: NDArray[np.float64], table: WordTable, seed: int = 0) -> Prepared:
     """The features of examples and of displaced replies; `change` is the judged one in standard units, shape (examples,)."""
     words, extra = WordVectors(table), displaced(examples, change, seed)
     every = [(e.reply, e.context) for e in examples] + [(row.reply, row.context) for row in extra]
-    features: list[Features] = [features_of(reply, context) for reply, context in every]
+    features: list[ReplyFeatures] = [features_of(reply, context) for reply, context in every]
     tokens = [words.read(reply, context) for reply, context in every]
     inputs = np.array([kernel_inputs(f.counts, t, words) for f, t in zip(features, tokens, strict=True)])
     own = inputs[: len(examples)]

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.fits import Design, design_of, fit, predict_folds
-from heartloop.reader.features import Context, Layout, features_of, han_share
+from heartloop.fitting.fits import RidgeDesign, design_of, fit, predict_folds
+from heartloop.reader.features import Context, FeatureLayout, features_of, han_share
 from heartloop.reader.linear import LinearModel
 
 __all__ = ["ALPHA", "LAYOUT", "Folds", "JudgedRows", "agreement", "fit_student", "held_out", "read_rows"]
 
-LAYOUT = Layout(words=(), characters=(1, 2, 3), message=(1, 2), message_weight=0.55)
+LAYOUT = FeatureLayout(words=(), characters=(1, 2, 3), message=(1, 2), message_weight=0.55)
 """Characters of one to three fit every language; the message that is answered tells how the person is."""
 ALPHA = 2.0
 MOST_ROWS = 12_000
@@ -38,7 +38,7 @@ class JudgedRows(NamedTuple):
     environment: str
     keys: tuple[str, ...]
     """Names of the changes that the judge gave."""
-    design: Design
+    design: RidgeDesign
     targets: NDArray[np.float64]
     """The judge's changes, shape (rows, keys)."""
     length: NDArray[np.float64]

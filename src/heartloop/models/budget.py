@@ -1,8 +1,4 @@
-"""What a run spends: tokens and cost by model and role, with hard stops.
-
-Covers prices, counting, and reserving what concurrent calls may take. Does not cover the estimate of a whole run (`evaluation`),
-nor the calls themselves (`endpoint`).
-"""
+"""What a run spends: tokens and cost by model and role, with hard stops."""
 
 from __future__ import annotations
 
@@ -33,8 +29,7 @@ class Price(NamedTuple):
     output: float
 
     def of(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Cost of the given numbers of tokens.
-
+        """
         >>> Price(2.0, 8.0).of(1_000_000, 500_000)
         6.0
         """
@@ -45,9 +40,6 @@ def load_prices(path: Path | None) -> dict[str, Price]:
     """The prices of a TOML file: one table per model, `["openai/gpt-4.1"]`, with `input` and `output` per million tokens.
 
     Without a file no model has a price.
-
-    Raises:
-        InputError: the file cannot be read, or a table of it is wrong.
     """
     if path is None:
         return {}
@@ -93,7 +85,6 @@ class Spend(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -107,7 +98,6 @@ class _Tally:
 
     @property
     def mean_completion(self) -> float:
-        """Mean completion tokens of a call."""
         answered = self.calls - self.failed
         return self.completion_tokens / answered if answered else _FIRST_GUESS
 
@@ -173,11 +163,7 @@ class Meter:
             self.admit(model)
 
     def admit(self, model: str) -> None:
-        """Checks that the limits can be enforced for a model.
-
-        Raises:
-            UseError: there is a `max_cost` and the model has no price.
-        """
+        """Refuses a model without a price where there is a `max_cost`."""
         if self._max_cost is not None and self._price(model) is None:
             raise UseError(
                 f'--max-cost needs a price for {model}; add ["{model}"] with input and output (prices per million tokens) '
@@ -201,21 +187,6 @@ class Meter:
                 total.estimated or tally.estimated,
             )
         return total
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models that were called, in the order of their first call."""
-        return tuple(dict.fromkeys(model for model, _ in self._tallies))
-
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens so far."""
-        return self.spend().tokens
-
-    @property
-    def cost(self) -> float | None:
-        """Cost so far; `None` where a model that was called has no price."""
-        return self.spend().cost
 
     def summary(self) -> str:
         """Tokens, and cost where prices are given, in words; empty before the first call."""
@@ -395,9 +366,6 @@ class Metered:
 
     Args:
         role: any name, such as `policy`, `user` or `judge`; spending and estimates are separate by role.
-
-    Raises:
-        UseError: the meter has a `max_cost` and the model no price.
     """
 
     def __init__(self, model: ChatModel, meter: Meter, role: str) -> None:
@@ -410,12 +378,7 @@ class Metered:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion, counted.
-
-        Raises:
-            BudgetSpent: before the call, when the rest of the budget is too small.
-            ModelError: the call failed for good.
-        """
+        """One completion, counted; `BudgetSpent` before the call where the rest of the budget is too small."""
         reservation = await self.meter.reserve(self.name, self.role, messages, sampling)
         usage: Usage | None = None
         try:

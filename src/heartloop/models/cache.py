@@ -1,8 +1,5 @@
 """A cache of model answers in one SQLite file: the same request is paid for once.
 
-Covers the file, the `ChatModel` that looks it up before it calls a model, and which dialogue a request belongs to. Does not cover
-which models are cached (`names.counted`), nor what a miss may cost (`budget`).
-
 The key is the SHA-256 of the model's name, the messages, the schema and the sampling settings, seed included. Neither the address
 nor the API key is part of it or of the file. A request that is repeated on purpose has an answer of its own: in another repeat,
 in a retry of a dialogue that failed by its answers, or a second time within one dialogue. A cached answer is never replaced.
@@ -94,7 +91,7 @@ _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=
 
 @contextlib.contextmanager
 def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[DialogueScope]:
-    """Within it, every request of this task belongs to one attempt at one dialogue."""
+    """In its body, every request of this task belongs to one attempt at one dialogue."""
     scope = DialogueScope(repeat, attempt)
     token = _scope.set(scope)
     try:
@@ -215,11 +212,6 @@ class AnswerCache:
         return " ".join(parts)
 
     def find(self, key: _Key) -> Reply | None:
-        """The cached answer of a key, or `None`.
-
-        Raises:
-            InputError: the file is damaged.
-        """
         row = self._pending.get(key)
         if row is not None:
             return _reply(row[6:12])
@@ -272,7 +264,7 @@ class AnswerCache:
 
     @contextlib.contextmanager
     def only(self) -> Iterator[None]:
-        """Within it, a request that is not in the cache raises `NotCached` instead of a call, and nothing is counted."""
+        """In its body, a request that is not in the cache raises `NotCached` instead of a call, and nothing is counted."""
         before = (self.hits, self.misses)
         self._only = True
         try:
@@ -282,11 +274,7 @@ class AnswerCache:
             self.hits, self.misses = before
 
     async def lookup(self, key: _Key) -> Reply | None:
-        """The cached answer, awaited while the same request is in flight; `None` where the caller has to call the model.
-
-        Raises:
-            NotCached: the model may not be called.
-        """
+        """The cached answer, awaited while the same request is in flight; `None` where the caller has to call the model."""
         while (reply := self.find(key)) is None and (request := self._in_flight.get(key)) is not None:
             await asyncio.wait([request])  # it may have failed: look again
         if reply is None and self._only:
@@ -299,7 +287,7 @@ class AnswerCache:
 
     @contextlib.contextmanager
     def in_flight(self, key: _Key) -> Iterator[None]:
-        """Within it, other lookups of the key wait."""
+        """In its body, other lookups of the key wait."""
         done = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             yield
@@ -341,13 +329,7 @@ class Cached:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The cached answer with the usage it had, or one completion.
-
-        Raises:
-            InputError: the cache is damaged.
-            BudgetSpent: a miss, and the budget does not allow the call.
-            ModelError: a miss, and the call failed for good.
-        """
+        """The cached answer with the usage it had, or one completion."""
         scope = _scope.get() or DialogueScope()
         key = scope.sample(self._digest(messages, schema, sampling or Sampling()))
         cached = await self.cache.lookup(key)

@@ -1,7 +1,4 @@
-"""The formats of chat completions, embeddings and lists of models.
-
-Covers the request body, leaving out what a server refuses by name, and reading a response body as a `Reply`, as `Embedded`, as
-names or as `Trouble`. Does not cover sending and retrying (`endpoint`); there is no network here.
+"""The formats of chat completions, embeddings and lists of models: request bodies, and what servers answer.
 
 A model's refusal is an answer: `refusal` and `content_filter` are returned as a `Reply` and scored.
 """

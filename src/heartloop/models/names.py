@@ -34,11 +34,7 @@ _FORMS = (
 
 
 def load_env(path: Path | None = None) -> None:
-    """Reads `.env` of the current directory (or `path`) into the environment. Variables that are set keep their values.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """Reads `.env` of the current directory (or `path`) into the environment. Variables that are set keep their values."""
     from dotenv import load_dotenv
 
     path = path or Path.cwd() / ".env"
@@ -136,11 +132,7 @@ def student_of(model: ChatModel | None) -> LinearModel | None:
 
 
 class StudentModel:
-    """`student:FILE`, which `heartloop student fit` wrote. It judges replies in place of a model and does not chat.
-
-    Raises:
-        InputError: no such file, or not a student's.
-    """
+    """`student:FILE`, which `heartloop student fit` wrote. It judges replies in place of a model and does not chat."""
 
     def __init__(self, name: str) -> None:
         from heartloop.reader.linear import LinearModel

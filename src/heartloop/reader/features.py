@@ -17,8 +17,8 @@ __all__ = [
     "DEFAULT_LAYOUT",
     "READ_CHARACTERS",
     "Context",
-    "Features",
-    "Layout",
+    "FeatureLayout",
+    "ReplyFeatures",
     "features_of",
     "folded",
     "han_share",
@@ -41,7 +41,7 @@ _PRIME = np.uint64(0x100000001B3)
 _SHIFT = np.uint64(29)
 
 
-class Layout(NamedTuple):
+class FeatureLayout(NamedTuple):
     """Which n-grams are features, and in how many hash buckets. Weights belong to one layout."""
 
     bits: int = 16
@@ -60,7 +60,7 @@ class Layout(NamedTuple):
         return int(1 << self.bits)
 
 
-DEFAULT_LAYOUT = Layout()
+DEFAULT_LAYOUT = FeatureLayout()
 
 
 class Context(NamedTuple):
@@ -94,7 +94,7 @@ def han_share(text: str) -> float:
     return sum(re.match(rf"[{_HAN}]", c) is not None for c in letters) / max(1, len(letters))
 
 
-class Features(NamedTuple):
+class ReplyFeatures(NamedTuple):
     """The features of one reply."""
 
     buckets: NDArray[np.int64]
@@ -162,7 +162,9 @@ def _grams(codes: NDArray[np.uint64], order: int, salt: int) -> NDArray[np.uint6
     return value
 
 
-def _weighted(codes: NDArray[np.uint64], orders: tuple[int, ...], salt: int, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+def _weighted(
+    codes: NDArray[np.uint64], orders: tuple[int, ...], salt: int, layout: FeatureLayout
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Distinct buckets of the n-grams of these orders, with their weights at Euclidean length 1 together."""
     hashes = [_grams(codes, order, salt + order) for order in orders]
     whole = (np.concatenate(hashes) * _MIX) >> np.uint64(64 - layout.bits) if hashes else np.empty(0, np.uint64)
@@ -181,12 +183,12 @@ def _line(text: str) -> NDArray[np.uint64]:
 
 
 @lru_cache(maxsize=2_000)
-def _message(text: str, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+def _message(text: str, layout: FeatureLayout) -> tuple[NDArray[Any], NDArray[Any]]:
     buckets, values = _weighted(_line(text), layout.message, 777, layout)
     return buckets, values * np.float32(layout.message_weight)
 
 
-def features_of(reply: str, context: Context, layout: Layout = DEFAULT_LAYOUT) -> Features:
+def features_of(reply: str, context: Context, layout: FeatureLayout = DEFAULT_LAYOUT) -> ReplyFeatures:
     """The features of a reply in its context."""
     tokens = tokens_of(reply)
     codes = np.array([_hash_of(token) for token in ("<", *tokens, ">")], np.uint64)
@@ -194,7 +196,7 @@ def features_of(reply: str, context: Context, layout: Layout = DEFAULT_LAYOUT) -
     if layout.message and context.messages:
         parts.append(_message(context.messages[-1], layout))
     buckets, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
-    return Features(buckets, values, _counts(reply, reply[:READ_CHARACTERS], tokens, context), len(tokens))
+    return ReplyFeatures(buckets, values, _counts(reply, reply[:READ_CHARACTERS], tokens, context), len(tokens))
 
 
 @lru_cache(maxsize=5_000)

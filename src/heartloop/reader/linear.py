@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.core.errors import InputError
-from heartloop.reader.features import COUNTS, Context, Features, Layout, features_of
+from heartloop.reader.features import COUNTS, Context, FeatureLayout, ReplyFeatures, features_of
 
 __all__ = ["SHIPPED", "STUDENT", "Form", "Head", "LinearModel", "Rows", "digest", "opened", "packed"]
 
@@ -84,7 +84,7 @@ _ROWS = ("ngrams", "counts", "center", "spread", "offset")
 class LinearModel(NamedTuple):
     """`outputs = offset + n-grams @ ngrams + (counts - center) / spread @ counts`."""
 
-    layout: Layout
+    layout: FeatureLayout
     outputs: tuple[str, ...]
     ngrams: NDArray[np.float16]
     """Shape (buckets, outputs)."""
@@ -101,7 +101,7 @@ class LinearModel(NamedTuple):
         """The outputs for a reply, shape (outputs,)."""
         return self.apply(features_of(reply, context, self.layout))
 
-    def apply(self, features: Features) -> NDArray[np.float32]:
+    def apply(self, features: ReplyFeatures) -> NDArray[np.float32]:
         """The outputs for features of this model's layout, shape (outputs,)."""
         counts = (features.counts - self.center) / self.spread
         ngrams = features.values @ self.ngrams[features.buckets].astype(np.float32)
@@ -140,7 +140,7 @@ class LinearModel(NamedTuple):
             layout: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value for name, value in head["layout"].items()
             }
-            return cls(Layout(**layout), tuple(head["outputs"]), **rows, card=head["card"])
+            return cls(FeatureLayout(**layout), tuple(head["outputs"]), **rows, card=head["card"])
 
 
 def _in_bytes(ngrams: NDArray[np.float16]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:

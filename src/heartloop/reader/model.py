@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.reader.aspects import ASPECTS
-from heartloop.reader.features import COUNTS, Context, Features, features_of
+from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
 from heartloop.reader.linear import SHIPPED, Form, LinearModel, digest, opened, packed
-from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, Table, Tokens, WordVectors
+from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, Tokens, WordTable, WordVectors
 
 __all__ = [
     "CLIP",
@@ -140,7 +140,7 @@ class CombinedModel:
         networks: any number, also none; their outputs are the aspects and the change.
     """
 
-    def __init__(self, linear: LinearModel, table: Table, landmarks: Landmarks, networks: Sequence[Network]) -> None:
+    def __init__(self, linear: LinearModel, table: WordTable, landmarks: Landmarks, networks: Sequence[Network]) -> None:
         self.linear, self.table, self.landmarks, self.networks = linear, table, landmarks, tuple(networks)
         self.words = WordVectors(table)
         self._landmarks = landmarks._replace(points=landmarks.points.astype(np.float32))
@@ -161,7 +161,7 @@ class CombinedModel:
         """The outputs for a reply, shape (outputs,)."""
         return self.apply(features_of(reply, context, self.linear.layout), self.words.read(reply, context))
 
-    def apply(self, features: Features, tokens: Tokens) -> NDArray[np.float32]:
+    def apply(self, features: ReplyFeatures, tokens: Tokens) -> NDArray[np.float32]:
         """The outputs for what was computed of a reply, shape (outputs,)."""
         linear, count = self.linear, len(ASPECTS)
         counts = (features.counts - linear.center) / linear.spread
@@ -200,7 +200,7 @@ class CombinedModel:
         with opened(_READER, path) as (head, arrays):
             networks = [Network(*(arrays[f"network-{n}-{name}"] for name in Network._fields)) for n in range(head["networks"])]
             landmarks = Landmarks(*(arrays[f"landmarks-{name}"] for name in Landmarks._fields))
-            table = Table(tuple(arrays["words"].tobytes().decode().split("\n")), arrays["steps"], arrays["weights"])
+            table = WordTable(tuple(arrays["words"].tobytes().decode().split("\n")), arrays["steps"], arrays["weights"])
             linear = LinearModel.load(path, SHIPPED, arrays["linear"].tobytes())
         return cls(linear, table, landmarks, networks)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from heartloop.core.chat import EMBEDDED
 from heartloop.reader.aspects import ASPECTS
-from heartloop.reader.features import COUNTS, Context, Features, features_of
+from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
 from heartloop.reader.model import CombinedModel
 
 __all__ = [
@@ -58,7 +58,7 @@ _MOST_STRATEGIES = 3
 _OWN_OVERLAP, _OWN_COPIED, _COPIED_SHARE = map(COUNTS.index, ("own_overlap", "own_copied", "copied_share"))
 
 
-def again_of(features: Features) -> float:
+def again_of(features: ReplyFeatures) -> float:
     """Share of a reply that earlier replies said already, in [0, 1] (`REPEATED`)."""
     return float(max(features.counts[_OWN_OVERLAP], features.counts[_OWN_COPIED]))
 
@@ -116,7 +116,7 @@ class Thresholds(NamedTuple):
     def silent(self) -> Reading:
         return Reading(self.silence, 0.0, {}, "", True, 0, 0.0)
 
-    def reading(self, values: NDArray[np.float32], features: Features) -> Reading:
+    def reading(self, values: NDArray[np.float32], features: ReplyFeatures) -> Reading:
         """Of predicted aspects, `MEMBERS` changes and strategies, shape (outputs,)."""
         aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
         spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())

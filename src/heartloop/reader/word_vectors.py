@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from heartloop.reader.features import READ_CHARACTERS, Context, folded
 
-__all__ = ["PARTS", "RELEVANCE", "TOKEN_FEATURES", "Table", "Tokens", "WordVectors"]
+__all__ = ["PARTS", "RELEVANCE", "TOKEN_FEATURES", "Tokens", "WordTable", "WordVectors"]
 
 PARTS = ("last", "messages", "unsaid", "sore", "known", "demand", "replies")
 """Parts of a context that a reply is compared with: `known` includes what the policy could offer, `demand` what it did wrong."""
@@ -41,7 +41,7 @@ _KEPT = 2_000
 """Texts, and parts of contexts, whose words are kept in memory."""
 
 
-class Table(NamedTuple):
+class WordTable(NamedTuple):
     """What is saved of the vectors."""
 
     words: tuple[str, ...]
@@ -77,7 +77,7 @@ class _Part(NamedTuple):
 class WordVectors:
     """Vectors of words, of an unknown word and of punctuation marks."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: WordTable) -> None:
         self.table = table
         self._place = {word: n for n, word in enumerate(table.words)}
         self.unknown = len(table.words)

@@ -1,9 +1,8 @@
 """Where each model wins and loses against the others of its page, as a sentence and with the dialogues that show it.
 
-Pure: scores in, values out. A difference is paired: the model's score minus the mean of the other ranked models on the same
-scenario, repeat and seed. Only what an interval supports is called a win or a loss: the t interval over scenarios
-excludes 0, at a level that holds over all groups of the model together (Bonferroni). Does not cover two models against each other
-(`evaluation.comparison`) or markup (`templates/models.html`).
+A difference is paired: the model's score minus the mean of the other ranked models on the same scenario, repeat and seed. A
+win or a loss is called one only if the t interval over scenarios excludes 0, at a level that holds over all groups of the model
+together (Bonferroni).
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.scores import ModelScore
 from heartloop.scoring.statistics import Interval, mean_interval
 
-__all__ = ["LEAST_IN_GROUP", "Against", "GroupResult", "ModelCard", "Scored", "model_cards"]
+__all__ = ["LEAST_IN_GROUP", "GroupResult", "ModelCard", "ScenarioDifference", "Scored", "model_cards"]
 
 LEAST_IN_GROUP = 6
 """Scenarios that a group needs to be tested. With fewer, even differences of one sign throughout can come about by chance in more
@@ -34,7 +33,7 @@ class Scored(NamedTuple):
     title: str
 
 
-class Against(NamedTuple):
+class ScenarioDifference(NamedTuple):
     """The same scenario with this model and with the other model that differs most in the direction shown."""
 
     title: str
@@ -52,7 +51,7 @@ class GroupResult(NamedTuple):
     key: str
     scenarios: int
     difference: Interval
-    shown_by: Against
+    shown_by: ScenarioDifference
 
 
 class ModelCard(NamedTuple):
@@ -68,9 +67,9 @@ class ModelCard(NamedTuple):
     tested: int
     """Groups with `LEAST_IN_GROUP` scenarios."""
     groups: int
-    best: Against | None
+    best: ScenarioDifference | None
     """The scenario on which the model is furthest above the others; `None` where it is above on none."""
-    worst: Against | None
+    worst: ScenarioDifference | None
 
     @property
     def sentence(self) -> str:
@@ -126,12 +125,12 @@ def _card(
     def interval(chosen: Sequence[Hashable], level: float) -> Interval:
         return mean_interval([difference[key] for key in chosen], clusters=[mine[key].scenario for key in chosen], level=level)
 
-    def shown(chosen: Sequence[Hashable], sign: int) -> Against | None:
+    def shown(chosen: Sequence[Hashable], sign: int) -> ScenarioDifference | None:
         key = max(chosen, key=lambda key: sign * difference[key])
         if sign * difference[key] <= 0:
             return None
         model = max(others, key=lambda name: -sign * others[name][key].points)
-        return Against(mine[key].title, mine[key], others[model][key], model, difference[key])
+        return ScenarioDifference(mine[key].title, mine[key], others[model][key], model, difference[key])
 
     members = {group: [key for key in keys if mine[key].group == group] for group in groups}
     tested = {g: m for g, m in members.items() if len({mine[key].scenario for key in m}) >= LEAST_IN_GROUP}

@@ -1,8 +1,4 @@
-"""What stands on one page of the report, worked out from a measurement and its score card.
-
-Pure: values in, values out. What an environment adds comes from its panel (`core.blocks`). Does not cover files (`site`) or
-markup (`templates/`).
-"""
+"""The values of one page of the report: a measurement, its score card, and everything derived from them."""
 
 from __future__ import annotations
 
@@ -10,13 +6,13 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from heartloop.core.blocks import LeaderboardColumn, PanelInput, PanelOutput, Section
+from heartloop.core.blocks import Chart, LeaderboardColumn, PanelInput, PanelOutput, Point, Section, Series, Shade, shade
 from heartloop.core.chat import EMBEDDED, is_embedded
-from heartloop.core.dialogue import Transcript
-from heartloop.core.wording import amount
+from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
+from heartloop.core.text import amount
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.leaderboard import cautions, rank_interval, scripted_note
@@ -27,6 +23,7 @@ from heartloop.evaluation.scores import (
     common_keys,
     course_of,
     group_of,
+    in_group_order,
     latest,
     options_of,
     pairing_key,
@@ -37,39 +34,41 @@ from heartloop.evaluation.store import Measurement, judge_of, shared_rules
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.cards import ModelCard, Scored, model_cards
 from heartloop.report.dialogues import dialogue_ids, model_ids
-from heartloop.report.heat import GroupColumn, HeatColumn, HeatRow, group_columns, heat
-from heartloop.report.highlights import Highlight, highlight_of
-from heartloop.report.lengths import Lengths, lengths_of
-from heartloop.report.tokens import Point, Scatter, scatter
-from heartloop.report.trajectories import MOST_LINES, Frame, Line, faint_lines, mean_curve, path_of
+from heartloop.report.drawing import MOST_LINES, Drawn, Frame, drawn, faint_lines, mean_curve, path_of
 
-__all__ = ["Page", "TokenUse", "Trajectories", "is_same_model", "strategy_names"]
+__all__ = ["GroupColumn", "Highlight", "Page", "TokenUse", "Trajectories", "is_same_model", "strategy_names"]
 
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
-"""Why a dialogue ended, in a reader's words."""
-
 
 FEW_SCENARIOS = 10
 """Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
 
 
 class Trajectories(NamedTuple):
-    """Points over the turns for one model."""
+    """Points over the turns for one model: the mean as a chart, and paths of single dialogues with their opacity."""
 
     score: ModelScore
     number: int
     n: int
     """Scored dialogues, of which `drawn` are drawn."""
     drawn: int
-    lines: list[Line]
+    lines: list[tuple[str, float]]
     basis: int
     """Dialogues in the mean: those behind the model's number on the leaderboard."""
     mean: list[float]
-    mean_path: str
+    plot: Drawn
+
+
+class GroupColumn(NamedTuple):
+    """A group of scenarios, what it means where the dialogues say, and a word under its heading."""
+
+    key: str
+    text: str
+    kind: str
 
 
 class TokenUse(NamedTuple):
-    """What a model wrote, and what came of it; `number` is its point in the picture."""
+    """What a model wrote, and what came of it; `number` is its point in the chart."""
 
     number: int
     score: ModelScore
@@ -79,8 +78,23 @@ class TokenUse(NamedTuple):
     estimated: bool
 
 
+class Highlight(NamedTuple):
+    """A model's best or worst dialogue: score, scenario, how it ended, and its course as a small curve."""
+
+    address: str
+    score: float
+    title: str
+    person: str
+    group: str
+    stop: str
+    tags: str
+    heavy: bool
+    path: str
+    end: tuple[float, float]
+
+
 class Page:
-    """One page: a measurement, its score card, and everything that is derived from them."""
+    """One page."""
 
     allowed_unscored = ALLOWED_UNSCORED
     few_scenarios = FEW_SCENARIOS
@@ -95,14 +109,14 @@ class Page:
         self.title = self.spec.title
         self.scale = self.spec.scale
         low, high = self.scale.low, self.scale.high
-        self.spark = Frame(left=2, top=3, width=92, height=34, low=low, high=high)
         self.number = number
         self.settings = measurement.settings
         self.run_names = ", ".join(run.path.resolve().name for run in measurement.runs)
         self.dialogues: list[Transcript] = latest(measurement.transcripts)
         self.ids = dialogue_ids(self.dialogues)
         self.model_ids = model_ids([row.model for row in card.models])
-        self.frame = Frame(turns=self._turns(), low=low, high=high)
+        self.turns = self._turns()
+        self.spark = Frame(left=2, top=3, width=92, height=34, turns=self.turns, low=low, high=high)
         self.courses = [course_of(dialogue) for dialogue in self.dialogues]
         self.start = next((course[0] for course in self.courses if course), self.scale.start)
         self.change_limit = self.scale.change_limit
@@ -332,33 +346,52 @@ class Page:
             curves = [curve for i in self._scored(row) if (curve := self.courses[i])]
             behind = [curve for i in self._basis[row.model] if (curve := self.courses[i])]
             if curves:
-                mean = mean_curve(behind, self.frame.turns)
-                drawn = len(curves[:: -(-len(curves) // MOST_LINES)])
-                lines = faint_lines(curves, self.frame)
-                found.append(Trajectories(row, number, len(curves), drawn, lines, len(behind), mean, path_of(mean, self.frame)))
+                mean = mean_curve(behind, self.turns)
+                plot = drawn(self._courses_chart([self._mean_series(number, row, mean)]), width=330.0, height=184.0)
+                lines, few = faint_lines(curves, plot.frame), len(curves[:: -(-len(curves) // MOST_LINES)])
+                found.append(Trajectories(row, number, len(curves), few, lines, len(behind), mean, plot))
         return found
+
+    @property
+    def means(self) -> Chart:
+        """The mean courses of all models in one chart."""
+        chart = self._courses_chart([self._mean_series(one.number, one.score, one.mean) for one in self.trajectories])
+        zones = tuple(zone._replace(name="") for zone in self.scale.zones)
+        return chart._replace(x="replies of the model", y=self.scale.title, numbered=True, zones=zones)
+
+    def _courses_chart(self, series: Sequence[Series]) -> Chart:
+        ends = (self.scale.low, self.scale.high)
+        title, zones = "Means of all models", self.scale.zones
+        return Chart(title, "lines", tuple(series), "", "", *ends, x_low=0.0, x_high=self.turns, zones=zones)
+
+    def _mean_series(self, number: int, row: ModelScore, mean: Sequence[float]) -> Series:
+        return Series(row.model, tuple(Point(turn, value) for turn, value in enumerate(mean)), number)
+
+    @property
+    def mean_rows(self) -> list[tuple[str, list[float]]]:
+        """Model and its mean after each reply."""
+        return [(one.score.model, one.mean) for one in self.trajectories]
+
+    @property
+    def length_rows(self) -> list[tuple[str, list[float]]]:
+        """Model and the mean characters of its first, second, ... reply."""
+        return [(row.model, [at.characters for at in row.reply_lengths]) for row in self.card.models if row.reply_lengths]
 
     @cached_property
     def groups(self) -> list[GroupColumn]:
-        """The groups of the scale that occur."""
-        return group_columns(self.scale, self.panel, self.dialogues)
-
-    @property
-    def group_columns(self) -> list[HeatColumn]:
-        """Heads of the table of groups."""
-        return [HeatColumn(self.entry("groups"), column.key, column.kind) for column in self.groups]
+        """The groups of scenarios that occur, in the published order."""
+        texts = {group: d.facts.get(self.panel.group_text, "") for d in self.dialogues if (group := group_of(d))}
+        return [GroupColumn(key, texts[key], self.panel.group_kinds.get(key, "")) for key in in_group_order(self.scale, texts)]
 
     @cached_property
-    def heat(self) -> list[HeatRow]:
-        """Model by group."""
-        by_key: dict[str, set[int]] = {column.key: set() for column in self.groups}
-        for place, dialogue in enumerate(self.dialogues):
-            if group := group_of(dialogue):
-                by_key[group].add(place)
-        return self._heat(list(by_key.values()))
+    def heat(self) -> list[tuple[ModelScore, list[Shade]]]:
+        """Mean points of every scored model in every group."""
 
-    def _heat(self, columns: Sequence[set[int]]) -> list[HeatRow]:
-        return heat(self.card.models, self._basis, columns, self.dialogues, self.scale)
+        def cell(row: ModelScore, group: str) -> Shade:
+            mine = [self.dialogues[i] for i in self._basis[row.model] if group_of(self.dialogues[i]) == group]
+            return shade([points for d in mine if (points := points_of(d)) is not None], self.scale.low, self.scale.high)
+
+        return [(row, [cell(row, column.key) for column in self.groups]) for row in self.card.models if row.scored]
 
     @cached_property
     def token_uses(self) -> list[TokenUse]:
@@ -371,25 +404,32 @@ class Page:
                 uses.append(TokenUse(len(uses) + 1, row, row.tokens_per_dialogue, replies, estimated))
         return uses
 
-    @cached_property
-    def scatters(self) -> tuple[Scatter, Scatter]:
-        """Score against tokens, for a wide and for a narrow window."""
-        colours = {row.model: number for number, row in enumerate(self.card.models)}
-        points = [
-            Point(use.number, use.score.model, use.tokens, seen.mean or 0.0, seen.low, seen.high, colours[use.score.model])
+    @property
+    def tokens(self) -> Chart:
+        """Score against tokens."""
+        places = {row.model: place for place, row in enumerate(self.card.models)}
+        series = tuple(
+            Series(use.score.model, (Point(use.tokens, seen.mean or 0.0, seen.low, seen.high),), places[use.score.model])
             for use in self.token_uses
             for seen in [use.score.headline]
-        ]
-        drawn = partial(scatter, points, start=self.start, lowest=self.scale.low, highest=self.scale.high)
-        return (drawn(), drawn(width=360.0, height=300.0, names=False))
+        )
+        across = "tokens the model wrote in a dialogue"
+        return Chart(
+            "Score against tokens", "points", series, across, self.scale.title, self.scale.low, self.scale.high, x_low=0.0,
+            line=self.start, numbered=True, log_x=True,
+        )  # fmt: skip
 
-    @cached_property
-    def lengths(self) -> tuple[Lengths, Lengths] | None:
-        """Length of replies by turn, for a wide and for a narrow window; none where there is one turn."""
-        if self.frame.turns == 1 or not self.shows("lengths"):
+    @property
+    def lengths(self) -> Chart | None:
+        """Characters of replies by turn; `None` without scored dialogues or with one turn."""
+        series = tuple(
+            Series(row.model, tuple(Point(turn, at.characters) for turn, at in enumerate(row.reply_lengths, start=1)), place)
+            for place, row in enumerate(self.card.models)
+            if row.reply_lengths
+        )
+        if self.turns == 1 or not series or not self.shows("lengths"):
             return None
-        wide, narrow = lengths_of(self.card.models), lengths_of(self.card.models, width=360.0, height=320.0)
-        return None if wide is None or narrow is None else (wide, narrow)
+        return Chart("Length of replies", "lines", series, "reply of the model", "characters", low=0.0, numbered=True)
 
     @cached_property
     def highlights(self) -> list[tuple[ModelScore, Highlight, Highlight]]:
@@ -423,9 +463,19 @@ class Page:
         return self.scale.low if points is None else points
 
     def _highlight(self, place: int) -> Highlight:
-        dialogue, frame = self.dialogues[place], self.spark._replace(turns=self.frame.turns)
-        stop, course = self.stop_words[dialogue.stop], self.courses[place]
-        return highlight_of(dialogue, address=self.ids[place], score=self._final(place), stop=stop, course=course, frame=frame)
+        dialogue, course, tags = self.dialogues[place], self.courses[place] or [0.0], content_tags(self.dialogues[place])
+        return Highlight(
+            address=self.ids[place],
+            score=self._final(place),
+            title=dialogue.facts.get("title") or dialogue.scenario,
+            person=dialogue.facts.get("person", ""),
+            group=group_of(dialogue),
+            stop=self.stop_words[dialogue.stop],
+            tags=", ".join(tags),
+            heavy=any(tag in HEAVY_TAGS for tag in tags),
+            path=path_of(course, self.spark),
+            end=(self.spark.x(len(course) - 1), self.spark.y(course[-1])),
+        )
 
 
 def _words(values: object) -> list[str]:

@@ -1,50 +1,43 @@
-"""The report site: run directories in, one folder of static pages out, to be opened from disk and read anywhere.
+"""The report site: run directories in, one folder of static pages out, to be opened from disk.
 
-Covers files: a page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), where several share their
-scenarios and models one that sets them side by side, a page of training runs for each environment (`training.html`, ..., or
-`index.html` where nothing was evaluated), and pages for the papers' own results, the settings and the meaning of every number;
-`assets/` with our style and scripts and one copy of plotly, `data/` with the dialogues in chunks and the training curves. What
-stands on a page is decided in `page`, `side_by_side`, `training_page` and `provenance`.
-Nothing is fetched from outside, and nothing a model wrote is put in as markup.
+A page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), for training runs of each environment, for
+models under several simulators or judges, and for published results, settings and the meaning of every number; `assets/` with
+style and scripts, `data/` with the dialogues in chunks. Nothing is fetched from elsewhere, and nothing a model wrote is put in as
+markup.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from heartloop.core.blocks import Published, Table
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import printable, script_json
-from heartloop.core.wording import money
-from heartloop.environments.registry import environment_names, load_environment
+from heartloop.core.text import money, printable, script_json
+from heartloop.environments.registry import environment_names, load_environment, specs
+from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation.compare import Comparison
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import StoredRun, comparable, read_run
-from heartloop.report.charts import drawn
-from heartloop.report.comparison_page import COMPARISON, comparison_page
+from heartloop.report.comparing import COMPARISON, FEW_MODELS, Matrix, comparison_page, matrix_of, side_by_side
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
-from heartloop.report.matrix import Matrix, matrix_of
-from heartloop.report.meanings import meanings
+from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
 from heartloop.report.page import Page, strategy_names
 from heartloop.report.provenance import PROCESS, provenance_of
-from heartloop.report.published_page import published_page
-from heartloop.report.side_by_side import side_by_side
-from heartloop.report.training_page import TrainingPage, pages_of
-from heartloop.report.training_runs import TrainingRun, is_training_run, read_training_run
+from heartloop.report.training import SMOOTHING, TrainingRun, is_training_run, read_training_run
+from heartloop.report.training_page import ARCH_STEPS, TrainingPage, metrics_of, pages_of
 
-__all__ = ["PALETTE", "Site", "assign_colours", "copy_assets", "templates", "write_site"]
+__all__ = ["Glossary", "PublishedSection", "Site", "assign_colours", "copy_assets", "templates", "write_site"]
 
-_STATIC = ("report.css", "page.js", "views.js", "report.js", "dialogue.js", "chart.js", "training.js")
+_STATIC = ("report.css", "page.js", "chart.js", "views.js", "report.js", "dialogue.js")
 _SIDE_BY_SIDE = "side-by-side.html"
-PALETTE = 8
-"""Colours that readers can distinguish, also with a colour vision deficiency. Further models are grey (`PALETTE` itself)."""
 
 
 class Site(NamedTuple):
@@ -116,14 +109,9 @@ def write_site(
                 if file:
                     content = (resources.files(page.panel.package) / file).read_bytes()
                     (out / "assets" / f"{page.environment}.{ending}").write_bytes(content)
-        with resources.as_file(resources.files("plotly") / "package_data" / "plotly.min.js") as plotly:
-            shutil.copyfile(plotly, out / "assets" / "plotly.min.js")
         _remove_stale(out, len(pages), {name for name, *_ in written})
         for page in pages:
             _write_data(out / "data" / str(page.number), page)
-        for course in trained:
-            (out / "data").mkdir(exist_ok=True)
-            _write_script(out / "data" / f"training-{course.number}.js", "curves", course.data())
         pages_by_name = templates()
         for name, template, shown in written:
             first = matrix if name == "index.html" and named else None
@@ -168,12 +156,74 @@ def _pages(
         written.append((name, "training.html", {"page": course}))
         nav.append({"name": name, "label": f"Training: {course.environment}" if len(trained) > 1 else "Training"})
     if named:
-        written.append(("published.html", "published.html", published_page(named, runs)))
+        written.append(("published.html", "published.html", _published(named, runs)))
         written.append(("settings.html", "settings.html", {"runs": [provenance_of(run) for run in runs], "process": PROCESS}))
         nav += [{"name": "published.html", "label": "Published results"}, {"name": "settings.html", "label": "Settings"}]
-    written.append(("numbers.html", "numbers.html", meanings(templates(), [page for _, page in named], trained)))
+    written.append(("numbers.html", "numbers.html", _meanings([page for _, page in named], trained)))
     nav.append({"name": "numbers.html", "label": "What the numbers mean"})
     return written, nav
+
+
+class Glossary(NamedTuple):
+    """The entries of one environment on the page of meanings."""
+
+    name: str
+    title: str
+    html: Markup
+
+
+def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[str, Any]:
+    """The page of meanings: the entries of every installed environment, and constants that the general entries name."""
+    return {
+        "glossaries": [_glossary(spec, pages) for spec in specs() if spec.report.glossary],
+        "allowed_unscored": Page.allowed_unscored,
+        "most_lines": MOST_LINES,
+        "few_models": FEW_MODELS,
+        "training": {"smoothing": SMOOTHING, "arch_steps": ARCH_STEPS, "metrics": metrics_of(trained)} if trained else None,
+    }
+
+
+def _glossary(spec: EnvironmentSpec, pages: Sequence[Page]) -> Glossary:
+    """Its numbers are those of the first page of the environment, or of its scale where the report has none."""
+    page, scale = next((page for page in pages if page.card.environment == spec.name), None), spec.scale
+    files = templates()
+    html = files.get_template(f"{spec.name}/{spec.report.glossary}").render(
+        m=files.get_template("macros.html").module,
+        scale=scale,
+        start=page.start if page else scale.start,
+        success_at=page.card.success_at if page else scale.success_at,
+        failure_below=page.card.failure_below if page else scale.failure_below,
+        **spec.report.glossary_context,
+    )
+    return Glossary(spec.name, spec.title, Markup(html))
+
+
+class PublishedSection(NamedTuple):
+    """Published results of an environment, and own ones in the columns of the paper (`None`: the leaderboard) by page."""
+
+    name: str
+    title: str
+    published: Published
+    measured: list[tuple[str, Page, Table | None]]
+
+
+def _published(pages: Sequence[tuple[str, Page]], runs: Sequence[StoredRun]) -> dict[str, Any]:
+    """Published results of all installed environments, beside the pages of this report."""
+    sections = []
+    for spec in specs():
+        if spec.report.published is not None:
+            published = spec.report.published()
+            mine = [(file, page) for file, page in pages if page.card.environment == spec.name]
+            tables = [published.measured(page.panel_input) if published.measured else None for _, page in mine]
+            measured = [(file, page, table) for (file, page), table in zip(mine, tables, strict=True)]
+            sections.append(PublishedSection(spec.name, spec.title, published, measured))
+    return {
+        "sections": sections,
+        "papers": list(dict.fromkeys(paper for section in sections for paper in section.published.papers)),
+        "embedded": any(page.embedded for _, page in pages),
+        "all_embedded": all(page.embedded for _, page in pages),
+        "imported": any("imported" in entry for run in runs for entry in run.log),
+    }
 
 
 def _labels(pages: Sequence[Page]) -> list[str]:
@@ -193,7 +243,7 @@ def templates() -> Environment:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     environment.filters["digits"] = lambda value, places: f"{round(value, places) + 0.0:.{places}f}"
-    environment.filters["drawn"] = drawn
+    environment.filters["drawn"] = lambda chart, width, height: drawn(chart, width=width, height=height)
     environment.filters["slug"] = lambda words: re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     environment.filters["headed"] = lambda words: words[:1].upper() + words[1:]
     environment.filters["money"] = money
@@ -224,9 +274,6 @@ def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
     for page in ours:
         if page.name not in pages:
             page.unlink(missing_ok=True)
-    for curves in (out / "data").glob("training-*.js"):
-        if re.fullmatch(r"training-[1-9]\d*", curves.stem):
-            curves.unlink()
     for page in out.glob("measurement-*.html"):
         number = re.fullmatch(r"measurement-([1-9]\d*)\.html", page.name)
         if number and int(number[1]) > count:
@@ -245,7 +292,7 @@ def _write_data(folder: Path, page: Page) -> None:
     for stale in (folder / "panel.js", *folder.glob("dialogues-*.js")):
         stale.unlink(missing_ok=True)
     models = [row.model for row in page.card.models]
-    listing = dialogue_list(page.dialogues, page.ids, page.courses, models, page.frame.turns, page.panel)
+    listing = dialogue_list(page.dialogues, page.ids, page.courses, models, page.turns, page.panel)
     listing["scale"] = page.scale_data
     listing["strategies"] = strategy_names()
     _write_script(folder / "list.js", "list", listing)

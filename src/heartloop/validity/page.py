@@ -16,8 +16,8 @@ import heartloop
 from heartloop.core.errors import InputError
 from heartloop.core.system import write_whole
 from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
+from heartloop.report.drawing import Frame
 from heartloop.report.site import Site, copy_assets, templates
-from heartloop.report.trajectories import Frame
 
 __all__ = ["DrawnPanel", "DrawnSlope", "Part", "drawn", "write_validity_json", "write_validity_page"]
 

@@ -19,8 +19,8 @@ from heartloop.environments.daily.scenario import KINDS, SCENARIOS, BriefMemory,
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
+from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
-from heartloop.environments.stored import reading_transcript, stored_from_score
 
 __all__ = ["JUDGES", "SPEC", "Daily", "DailyEpisode", "DailyOptions", "DailyUser", "DailyView", "prompt_values"]
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import Field
 
-from heartloop.environments.cues import problems_in_cues, problems_in_speech, stands
-from heartloop.environments.records import Matter, Part, Persona, Tag, Word, Written, set_loader
+from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import Matter, Part, Persona, Tag, Word, Written, problems_in_cues, problems_in_speech, stands
 
 __all__ = [
     "KINDS", "SCENARIOS", "SETS", "Bearing", "BriefMemory", "DailyBrief", "DailyScenario", "Kind", "Memory", "Values", "Want",

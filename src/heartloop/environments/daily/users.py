@@ -13,14 +13,12 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.answer_grades import AnswerPlayer, leveled
-from heartloop.environments.appraising import evidence_of
 from heartloop.environments.daily.environment import JUDGES, DailyView, prompt_values
 from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
 from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import Grade, JudgeModel, Level
-from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.environments.grading import AnswerPlayer, Grade, JudgeModel, Level, leveled
+from heartloop.environments.reading import LearnedReading, evidence_of, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 

@@ -1,11 +1,9 @@
-"""The training set of EIBench: 2,009 scenarios, composed from hand-written situation cores.
+"""The sets of EIBench: the shipped test set, and the training set of 2,009 scenarios, composed from hand-written situation cores.
 
 Every keyword of the seed pools has a core: a situation with slots for details, roles by relationship, openings by intensity,
 concerns, beats and lines. The composer adds a place and names (`places`), a manner of speaking with its lines (`manners.toml`, by
 personality) and anchors (`pools.toml`, by intensity). It uses no combination of keyword, relationship, intensity and personality
 of the test set. The result is deterministic.
-
-Does not cover near-duplicates of test scenarios (checked by `heartloop.authoring` and the tests), nor writing with a model.
 """
 
 from __future__ import annotations
@@ -17,33 +15,41 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from heartloop.core.errors import InputError
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.eibench.scenario import (
+    FORM,
     LINES,
     SCENES,
-    AxisAnchors,
+    AnyEIBenchScenario,
     EIBenchBeat,
     EIBenchConcern,
-    EIBenchLines,
+    EIBenchReleasedScenario,
     EIBenchScenario,
-    ModelProfile,
-    ScenarioAnchors,
     Scene,
     Seed,
-    UserProfile,
+    line_of,
+    lines_of,
+    load_any,
+    load_scenarios,
     pools,
+    problems_of,
+    text_of,
 )
 from heartloop.environments.eibench.scoring import GAP, STEP
-from heartloop.environments.places import places
-from heartloop.environments.records import Matter, Part, Tag, read_records
+from heartloop.environments.records import load_own_or_imported, read_records, without_tags
+from heartloop.environments.spec import Scenarios
+from heartloop.environments.writing import places
+from heartloop.environments.written import Matter, Part, Tag
 
 __all__ = [
+    "SCENARIOS",
+    "SETS",
     "SIZES",
     "Combination",
     "Core",
@@ -53,7 +59,9 @@ __all__ = [
     "compose",
     "fill_slots",
     "load_cores",
+    "load_set",
     "train_set",
+    "training",
 ]
 
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
@@ -151,7 +159,7 @@ class Combination(NamedTuple):
 
 def combinations(keyword: str, relationships: Sequence[str], used: set[Combination]) -> list[Combination]:
     """All combinations of a keyword with these relationships that are not in `used`, in a fixed order."""
-    choices = product(sorted(relationships), pools().intensities, pools().personalities)
+    choices = product(sorted(relationships), pools().intensity, pools().personality)
     return [one for choice in choices if (one := Combination(keyword, *choice)) not in used]
 
 
@@ -166,10 +174,9 @@ def load_cores(path: Path | None = None) -> list[Core]:
     Raises:
         InputError: the first invalid record, with file, line and field.
     """
-    if path is not None:
-        return read_records(path, path.read_text(encoding="utf-8"), Core, correction="correct or remove that line")
     with resources.as_file(resources.files(__package__) / "scenarios" / "cores.jsonl") as shipped:
-        return read_records(shipped, shipped.read_text(encoding="utf-8"), Core, correction="correct or remove that line")
+        file = path or shipped
+        return read_records(file, file.read_text(encoding="utf-8"), Core, correction="correct or remove that line")
 
 
 def fill_slots(text: str, values: Mapping[str, str]) -> str:
@@ -196,14 +203,22 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{([A-Za-z_]+)\}", value, text)
 
 
+def _filled(part: Any, values: Mapping[str, str], *, cues: bool = False) -> Any:
+    """A part of a core with the slots of all its texts filled; cues are lower case."""
+    if isinstance(part, str):
+        return fill_slots(part, values).lower() if cues else fill_slots(part, values)
+    if isinstance(part, Mapping):
+        return {name: _filled(value, values, cues=name == "cues") for name, value in part.items()}
+    return [_filled(one, values, cues=cues) for one in part] if isinstance(part, (list, tuple)) else part
+
+
 def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
     """One scenario of a core. The seed combination determines user, details, manner and anchors; `number` is part of the id."""
     rng = random.Random(f"{core.id}|{seed.relationship}|{seed.intensity}|{seed.personality}")
     place = rng.choice(places())
-    names = {"woman": place.women, "man": place.men}
     gender = rng.choice(("woman", "man"))
-    name = rng.choice(names[gender])
-    other = rng.choice([n for n in (*names["woman"], *names["man"]) if n != name])
+    name = rng.choice(place.names(gender))
+    other = rng.choice([n for n in (*place.women, *place.men) if n != name])
     values = {
         **{slot: choices[rng.randrange(len(choices))] for slot, choices in core.slots.items()},
         **_PRONOUNS[gender],
@@ -211,60 +226,44 @@ def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
         "other": other,
         "place": place.name.split(",")[0],
     }
-
-    def fill(text: str) -> str:
-        return fill_slots(text, values)
-
-    def fill_all(texts: Sequence[str]) -> tuple[str, ...]:
-        return tuple(fill(text) for text in texts)
-
-    def matter(one: Any) -> dict[str, Any]:
-        return {**one.model_dump(), "text": fill(one.text), "cues": tuple(fill(cue).lower() for cue in one.cues)}
-
-    manner = _table("manners.toml")[seed.personality]
-    role = core.roles[seed.relationship]
-    opening = None
-    if core.openings is not None:
-        share = pools().intensities[seed.intensity]
-        opening = fill(core.openings.low if share < 0.35 else core.openings.mid if share < 0.65 else core.openings.high)
+    texts = _filled(core.model_dump(exclude={"slots"}), values)
+    manner, role, openings = _table("manners.toml")[seed.personality], texts["roles"][seed.relationship], texts["openings"]
+    share = pools().intensity[seed.intensity]
     generic = {
         group: tuple(rng.sample(manner[group], count))
         for group, count in (("acks", 3), ("missed", 3), ("cold", 3), ("repeat", 2), ("silence", 2))
     }
-    return EIBenchScenario(
-        id=core.id + f"-{number:02d}",
-        scene=core.scene,
-        title=fill(core.title),
-        tags=core.tags,
-        seed=seed,
-        place=place.name,
-        user=UserProfile(
-            name=name,
-            age=rng.randint(*core.ages),
-            gender=gender,
-            role=fill(role.user),
-            background=fill(core.background),
-            speaking_style=rng.choice(manner["styles"]),
-            rules=(*fill_all(core.rules), rng.choice(manner["rules"])),
-            goal=fill(core.goal),
-        ),
-        model=ModelProfile(
-            name=other,
-            role=fill(role.model),
-            background=fill(core.model_background),
-            knows=fill_all(core.knows),
-            limits=fill_all(core.limits),
-            goal=fill(core.model_goal),
-        ),
-        opening=opening,
-        anchors=_anchors(core.scene, seed.intensity, rng),
-        concerns=tuple(EIBenchConcern.model_validate(matter(c)) for c in core.concerns),
-        demand=None if core.demand is None else Matter.model_validate(matter(core.demand)),
-        wrongs=tuple(Matter.model_validate(matter(m)) for m in core.wrongs),
-        ways=tuple(Matter.model_validate(matter(m)) for m in core.ways),
-        sores=tuple(Matter.model_validate(matter(m)) for m in core.sores),
-        beats=tuple(EIBenchBeat(kind=b.kind, concern=b.concern, text=fill(b.text)) for b in core.beats),
-        lines=EIBenchLines(**generic, **{group: fill_all(lines) for group, lines in core.lines.items()}),
+    user = {
+        "name": name,
+        "age": rng.randint(*core.ages),
+        "gender": gender,
+        "role": role["user"],
+        "background": texts["background"],
+        "speaking_style": rng.choice(manner["styles"]),
+        "rules": (*texts["rules"], rng.choice(manner["rules"])),
+        "goal": texts["goal"],
+    }
+    model = {
+        "name": other,
+        "role": role["model"],
+        "background": texts["model_background"],
+        "knows": texts["knows"],
+        "limits": texts["limits"],
+        "goal": texts["model_goal"],
+    }
+    same = ("scene", "title", "tags", "concerns", "demand", "wrongs", "ways", "sores", "beats")
+    return EIBenchScenario.model_validate(
+        {
+            **{field: texts[field] for field in same},
+            "id": f"{core.id}-{number:02d}",
+            "seed": seed,
+            "place": place.name,
+            "user": user,
+            "model": model,
+            "opening": openings and openings["low" if share < 0.35 else "mid" if share < 0.65 else "high"],
+            "anchors": _anchors(core.scene, seed.intensity, rng),
+            "lines": {**generic, **texts["lines"]},
+        }
     )
 
 
@@ -276,43 +275,77 @@ def train_set(
     Raises:
         InputError: a scene's cores have too few free combinations for its size.
     """
-    cores = load_cores() if cores is None else cores
     used = set(map(Combination.of, excluded))
     scenarios: list[EIBenchScenario] = []
     for scene in SCENES:
-        own = [core for core in cores if core.scene == scene]
-        free = {core.id: _combinations(core, used) for core in own}
-        if sum(map(len, free.values())) < sizes[scene]:
-            raise InputError(
-                f"{len(own)} cores of {scene} leave {sum(map(len, free.values()))} free combinations; expected {sizes[scene]}"
-            )
-        count, round_ = 0, 0
-        while count < sizes[scene]:
-            for core in own:
-                if count < sizes[scene] and round_ < len(free[core.id]):
-                    scenarios.append(compose(core, free[core.id][round_].seed(core.theme), round_ + 1))
-                    count += 1
-            round_ += 1
+        free: list[list[tuple[Core, int, Combination]]] = []
+        for core in (core for core in (load_cores() if cores is None else cores) if core.scene == scene):
+            unused = combinations(core.keyword, tuple(core.roles), used)
+            random.Random(core.id).shuffle(unused)
+            free.append([(core, number, one) for number, one in enumerate(unused, start=1)])
+        rows = [one for row in zip_longest(*free) for one in row if one is not None]
+        if len(rows) < sizes[scene]:
+            raise InputError(f"{len(free)} cores of {scene} leave {len(rows)} free combinations; expected {sizes[scene]}")
+        scenarios += [compose(core, one.seed(core.theme), number) for core, number, one in rows[: sizes[scene]]]
     return scenarios
 
 
-def _combinations(core: Core, used: set[Combination]) -> list[Combination]:
-    """All unused combinations of a core, shuffled by its id."""
-    free = combinations(core.keyword, tuple(core.roles), used)
-    random.Random(core.id).shuffle(free)
-    return free
-
-
-def _anchors(scene: Scene, intensity: str, rng: random.Random) -> ScenarioAnchors:
+def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict[str, int]]:
     table = _table("pools.toml")["anchors"][scene]
     low, high = table["a_start"]
-    a = STEP * round((low + pools().intensities[intensity] * (high - low)) / STEP)
+    a = STEP * round((low + pools().intensity[intensity] * (high - low)) / STEP)
     t = rng.choice(table["t_start"])
-    return ScenarioAnchors(
-        a=AxisAnchors(
-            start=a, success=min(rng.choice(table["a_success"]), a - GAP), fail=max(rng.choice(table["a_fail"]), a + GAP)
-        ),
-        t=AxisAnchors(
-            start=t, success=max(rng.choice(table["t_success"]), t + GAP), fail=min(rng.choice(table["t_fail"]), t - GAP)
-        ),
+    success, fail = min(rng.choice(table["a_success"]), a - GAP), max(rng.choice(table["a_fail"]), a + GAP)
+    better, worse = max(rng.choice(table["t_success"]), t + GAP), min(rng.choice(table["t_fail"]), t - GAP)
+    return {"a": {"start": a, "success": success, "fail": fail}, "t": {"start": t, "success": better, "fail": worse}}
+
+
+SETS = ("test", "train")
+"""Names of sets: the shipped test set, and the training set, which is composed deterministically when loaded."""
+
+
+@functools.cache
+def training() -> tuple[EIBenchScenario, ...]:
+    """The training set, composed once per process; it contains no seed combination of the test set."""
+    return tuple(train_set([scenario.seed for scenario in load_scenarios("test")]))
+
+
+def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyEIBenchScenario]:
+    """Scenarios of a set by name, or of a file by path, in this project's form or imported.
+
+    Raises:
+        UseError: unknown set and no such file, `exclude_tags` with imported records (they have no tags), or no scenario left.
+        InputError: a line violates the schema, or the file is a released one that was not imported.
+    """
+    if name == "train":
+        return list(without_tags(training(), exclude_tags, name))
+    if name not in SETS and not Path(name).is_file():
+        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
+    return load_own_or_imported(
+        load_any,
+        name,
+        EIBenchReleasedScenario,
+        command="eibench-scenarios",
+        released="aggressor_profile",
+        exclude_tags=exclude_tags,
     )
+
+
+def _owns(path: Path, record: Mapping[str, Any]) -> bool:
+    own = "anchors" in record or "aggressor_profile" in record or ("scene" in record and "player" not in record)
+    return own or record.get("form") == FORM
+
+
+SCENARIOS = Scenarios(
+    sets=SETS,
+    template=__package__,
+    load=load_set,
+    owns=_owns,
+    line=line_of,
+    text=text_of,
+    problems=problems_of,
+    written=lambda s: not isinstance(s, EIBenchReleasedScenario),
+    identity=lambda s: (s.user.name, s.user.role),
+    lines=lines_of,
+    story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.written_beats)]),
+)

@@ -1,12 +1,9 @@
-"""The EIBench environment: rules of the dialogue (EIBench sections 3.2 to 3.4).
+"""EIBench: rules of the dialogue, options, score scale and spec (EIBench sections 3.2 to 3.4).
 
-Covers state update, stop conditions, presets, the two forms of the policy prompt, and the outcome. The user simulator is
-`LLMUser` or `EmbeddedUser`. It gives one answer per turn: both changes, the user's message, and whether the user continues. The
-last reply is judged too.
-
-Presets. `paper` (default): a change outside ±10 is re-asked once; then the dialogue is unscored. `released`: it is clamped and
-counted, as in the authors' code. The presets do not differ otherwise. Departure: a dialogue with an answer that does not parse is
-unscored under both; the released code scores it.
+The user simulator gives one answer per turn: both changes, the user's message, and whether the user continues. The last reply is
+judged too. Preset `paper` (default): a change outside ±10 is re-asked once; then the dialogue is unscored. Preset `released`, as
+the authors' code: it is clamped and counted. Departure: a dialogue with an answer that does not parse is unscored under both; the
+released code scores it.
 """
 
 from __future__ import annotations
@@ -17,10 +14,9 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript
-from heartloop.core.errors import InputError
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.eibench.scenario import SCENES, AnyEIBenchScenario, EIBenchReleasedScenario, EIBenchScenario
+from heartloop.environments.eibench.scenario import SCENES, AnyEIBenchScenario, EIBenchReleasedScenario, as_list
 from heartloop.environments.eibench.scoring import (
     CHANGE_LIMIT,
     STATE_LIMITS,
@@ -31,7 +27,19 @@ from heartloop.environments.eibench.scoring import (
     weighted_mean,
 )
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
+from heartloop.environments.spec import (
+    DemoRun,
+    EnvironmentSpec,
+    Options,
+    Pilot,
+    Player,
+    Role,
+    Scale,
+    Sums,
+    Zone,
+    bounded_sums,
+    option,
+)
 
 __all__ = [
     "MAX_TURNS",
@@ -78,40 +86,21 @@ class EIBenchOptions(Options):
 
 
 class EIBenchView(NamedTuple):
-    """The dialogue as the user simulator sees it after a reply. `said` and `heard` alternate, starting with `heard` in Charm."""
+    """The dialogue as the user simulator sees it after a reply. `messages` and `replies` alternate; in Charm, `replies` start."""
 
     scenario: AnyEIBenchScenario
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
     """The user's messages, including an opening line."""
-    heard: tuple[str, ...]
+    replies: tuple[str, ...]
     """The policy's replies, including the latest; an empty string is silence."""
     states: tuple[tuple[float, float], ...]
-    """(a, t), each in [0, 100]: at the start and after each judged reply."""
-    turn: int
+    """(a, t), negative emotion and relation, each in [0, 100]: at the start and after each judged reply."""
     seed: int
-    preset: str
-    max_turns: int
+    options: EIBenchOptions
 
     @property
-    def written(self) -> EIBenchScenario:
-        """The scenario, which must have written lines.
-
-        Raises:
-            InputError: a released record, or a scenario in the short form, which have none.
-        """
-        if not isinstance(self.scenario, EIBenchScenario):
-            raise InputError(f"scenario {self.scenario.id!r} has no written lines; expected a scenario of this project's form")
-        return self.scenario
-
-    @property
-    def a(self) -> float:
-        """Negative emotion before the reply."""
-        return self.states[-1][0]
-
-    @property
-    def t(self) -> float:
-        """Relation before the reply."""
-        return self.states[-1][1]
+    def turn(self) -> int:
+        return len(self.replies) - 1
 
 
 class Reaction(NamedTuple):
@@ -169,8 +158,8 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
 
     def __init__(self, environment: EIBench, scenario: AnyEIBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
-        self._said: list[str] = []
-        self._heard: list[str] = []
+        self._messages: list[str] = []
+        self._replies: list[str] = []
         a, t = scenario.axes
         self._states = [(float(a.start), float(t.start))]
 
@@ -180,50 +169,32 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
 
     async def open(self) -> str | None:
         if self._scenario.opening is not None:
-            self._said.append(self._scenario.opening)
+            self._messages.append(self._scenario.opening)
         return self._scenario.opening
 
     async def step(self, reply: str) -> UserTurn:
         bench = self._environment
-        self._heard.append(reply)
-        reaction = await answered("user", bench.user.react(self._view(), self._log))
+        self._replies.append(reply)
+        messages, replies, states = tuple(self._messages), tuple(self._replies), tuple(self._states)
+        view = EIBenchView(self._scenario, messages, replies, states, self._seed, bench.options)
+        reaction = await answered("user", bench.user.react(view, self._log))
         before = self._states[-1]
         after, clamps = next_state(before, reaction)
         for name in clamps:
             self._log.count(name)
         self._states.append(after)
-        stop: StopReason | None = None
+        self._messages.append(reaction.reply)
+        stop: StopReason | None = "turn_limit" if len(self._replies) >= bench.max_turns else None
         if not reaction.goes_on:
             stop = "goodbye"
-        elif len(self._heard) >= bench.max_turns:
-            stop = "turn_limit"
-        self._said.append(reaction.reply)
-        return UserTurn(
-            reaction.reply,
-            _state(after),
-            {"a": after[0] - before[0], "t": after[1] - before[1]},
-            dict(reaction.reflection),
-            dict(reaction.evidence),
-            stop,
-        )
+        change = _state((after[0] - before[0], after[1] - before[1]))
+        return UserTurn(reaction.reply, _state(after), change, dict(reaction.reflection), dict(reaction.evidence), stop)
 
     def outcome(self) -> Outcome:
         """Outcome in [-1, 1] (Eq. 2); one process reward per turn (Eq. 3); the states."""
         score = outcome(*self._states[-1], *self._scenario.axes, self._environment.options.relation_weight)
-        rewards = process_rewards([state[0] for state in self._states], [state[1] for state in self._states])
-        return Outcome(score, tuple(float(reward) for reward in rewards), tuple(map(_state, self._states)))
-
-    def _view(self) -> EIBenchView:
-        return EIBenchView(
-            self._scenario,
-            tuple(self._said),
-            tuple(self._heard),
-            tuple(self._states),
-            len(self._heard) - 1,
-            self._seed,
-            self._environment.preset,
-            self._environment.max_turns,
-        )
+        rewards = process_rewards(*zip(*self._states, strict=True))
+        return Outcome(score, tuple(map(float, rewards)), tuple(map(_state, self._states)))
 
 
 def next_state(before: tuple[float, float], reaction: Reaction) -> tuple[tuple[float, float], list[str]]:
@@ -245,20 +216,14 @@ def briefing(scenario: AnyEIBenchScenario, options: EIBenchOptions) -> str:
 
 def policy_prompt(scenario: AnyEIBenchScenario, form: str) -> str:
     """The policy's system prompt for a scenario: its profile, and the form of its replies (`think` or `direct`)."""
-    manner, profile = _policy_prompts(form, isinstance(scenario, EIBenchReleasedScenario))
     if isinstance(scenario, EIBenchReleasedScenario):
-        text = profile.fill(profile=scenario.record.defender_profile.system_prompt.strip())
-        return manner.fill(profile=text, name="this person")
-    model = scenario.model
-    text = profile.fill(
-        name=model.name,
-        role=model.role,
-        background=model.background,
-        knows=_listed(model.knows),
-        limits=_listed(model.limits),
-        goal=model.goal,
-    )
-    return manner.fill(profile=text, name=model.name)
+        name, blanks = "this person", {"profile": scenario.record.defender_profile.system_prompt.strip()}
+    else:
+        name, model = scenario.model.name, scenario.model
+        lists = {field: as_list(getattr(model, field)) for field in ("knows", "limits")}
+        blanks = {"name": name, "role": model.role, "background": model.background, "goal": model.goal, **lists}
+    manner, profile = _policy_prompts(form, isinstance(scenario, EIBenchReleasedScenario))
+    return manner.fill(profile=profile.fill(**blanks), name=name)
 
 
 @cache
@@ -269,8 +234,14 @@ def _policy_prompts(form: str, released: bool) -> tuple[Prompt, Prompt]:
 
 def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
     """Anchors of a and of t that a dialogue was played with; `None` if its facts have none."""
+    return _read_anchors(transcript.facts.get("anchors", ""))
+
+
+@lru_cache(maxsize=4096)
+def _read_anchors(text: str) -> tuple[Anchors, Anchors] | None:
     try:
-        return _read_anchors(transcript.facts.get("anchors", ""))
+        anchors = json.loads(text)
+        return Anchors(*anchors["a"]), Anchors(*anchors["t"])
     except (ValueError, LookupError, TypeError):
         return None
 
@@ -280,18 +251,8 @@ def relation_weight_of(transcript: Transcript) -> float:
     return float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
 
 
-@lru_cache(maxsize=4096)
-def _read_anchors(text: str) -> tuple[Anchors, Anchors]:
-    anchors = json.loads(text)
-    return Anchors(*anchors["a"]), Anchors(*anchors["t"])
-
-
 def _state(values: tuple[float, float]) -> dict[str, float]:
     return {"a": values[0], "t": values[1]}
-
-
-def _listed(items: Sequence[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
 
 
 def _outcomes(transcript: Transcript) -> list[float]:
@@ -303,17 +264,10 @@ def _outcomes(transcript: Transcript) -> list[float]:
     return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
 
 
-def _by_scene(dialogues: Sequence[tuple[str, float]]) -> dict[str, list[float]]:
-    scenes: dict[str, list[float]] = {}
-    for scene, points in dialogues:
-        scenes.setdefault(scene, []).append(points)
-    return scenes
-
-
 def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
     """The scenario-weighted mean over the scenes."""
-    mean = weighted_mean(_by_scene(dialogues))
-    success, failure = sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues)
+    mean = weighted_mean({scene: [p for s, p in dialogues if s == scene] for scene in dict.fromkeys(s for s, _ in dialogues)})
+    _, success, failure = bounded_sums(dialogues, success_at, failure_below)
     return Sums(float("nan") if mean is None else mean, success, failure)
 
 
@@ -347,10 +301,10 @@ SPEC = EnvironmentSpec(
     about="Four scenes. State: negative emotion and relation. Score: final state between anchors for success and failure.",
     source="EIBench with CTC-GRPO",
     roles=(Role("user", "plays the user and appraises every reply"),),
-    options="heartloop.environments.eibench.environment:EIBenchOptions",
-    scale="heartloop.environments.eibench.environment:SCALE",
-    scenarios="heartloop.environments.eibench.listing:SCENARIOS",
-    environment="heartloop.environments.eibench.environment:EIBench",
+    options=EIBenchOptions,
+    scale=SCALE,
+    scenarios="heartloop.environments.eibench.composer:SCENARIOS",
+    environment=EIBench,
     embedded="heartloop.environments.eibench.users:EIBenchEmbeddedUser",
     simulator="heartloop.environments.eibench.users:EIBenchLLMUser",
     report="heartloop.environments.eibench.report.panel:PANEL",

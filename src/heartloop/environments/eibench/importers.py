@@ -1,7 +1,7 @@
-"""Importer of the EIBench release: records as scenarios, unchanged, or refused with a reason.
+"""Importer of the EIBench release: records as scenarios, unchanged, or refused with a reason. The data is the authors' (CC BY-NC)
+and no part of this project.
 
-Covers JSON lists, JSON lines and files of one object; an invalid record does not stop the import of others. Does not cover the
-validation of a record (`released`). The data is the authors' (CC BY-NC) and no part of this project.
+Reads JSON lists, JSON lines and files of one object; an invalid record does not stop the import of others.
 """
 
 from __future__ import annotations

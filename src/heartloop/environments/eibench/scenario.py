@@ -1,21 +1,22 @@
-"""EIBench scenarios: schema and rules.
+"""EIBench scenarios: schema, rules and text of our own form, and the form of released records.
 
 Published fields (EIBench sections 3.1, 3.2, App. C): two profiles, the opening line (none in Charm, where the model speaks
 first), anchors of negative emotion a and relation t, and the seed combination. Ours, for the embedded user: `concerns`, `demand`,
-`ways`, `wrongs`, `sores`, `beats` and the written lines; the short form (`Brief`) requires the published fields alone. Does not
-cover near-duplicates and writing (`heartloop.authoring`).
+`ways`, `wrongs`, `sores`, `beats` and the written lines; the short form (`EIBenchBrief`) requires the published fields alone.
+
+Released texts are Chinese and the authors' (CC BY-NC); none of them is part of this project. Their anchors are not changed: steps
+and gaps (`scoring.check_anchors`) are rules for our scenarios only. A record without a defined score is refused: a value outside
+[0, 100], or success and failure that are not on two sides of the start.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
@@ -30,9 +31,24 @@ from pydantic import (
 
 from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
-from heartloop.environments.cues import check_concerns, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_anchors
-from heartloop.environments.records import Cue, Key, Line, Matter, Part, Passage, Short, Tags, Written, set_loader
+from heartloop.environments.records import set_loader
+from heartloop.environments.written import (
+    Cue,
+    Key,
+    Line,
+    Matter,
+    Part,
+    Passage,
+    Short,
+    Tags,
+    Written,
+    check_concerns,
+    fingerprint_of,
+    problems_in_lines,
+    unfit_cues,
+    written_lines,
+)
 
 __all__ = [
     "FORM",
@@ -53,10 +69,14 @@ __all__ = [
     "Scene",
     "Seed",
     "UserProfile",
+    "as_list",
+    "line_of",
+    "lines_of",
     "load_any",
     "load_scenarios",
     "pools",
     "problems_of",
+    "text_of",
 ]
 
 
@@ -199,23 +219,16 @@ class EIBenchBrief(Written):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        problems = self._inconsistencies()
-        if problems:
+        if problems := self._inconsistencies():
             raise ValueError("; ".join(problems))
         return self
 
     def _inconsistencies(self) -> list[str]:
         problems: list[str] = []
-        seeds = pools()
-        themes = seeds.scenes[self.scene]
-        if self.seed.keyword not in themes.get(self.seed.theme, {}):
+        if self.seed.keyword not in pools().scenes[self.scene].get(self.seed.theme, {}):
             problems.append(f"seed {self.seed.theme!r} / {self.seed.keyword!r} is not in the pool of scene {self.scene!r}")
-        for name, pool in (
-            ("relationship", seeds.relationships),
-            ("intensity", seeds.intensities),
-            ("personality", seeds.personalities),
-        ):
-            value = getattr(self.seed, name)
+        for name in ("relationship", "intensity", "personality"):
+            value, pool = getattr(self.seed, name), getattr(pools(), name)
             if value not in pool:
                 problems.append(f"seed.{name} is {value!r}; expected one of {', '.join(pool)}")
         try:
@@ -227,7 +240,7 @@ class EIBenchBrief(Written):
         return problems
 
     @property
-    def told(self) -> tuple[EIBenchBeat, ...]:
+    def written_beats(self) -> tuple[EIBenchBeat, ...]:
         """The written beats; none in the short form."""
         return ()
 
@@ -242,11 +255,6 @@ class EIBenchBrief(Written):
         return f"{self.user.name}, {self.user.age}, {self.user.role}"
 
     @property
-    def played(self) -> str:
-        """Name and role of the model under test, for reports."""
-        return f"{self.model.name}, {self.model.role}"
-
-    @property
     def axes(self) -> tuple[Anchors, Anchors]:
         """Anchors of a and of t."""
         return self.anchors.a.values, self.anchors.t.values
@@ -259,7 +267,8 @@ class EIBenchBrief(Written):
     @property
     def facts(self) -> dict[str, str]:
         """Facts for reports: the seed combination, and the goals of both sides."""
-        aims = {"played": self.played, "task": self.model.goal, "limits": " ".join(self.model.limits), "goal": self.user.goal}
+        played, limits = f"{self.model.name}, {self.model.role}", " ".join(self.model.limits)
+        aims = {"played": played, "task": self.model.goal, "limits": limits, "goal": self.user.goal}
         return {**self.seed.model_dump(), **aims}
 
 
@@ -277,20 +286,22 @@ class EIBenchScenario(EIBenchBrief):
             problems.append("demand belongs to defense, and defense needs one")
         if len(self.wrongs) != (2 if self.scene == "repair" else 0):
             problems.append("wrongs belong to repair: two of them, the deed and what it cost")
-        if not (self.scene == "charm" and not self.ways) and not (self.scene != "charm" and 2 <= len(self.ways) <= 3):
+        if bool(self.ways) if self.scene == "charm" else not 2 <= len(self.ways) <= 3:
             problems.append("ways: two or three, and none in charm")
         try:
             check_concerns(self.concerns, self.beats)
         except ValueError as error:
             problems.append(str(error))
-        for scene, groups in LINES.items():
-            for group in groups:
-                if bool(getattr(self.lines, group)) != (scene == self.scene):
-                    problems.append(f"lines.{group} belongs to {scene}, and {scene} needs two of them")
+        problems += [
+            f"lines.{group} belongs to {scene}, and {scene} needs two of them"
+            for scene, groups in LINES.items()
+            for group in groups
+            if bool(getattr(self.lines, group)) != (scene == self.scene)
+        ]
         return problems
 
     @property
-    def told(self) -> tuple[EIBenchBeat, ...]:
+    def written_beats(self) -> tuple[EIBenchBeat, ...]:
         """The written beats."""
         return self.beats
 
@@ -299,24 +310,20 @@ class Pools(NamedTuple):
     """The seed pools: by scene and theme, keywords with the relationships that fit them; and the three modifiers."""
 
     scenes: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]
-    relationships: Mapping[str, str]
-    intensities: Mapping[str, float]
-    personalities: Mapping[str, str]
+    relationship: Mapping[str, str]
+    intensity: Mapping[str, float]
+    personality: Mapping[str, str]
 
 
 @functools.cache
 def pools() -> Pools:
     """The content of `pools.toml`."""
     table: dict[str, Any] = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
-    return Pools(
-        scenes={
-            scene: {theme: {key: tuple(fit) for key, fit in keywords.items()} for theme, keywords in table[scene].items()}
-            for scene in SCENES
-        },
-        relationships=table["relationships"],
-        intensities=table["intensities"],
-        personalities=table["personalities"],
-    )
+    scenes: dict[str, Any] = {
+        scene: {theme: {key: tuple(fit) for key, fit in keywords.items()} for theme, keywords in table[scene].items()}
+        for scene in SCENES
+    }
+    return Pools(scenes, table["relationships"], table["intensities"], table["personalities"])
 
 
 def problems_of(scenario: EIBenchBrief) -> list[str]:
@@ -325,8 +332,8 @@ def problems_of(scenario: EIBenchBrief) -> list[str]:
     fitting = pools().scenes[scenario.scene][scenario.seed.theme][scenario.seed.keyword]
     if scenario.seed.relationship not in fitting:
         problems.append(f"relationship {scenario.seed.relationship!r} does not fit {scenario.seed.keyword!r}; expected {fitting}")
-    lines = [scenario.opening or "", *(beat.text for beat in scenario.told)]
-    problems += problems_in_lines([*lines, *(written_lines(scenario.lines) if isinstance(scenario, EIBenchScenario) else ())])
+    spoken = [scenario.opening or "", *(beat.text for beat in scenario.written_beats)]
+    problems += problems_in_lines([*spoken, *lines_of(scenario)])
     if isinstance(scenario, EIBenchScenario):
         kinds = [beat.kind for beat in scenario.beats]
         if kinds[0] == "core" or kinds[-1] != "core":
@@ -335,27 +342,25 @@ def problems_of(scenario: EIBenchBrief) -> list[str]:
             problems.append("no beat is of kind feeling")
         if "core" not in {concern.depth for concern in scenario.concerns}:
             problems.append("no concern of depth core")
-    problems += unfit_cues(_matters(scenario))
+    demands = [scenario.demand] if scenario.demand is not None else []
+    problems += unfit_cues([*scenario.concerns, *demands, *scenario.wrongs, *scenario.ways, *scenario.sores])
     profile = " ".join([scenario.model.background, *scenario.model.knows, scenario.model.role, scenario.model.goal]).lower()
     for concern in scenario.concerns:
-        if concern.depth == "core" and sum(_names(profile, cue) for cue in concern.cues) > len(concern.cues) // 2:
+        named = sum(re.search(rf"\b{re.escape(cue)}", profile) is not None for cue in concern.cues)
+        if concern.depth == "core" and named > len(concern.cues) // 2:
             problems.append(f"the model's profile gives away the core concern {concern.key!r}")
     if scenario.user.name.lower() == scenario.model.name.lower():
         problems.append("both people have the same name")
     return problems
 
 
-def _matters(scenario: EIBenchBrief) -> list[EIBenchConcern | Matter]:
-    demands = [scenario.demand] if scenario.demand is not None else []
-    return [*scenario.concerns, *demands, *scenario.wrongs, *scenario.ways, *scenario.sores]
-
-
-def _names(text: str, cue: str) -> bool:
-    return re.search(rf"\b{re.escape(cue)}", text) is not None
+def lines_of(scenario: EIBenchBrief | EIBenchReleasedScenario) -> list[str]:
+    """The written lines, of all groups; none but in the complete form."""
+    return written_lines(scenario.lines) if isinstance(scenario, EIBenchScenario) else []
 
 
 load_scenarios = set_loader(EIBenchScenario, ("test",), __package__, schema="docs/eibench.md")
-"""The shipped test set, or a file of complete scenarios. Other sets: `listing`."""
+"""The shipped test set, or a file of complete scenarios. The training set: `composer`."""
 
 load_any: Callable[..., list[EIBenchBrief]] = set_loader(
     EIBenchScenario, ("test",), __package__, schema="docs/eibench.md", brief=EIBenchBrief
@@ -389,36 +394,26 @@ class _Released(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class _Aggressor(_Released):
-    """The user."""
-
+class _Aggressor(_Released):  # the user
     system_prompt: Text
     opening_line: str | None = None
 
 
-class _Defender(_Released):
-    """The model under test."""
-
+class _Defender(_Released):  # the model under test
     system_prompt: Text
 
 
-class _Calibration(_Released):
-    """The start anchors."""
-
+class _Calibration(_Released):  # the start anchors
     initial_anger: Point
     initial_trust: Point
 
 
-class _Goals(_Released):
-    """The success anchors."""
-
+class _Goals(_Released):  # the success anchors
     target_anger: Point
     target_trust: Point
 
 
-class _WorstCase(_Released):
-    """The fail anchors."""
-
+class _WorstCase(_Released):  # the fail anchors
     worst_anger_min: Point
     worst_trust_min: Point
 
@@ -487,6 +482,12 @@ class EIBenchReleasedScenario(BaseModel):
     """File name and number of the record."""
     record: ReleasedRecord
 
+    place: ClassVar[str] = ""
+    tags: ClassVar[tuple[str, ...]] = ()
+    """Empty: records have no tags, whatever their content."""
+    other: ClassVar[str] = "the other person"
+    """Name of the model in prompts; records have no such field."""
+
     @property
     def id(self) -> str:
         return self.record.id
@@ -511,16 +512,6 @@ class EIBenchReleasedScenario(BaseModel):
         return self.title
 
     @property
-    def place(self) -> str:
-        """Empty: records have no such field."""
-        return ""
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Empty: records have no tags, whatever their content."""
-        return ()
-
-    @property
     def opening(self) -> str | None:
         """The user's first message; `None` if the model speaks first, as in Charm."""
         line = self.record.aggressor_profile.opening_line
@@ -530,11 +521,6 @@ class EIBenchReleasedScenario(BaseModel):
     def axes(self) -> tuple[Anchors, Anchors]:
         """Anchors of a and of t."""
         return self.record.axes
-
-    @property
-    def other(self) -> str:
-        """Name of the model in prompts; records have no such field."""
-        return "the other person"
 
     @property
     def facts(self) -> dict[str, str]:
@@ -552,16 +538,61 @@ class EIBenchReleasedScenario(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hex digits of the SHA-256 of both system prompts, opening line, scene and anchors."""
-        texts = [
-            self.record.aggressor_profile.system_prompt,
-            self.opening,
-            self.record.defender_profile.system_prompt,
-            self.scene,
-        ]
-        canonical = json.dumps([*texts, *([float(value) for value in axis] for axis in self.axes)], ensure_ascii=False)
-        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        """Of both system prompts, opening line, scene and anchors."""
+        user, model = self.record.aggressor_profile, self.record.defender_profile
+        anchors = [[float(value) for value in axis] for axis in self.axes]
+        return fingerprint_of([user.system_prompt, self.opening, model.system_prompt, self.scene, *anchors])
 
 
 AnyEIBenchScenario = EIBenchBrief | EIBenchReleasedScenario
 """A scenario of this project, complete or in the short form, or a released record."""
+
+
+# Scenarios as text
+
+
+def line_of(s: Any) -> str:
+    """A scenario as one line of a list."""
+    if isinstance(s, EIBenchReleasedScenario):
+        return f"{s.id:30} {s.scene:8} {s.title}"
+    return f"{s.id:30} {s.scene:8} {s.person}: {s.seed.theme}, {s.seed.keyword} [{' '.join(s.tags)}]"
+
+
+def text_of(s: Any) -> str:
+    """A scenario as text: both people, anchors, first message and beats."""
+    a, t = s.axes
+    ends = [
+        f"Negative emotion a: {a.start:g}, success {a.success:g}, failure {a.fail:g}\n"
+        f"Relation t: {t.start:g}, success {t.success:g}, failure {t.fail:g}",
+        f"Opening line: {s.opening}" if s.opening else "The model speaks first.",
+    ]
+    if isinstance(s, EIBenchReleasedScenario):
+        record = s.record
+        aims = {"Goal": record.goal_one_liner, "Success": record.success_criteria, "Must avoid": record.must_avoid}
+        listed = {name: "; ".join(map(str, aim)) if isinstance(aim, list) else aim for name, aim in aims.items() if aim}
+        parts = [
+            f"{s.title} ({s.id}; {s.scene}; {s.source})",
+            f"User:\n{record.aggressor_profile.system_prompt.strip()}",
+            f"Model:\n{record.defender_profile.system_prompt.strip()}",
+            "\n".join(f"{name}: {aim}" for name, aim in listed.items()),
+            *ends,
+        ]
+        return "\n\n".join(filter(None, parts))
+    user, model, seed = s.user, s.model, s.seed
+    parts = [
+        f"{s.title} ({s.id}; {seed.theme}, {seed.keyword}; {' '.join(s.tags)})",
+        f"{s.person}; {s.place}.\nManner: {seed.personality}. Relationship: {seed.relationship}. Feeling: {seed.intensity}.",
+        user.background,
+        f"Wants: {user.goal}\nSpeaks: {user.speaking_style}\n{as_list(user.rules)}",
+        f"The model is {model.name}, {model.role}. {model.background}\nIts goal: {model.goal}",
+        f"It knows:\n{as_list(model.knows)}",
+        f"Its limits:\n{as_list(model.limits)}",
+        *ends,
+        "\n".join(f"  {beat.kind:8} {beat.text}" for beat in s.written_beats),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def as_list(items: Iterable[str]) -> str:
+    """One item a line, as in prompts."""
+    return "\n".join(f"- {item}" for item in items)

@@ -1,7 +1,4 @@
-"""EIBench's scores: axis score (EIBench Eq. 1), outcome (Eq. 2), process rewards (Eq. 3), anchor rules, means over scenes.
-
-Does not cover state updates (`environment`) nor advantages (`scoring.credit`).
-"""
+"""EIBench's scores: axis score (EIBench Eq. 1), outcome (Eq. 2), process rewards (Eq. 3), anchor rules, means over scenes."""
 
 from __future__ import annotations
 

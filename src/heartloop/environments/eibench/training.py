@@ -9,11 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.environment import EIBenchOptions
-from heartloop.environments.eibench.scenario import EIBenchScenario
+from heartloop.environments.eibench.scenario import EIBenchScenario, lines_of
 from heartloop.environments.eibench.scoring import STATE_LIMITS, process_rewards
-from heartloop.environments.spec import Returns, Training, rewards_by_turn, score_of
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 __all__ = ["TRAINING"]
 
@@ -24,13 +23,11 @@ def _returns(transcript: Transcript, options: EIBenchOptions) -> Returns:
     return Returns(score_of(transcript), rewards_by_turn(transcript), worst_outcome=-1.0, worst_turns=float(worst_turns))
 
 
-def _texts(scenario: Any) -> Iterable[str]:
-    if not isinstance(scenario, EIBenchScenario):
+def _texts(s: Any) -> Iterable[str]:
+    if not isinstance(s, EIBenchScenario):
         return ()
-    lines = written_lines(scenario.lines)
-    model = scenario.model
-    messages = (scenario.opening or "", *(beat.text for beat in scenario.beats), *lines)
-    return (*messages, model.goal, model.background, *model.knows)
+    beats = (beat.text for beat in s.beats)
+    return (s.opening or "", *beats, *lines_of(s), s.model.goal, s.model.background, *s.model.knows)
 
 
 TRAINING = Training(

@@ -1,4 +1,9 @@
-"""What the learned reader knows of an EIBench scenario besides the dialogue."""
+"""The user simulators of EIBench: a language model, asked once per turn, and an embedded one that says written lines.
+
+Departure: the state is at the end of the last message, so that the prefix of the messages can be cached. EIBench Figure 6 puts it
+at the top. An answer that lacks a field, has a change that is not a whole number or (preset `paper`) a change outside ±10 is
+re-asked once. Then the dialogue is unscored. Missing values are never inferred.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +17,8 @@ from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.appraising import (
-    Appraisal,
-    AppraisingPlayer,
-    evidence_of,
-    missed_by,
-    no_written_lines,
-    reason_of,
-)
 from heartloop.environments.base import RoleModel, SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, speaks_for
+from heartloop.environments.dialogue_text import alternating_text, least_recent, pick, pick_unsaid, speaks_for
 from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import (
     AnyEIBenchScenario,
@@ -29,12 +26,22 @@ from heartloop.environments.eibench.scenario import (
     EIBenchReleasedScenario,
     EIBenchScenario,
     Scene,
+    as_list,
     pools,
 )
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
-from heartloop.environments.lines import least_recent, pick, pick_unsaid
-from heartloop.environments.reading import LearnedReading, unsaid, with_cues
+from heartloop.environments.reading import (
+    Appraisal,
+    AppraisingPlayer,
+    LearnedReading,
+    evidence_of,
+    missed_by,
+    no_written_lines,
+    reason_of,
+    unsaid,
+    with_cues,
+)
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
 from heartloop.reader.reader import REPEATED, Output
@@ -51,35 +58,6 @@ __all__ = [
     "context_of",
     "reaction_of",
 ]
-
-
-def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, what was not told yet, and the scene: what the policy knows, must not give, could offer, and did.
-
-    Of a released record, the dialogue alone.
-    """
-    if isinstance(scenario, EIBenchReleasedScenario):
-        return Context(tuple(messages), tuple(replies))
-    return Context(
-        tuple(messages),
-        tuple(replies),
-        unsaid=unsaid(scenario.concerns, scenario.told, messages),
-        sore=with_cues(scenario.sores),
-        known=tuple(scenario.model.knows),
-        demand=(scenario.demand.text,) if scenario.demand is not None else (),
-        ways=tuple(way.text for way in scenario.ways),
-        wrongs=tuple(wrong.text for wrong in scenario.wrongs),
-    )
-
-
-READING = LearnedReading(
-    "heartloop.environments.eibench",
-    context_of,
-    (Output("a", -10.0, 10.0, better=-1), Output("t", -10.0, 10.0)),
-    group=lambda scenario: str(scenario.scene),
-)
-"""The changes of negative emotion and of relation; what does good depends on the scene."""
-
 
 REASKS = 1
 """Number of re-asks after an invalid answer; then the dialogue is unscored."""
@@ -104,7 +82,6 @@ _MEANS: Mapping[Scene, tuple[str, str]] = {
 }
 """Meaning of a and of t in each scene (after EIBench Figure 9, in our words)."""
 
-
 _LIMIT = int(CHANGE_LIMIT)
 _Change = Annotated[StrictInt, Field(ge=-1000, le=1000)]  # larger values are not changes
 _NarrowChange = Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
@@ -127,6 +104,17 @@ class _Answer(BaseModel):
     reply: Annotated[str, Sent(maxLength=900)] = Field(min_length=1)
     goes_on: Literal["yes", "no"] = Field(alias="continue")
 
+    def problem(self, other: str = "") -> str | None:
+        """What is wrong with the reply; `other` is the model's name."""
+        if not self.reply.strip():
+            return "the reply is blank"
+        return f"the reply speaks for {other}; write only what you say yourself" if speaks_for(self.reply, other) else None
+
+    @property
+    def reaction(self) -> Reaction:
+        a, t, goes_on = float(self.emotion_change), float(self.relation_change), self.goes_on == "yes"
+        return Reaction(a, t, self.reply.strip(), goes_on, self.reflection.model_dump())
+
 
 class _ReleasedAnswer(_Answer):
     emotion_change: _Change  # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
@@ -142,72 +130,62 @@ class EIBenchLLMUser(RoleModel):
     """
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
-        self._system = load_prompt(__package__, "react")
-        self._turn = load_prompt(__package__, "react_turn")
-        self._profile = load_prompt(__package__, "react_profile")
-        self._released = load_prompt(__package__, "react_profile_released")
-        prompts = {prompt.name: prompt for prompt in (self._system, self._turn, self._profile, self._released)}
+        names = ("react", "react_turn", "react_profile", "react_profile_released")
+        prompts = {name: load_prompt(__package__, name) for name in names}
         super().__init__(model, sampling=sampling, role=role, prompts=prompts)
         self._system_prompts = SystemPrompts()
 
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
+        paper, scenario, (a, t) = view.options.preset == "paper", view.scenario, view.states[-1]
+
         def check(answer: _Answer) -> str | None:
-            problem = _problem_of_reply(answer, view.scenario.other)
+            problem = answer.problem(scenario.other)
             largest = max((answer.emotion_change, answer.relation_change), key=abs)
-            if problem is None and view.preset == "paper" and abs(largest) > CHANGE_LIMIT:
+            if problem is None and paper and abs(largest) > CHANGE_LIMIT:
                 return f"a change is {largest}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
             return problem
 
+        user, model = ("You", view.messages), (scenario.other, view.replies)
+        turn = self._prompts["react_turn"].fill(
+            dialogue=alternating_text(model, user) if scenario.opening is None else alternating_text(user, model),
+            a=f"{a:g}",
+            t=f"{t:g}",
+            turn=str(view.turn + 1),
+            turns=str(view.options.max_turns),
+        )
+        system = self._system_prompts.of(scenario, "react", lambda: self._system_text(scenario))
         answer = await ask(
             self._model,
-            [
-                self._system_prompts.of(view.scenario, "react", lambda: self._system_text(view.scenario)),
-                Message(role="user", content=self._turn_text(view)),
-            ],
-            _Answer if view.preset == "paper" else _ReleasedAnswer,
+            [system, Message(role="user", content=turn)],
+            _Answer if paper else _ReleasedAnswer,
             reasks=REASKS,
             sampling=self._sampling.seeded(view.seed, view.turn),
             check=check,
             on_reply=log.recorder("react", view.turn, self._role),
         )
-        return _reaction(answer)
-
-    def _turn_text(self, view: EIBenchView) -> str:
-        return self._turn.fill(
-            dialogue=_dialogue(view), a=f"{view.a:g}", t=f"{view.t:g}", turn=str(view.turn + 1), turns=str(view.max_turns)
-        )
+        return answer.reaction
 
     def _system_text(self, scenario: AnyEIBenchScenario) -> str:
         emotion, relation = _MEANS[scenario.scene]
-        a, t = scenario.axes
-        return self._system.fill(
-            profile=self._profile_of(scenario),
-            other=scenario.other,
-            emotion_means=emotion,
-            relation_means=relation,
-            start_a=f"{a.start:g}",
-            start_t=f"{t.start:g}",
-            success_a=f"{a.success:g}",
-            success_t=f"{t.success:g}",
-            fail_a=f"{a.fail:g}",
-            fail_t=f"{t.fail:g}",
+        anchors = {
+            f"{name}_{axis}": f"{x:g}" for axis, row in zip("at", scenario.axes, strict=True) for name, x in row._asdict().items()
+        }
+        profile = self._profile_of(scenario)
+        return self._prompts["react"].fill(
+            profile=profile, other=scenario.other, emotion_means=emotion, relation_means=relation, **anchors
         )
 
     def _profile_of(self, scenario: AnyEIBenchScenario) -> str:
         if isinstance(scenario, EIBenchReleasedScenario):
-            return self._released.fill(profile=scenario.record.aggressor_profile.system_prompt.strip())
+            prompt = scenario.record.aggressor_profile.system_prompt.strip()
+            return self._prompts["react_profile_released"].fill(profile=prompt)
         user = scenario.user
-        return self._profile.fill(
-            name=user.name,
-            age=str(user.age),
-            gender=user.gender,
-            role=user.role,
+        return self._prompts["react_profile"].fill(
+            **{name: str(getattr(user, name)) for name in ("name", "age", "gender", "role", "background", "goal")},
             place=scenario.place,
-            background=user.background,
             style=user.speaking_style,
-            personality=pools().personalities[scenario.seed.personality],
-            goal=user.goal,
-            rules="\n".join(f"- {rule}" for rule in user.rules),
+            personality=pools().personality[scenario.seed.personality],
+            rules=as_list(user.rules),
         )
 
 
@@ -217,37 +195,44 @@ def reaction_of(call: Call) -> Reaction | None:
     Unlike in a dialogue, an answer that speaks for the model by name is valid: a stored call does not contain the name.
     """
     answer, _ = parse(Reply(call.text, call.reasoning, call.finish_reason), _Answer)
-    return None if answer is None or _problem_of_reply(answer) is not None else _reaction(answer)
+    return None if answer is None or answer.problem() is not None else answer.reaction
 
 
-def _problem_of_reply(answer: _Answer, other: str = "") -> str | None:
-    if not answer.reply.strip():
-        return "the reply is blank"
-    if speaks_for(answer.reply, other):
-        return f"the reply speaks for {other}; write only what you say yourself"
-    return None
+# The embedded user
 
 
-def _reaction(answer: _Answer) -> Reaction:
-    return Reaction(
-        float(answer.emotion_change),
-        float(answer.relation_change),
-        answer.reply.strip(),
-        answer.goes_on == "yes",
-        answer.reflection.model_dump(),
+def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+    """The dialogue so far, what was not mentioned yet, and the scene: what the policy knows, must not give, could offer, and did.
+
+    Of a released record, the dialogue alone.
+    """
+    if isinstance(scenario, EIBenchReleasedScenario):
+        return Context(tuple(messages), tuple(replies))
+    return Context(
+        tuple(messages),
+        tuple(replies),
+        unsaid=unsaid(scenario.concerns, scenario.written_beats, messages),
+        sore=with_cues(scenario.sores),
+        known=tuple(scenario.model.knows),
+        demand=(scenario.demand.text,) if scenario.demand is not None else (),
+        ways=tuple(way.text for way in scenario.ways),
+        wrongs=tuple(wrong.text for wrong in scenario.wrongs),
     )
 
 
-def _dialogue(view: EIBenchView) -> str:
-    user, model = ("You", view.said), (view.scenario.other, view.heard)
-    return alternating_text(model, user) if view.scenario.opening is None else alternating_text(user, model)
-
+READING = LearnedReading(
+    "heartloop.environments.eibench",
+    context_of,
+    (Output("a", -10.0, 10.0, better=-1), Output("t", -10.0, 10.0)),
+    group=lambda scenario: str(scenario.scene),
+)
+"""The changes of negative emotion and of relation; what does good depends on the scene."""
 
 GOOD_FROM, HARM_FROM = 1.0, -1.0
-"""Worth of a reply from which it did good, and to which it did harm; what lies between is neutral. The worth is the smaller gain
-of the two axes: a reply that calms the person at the cost of the relation does no good."""
+"""Worth of a reply from which it did good, and to which it did harm; between them it is neutral. The worth is the smaller gain of
+the two axes: a reply that calms the person at the cost of the relation does no good."""
 CORE_FROM = 1 / 6
-"""Outcome so far from which the person tells what matters most. In SAGE that is a mood of 50, a sixth of the way from its start,
+"""Outcome so far from which the person says what matters most. In SAGE that is a mood of 50, a sixth of the way from its start,
 40, to its best, 100; the outcome is 0 at the start and 1 at success."""
 _COLD_FROM = -0.5
 """Outcome so far to which every second line is a cold one."""
@@ -272,28 +257,25 @@ class _Felt(NamedTuple):
 
 
 class EIBenchEmbeddedUser(AppraisingPlayer):
-    """The user whose changes an appraiser gives."""
+    """The user without a language model: an appraiser (the learned reader, or a student) gives the changes, and the person says
+    their own written lines and ends the dialogue at the anchors of success and failure. Deterministic."""
 
     reading = READING
 
     def admit(self, scenario: AnyEIBenchScenario) -> None:
-        """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
-
-        Raises:
-            InputError: says so.
-        """
         if isinstance(scenario, EIBenchReleasedScenario):
             texts = [scenario.record.aggressor_profile.system_prompt]
         else:
-            texts = [beat.text for beat in scenario.told]
+            texts = [beat.text for beat in scenario.written_beats]
         self.appraiser.admit(scenario.id, (scenario.opening or "", *texts))
         if self.role != "judge" and not isinstance(scenario, EIBenchScenario):
             raise no_written_lines(scenario.id, self.name)
 
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
-        appraisal = self.appraiser.appraise(view.scenario, view.said, view.heard, seed=view.seed)
+        appraisal = self.appraiser.appraise(view.scenario, view.messages, view.replies, seed=view.seed)
         a, t = (round(max(-CHANGE_LIMIT, min(CHANGE_LIMIT, appraisal.change[axis])), 1) for axis in "at")
-        state = (move(view.a, a), move(view.t, t))
+        before_a, before_t = view.states[-1]
+        state = (move(before_a, a), move(before_t, t))
         felt = _Felt(a, t, state, outcome(*state, *view.scenario.axes, RELATION_WEIGHT))
         goes_on, line = (True, "") if self.role == "judge" else answer(view, appraisal, felt)
         return Reaction(a, t, line, goes_on, _thoughts(view.scenario.scene, appraisal, felt), evidence_of(appraisal))
@@ -304,10 +286,12 @@ def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, 
 
     They end content at both anchors of success, and break off at both anchors of failure, each after three replies. After a
     reply that did good, they say the next beat of their story, the core only from an outcome of `CORE_FROM`; after a neutral one
-    at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line is said twice while one is left.
+    at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line repeats while an unused one is
+    left.
     """
-    scenario, lines = view.written, view.written.lines
-    (a, t), (a_anchors, t_anchors) = felt.state, scenario.axes
+    scenario = view.scenario
+    assert isinstance(scenario, EIBenchScenario)  # others are not admitted
+    lines, (a, t), (a_anchors, t_anchors) = scenario.lines, felt.state, scenario.axes
     good, harmful = felt.worth >= GOOD_FROM, felt.worth <= HARM_FROM
     if view.turn + 1 >= _LEAST_TURNS:
         if a <= a_anchors.success and t >= t_anchors.success and not harmful:
@@ -316,9 +300,9 @@ def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, 
             return False, pick(lines.broken_off, "end", scenario.id, view.seed)
 
     def fresh(*groups: Sequence[str]) -> str | None:
-        return pick_unsaid(groups, view.said, "line", scenario.id, view.seed, view.turn)
+        return pick_unsaid(groups, view.messages, "line", scenario.id, view.seed, view.turn)
 
-    spoken = " ".join(view.said)
+    spoken = " ".join(view.messages)
     kinds = {"fact"} if not good else {"fact", "feeling", "core"} if felt.outcome >= CORE_FROM else {"fact", "feeling"}
     beat = next((beat for beat in scenario.beats if beat.kind in kinds and beat.text not in spoken), None)
     if beat is not None and not harmful:
@@ -331,7 +315,7 @@ def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, 
         groups = (lines.cold, missed, lines.missed)
     else:
         groups = (missed, lines.missed, lines.cold)
-    return True, fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.missed], view.said)
+    return True, fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.missed], view.messages)
 
 
 class _Marks(NamedTuple):

@@ -1,8 +1,7 @@
 """Writing new EIBench scenarios with a model, in three stages: two profiles, three anchor states, the user's lines.
 
-Covers seeds (EIBench Table 9) without the combinations of the test set, the three questions, their rules, and the assembled
-scenario. Does not cover the calls, the audit and the comparison (`heartloop.authoring`). Ours: a place and given names are drawn
-too, since models use few names.
+Seeds are those of EIBench Table 9, without the combinations of the test set. Ours: a place and given names are drawn too, since
+models use few names.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ from heartloop.environments.eibench.scenario import (
     problems_of,
 )
 from heartloop.environments.eibench.scoring import Anchors, check_anchors
-from heartloop.environments.places import places
-from heartloop.environments.records import Matter, Sentences, Tags
 from heartloop.environments.writing import (
     Answer,
     Seeded,
@@ -45,9 +42,11 @@ from heartloop.environments.writing import (
     Writing,
     as_json,
     check_size,
+    places,
     problems_of_tags,
     run_number,
 )
+from heartloop.environments.written import Matter, Sentences, Tags
 
 __all__ = ["EIBenchWriting"]
 
@@ -136,11 +135,7 @@ _WAY = _MATTER.format("two or three concrete ways forward within the limits; in 
 
 
 class EIBenchWriting(Writing):
-    """New EIBench scenarios, stratified by scene, without the seed combinations of the test set.
-
-    Args:
-        shipped: scenarios that a new one must not repeat; default: the test set.
-    """
+    """New EIBench scenarios, stratified by scene, without the seed combinations of `shipped` (default: the test set)."""
 
     name = "eibench"
     scenario = EIBenchScenario
@@ -158,15 +153,10 @@ class EIBenchWriting(Writing):
 
     @cached_property
     def shipped(self) -> Sequence[EIBenchScenario]:
-        """Scenarios that a new one must not repeat."""
         return self._given if self._given is not None else list(load_scenarios("test"))
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """Unused combinations, alternating over scenes and, within a scene, over keywords.
-
-        Raises:
-            UseError: unknown scene, or `n` above the maximum of a run or the number of combinations.
-        """
+        """Unused combinations, alternating over scenes and, within a scene, over keywords."""
         if unknown := [name for name in only if name not in SCENES]:
             raise UseError(f"--only is {unknown[0]!r}; expected a scene: {', '.join(SCENES)}")
         check_size(n, seed)
@@ -187,7 +177,7 @@ class EIBenchWriting(Writing):
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts, options = seeded.facts, pools()
         scene = _SCENES[facts["scene"]]
-        levels = list(options.intensities)
+        levels = list(options.intensity)
         strength = {
             "intensity": facts["intensity"],
             "intensity_place": f"{levels.index(facts['intensity']) + 1} of {len(levels)}, from {levels[0]} to {levels[-1]}",
@@ -199,8 +189,8 @@ class EIBenchWriting(Writing):
                 **{name: facts[name] for name in same},
                 **strength,
                 "scene_means": scene.means,
-                "relationship": options.relationships[facts["relationship"]],
-                "personality_means": options.personalities[facts["personality"]],
+                "relationship": options.relationship[facts["relationship"]],
+                "personality_means": options.personality[facts["personality"]],
                 "opening_form": opening,
             }
         profile = as_json(done["profile"])

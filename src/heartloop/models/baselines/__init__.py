@@ -19,7 +19,7 @@ from heartloop.core.errors import ModelError, UseError
 from heartloop.models.baselines.scripted import (
     MANAGING,
     SCRIPTED,
-    Context,
+    BaselineContext,
     Pick,
     counsellor,
     in_one_turn,
@@ -52,14 +52,14 @@ def wants_two_parts(messages: Sequence[Message]) -> bool:
     return all(re.search(rf"^# {heading}$", role, re.MULTILINE) for heading in ("Analysis", "Response"))
 
 
-def in_two_parts(name: str, reply: str, context: Context, pick: Pick) -> str:
+def in_two_parts(name: str, reply: str, context: BaselineContext, pick: Pick) -> str:
     """The reply under the heading of the response, after an analysis; the dialogue has one turn (`in_one_turn`)."""
     if name == "garbage":
         return reply
     return f"# Analysis\n{analyses_of(name, context, pick)[0]}\n\n# Response\n{in_one_turn(name, reply, pick)}"
 
 
-def analyses_of(name: str, context: Context, pick: Pick) -> list[str]:
+def analyses_of(name: str, context: BaselineContext, pick: Pick) -> list[str]:
     """The baseline's analyses of the last message, the first of them to be used first."""
     written = written_for(context) if name == "counsellor" else None
     if written is not None and written.analysis:
@@ -90,7 +90,7 @@ def without_form(messages: Sequence[Message]) -> list[Message]:
     return [message.model_copy(update={"content": _scene(message.content)}) for message in messages]
 
 
-def in_sections(name: str, reply: str, headings: Sequence[str], context: Context, pick: Pick) -> str:
+def in_sections(name: str, reply: str, headings: Sequence[str], context: BaselineContext, pick: Pick) -> str:
     """The reply under the last heading, with an analysis under each of the others."""
     if name == "garbage":
         return reply
@@ -107,10 +107,10 @@ def _scene(text: str) -> str:
     return text[: rules[-1].start() if rules else form.start()].strip()
 
 
-GENERAL: Mapping[str, Callable[[Context, Pick], str]] = {"counsellor": counsellor, **SCRIPTED}
+GENERAL: Mapping[str, Callable[[BaselineContext, Pick], str]] = {"counsellor": counsellor, **SCRIPTED}
 """The baselines for any dialogue by name."""
 
-BASELINES: Mapping[str, Callable[[Context, Pick], str]] = {**GENERAL, **MANAGING}
+BASELINES: Mapping[str, Callable[[BaselineContext, Pick], str]] = {**GENERAL, **MANAGING}
 """The built-in baselines by name."""
 
 RANKED: tuple[str, ...] = tuple(GENERAL)
@@ -121,9 +121,6 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {"all": tuple(BASELINES), "general": RA
 
 def baseline_group(name: str) -> tuple[str, ...]:
     """Names of the baselines of a group: `all`, `general` or `managing`.
-
-    Raises:
-        UseError: an unknown group.
 
     >>> baseline_group("managing")
     ('pushover', 'rigid', 'excuser', 'interviewer')
@@ -138,9 +135,6 @@ class Baseline:
 
     Args:
         seed: varies the wording; used where the call has no sampling seed.
-
-    Raises:
-        UseError: an unknown name.
     """
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
@@ -174,9 +168,6 @@ class FunctionBaseline:
         path: `"module:attribute"` of a function `(messages, seed) -> str`. `messages` is a sequence of `Message`; `seed` is the
             call's sampling seed, which differs from turn to turn, or the one below. Equal arguments must give equal replies.
         seed: used where the call has no sampling seed.
-
-    Raises:
-        UseError: `path` cannot be imported, or is not a function.
     """
 
     def __init__(self, name: str, path: str, *, seed: int = 0) -> None:
@@ -194,11 +185,6 @@ class FunctionBaseline:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One call of the function.
-
-        Raises:
-            ModelError: it raised, or did not return a text.
-        """
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed
         try:
             text = self._function(messages, seed)

@@ -24,9 +24,9 @@ from heartloop.core.dialogue import Message
 __all__ = [
     "MANAGING",
     "SCRIPTED",
-    "Context",
+    "BaselineContext",
     "Pick",
-    "Written",
+    "WrittenReply",
     "counsellor",
     "fill",
     "fixed",
@@ -43,7 +43,7 @@ __all__ = [
 _CUES = {"(Nobody has spoken yet. You begin.)"}  # stands for the first message where the policy opens (`episode.YOU_BEGIN`)
 
 
-class Context(NamedTuple):
+class BaselineContext(NamedTuple):
     """The dialogue so far, as a baseline reads it."""
 
     prompt: str
@@ -67,7 +67,7 @@ class Context(NamedTuple):
 class Pick:
     """Picks phrases in an order that depends on name, seed and first message; none twice before all were used."""
 
-    def __init__(self, context: Context, name: str, seed: int) -> None:
+    def __init__(self, context: BaselineContext, name: str, seed: int) -> None:
         self._turn = context.turn
         self._key = f"{name}|{seed}|{context.messages[0] if context.messages else ''}"
 
@@ -80,9 +80,9 @@ class Pick:
         return self.order(phrases)[self._turn % len(phrases)]
 
 
-def read_context(messages: Sequence[Message]) -> Context:
+def read_context(messages: Sequence[Message]) -> BaselineContext:
     """The context of a reply."""
-    return Context(
+    return BaselineContext(
         next((message.content for message in messages if message.role == "system"), ""),
         tuple(message.content for message in messages if message.role == "user" and message.content not in _CUES),
         tuple(message.content for message in messages if message.role == "assistant"),
@@ -107,7 +107,7 @@ def fill(phrase: str, **values: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda m: values[m.group(1)], phrase)
 
 
-def reflector(context: Context, pick: Pick) -> str:
+def reflector(context: BaselineContext, pick: Pick) -> str:
     """An answer in general words and an open question; an opening where nobody has spoken."""
     table = phrases()["reflector"]
     if not context.messages:
@@ -115,7 +115,7 @@ def reflector(context: Context, pick: Pick) -> str:
     return f"{pick.one(table['heard'])} {pick.one(table['asks'])}"
 
 
-def _assistant(context: Context, pick: Pick) -> str:
+def _assistant(context: BaselineContext, pick: Pick) -> str:
     table = phrases()["assistant"]
     thanks, validates, leads, offers = (pick.one(table[part]) for part in ("thanks", "validates", "leads", "offers"))
     options = pick.order(table["options"])
@@ -124,7 +124,7 @@ def _assistant(context: Context, pick: Pick) -> str:
     return f"{thanks} {validates} {leads}\n\n{listed}\n\n{offers}"
 
 
-def _fixer(context: Context, pick: Pick) -> str:
+def _fixer(context: BaselineContext, pick: Pick) -> str:
     table = phrases()["steps"]
     steps = pick.order([*_topical(table, " ".join(context.messages).lower()), *table[-1]["plain"]])
     first, second = (steps[(2 * context.turn + place) % len(steps)] for place in (0, 1))
@@ -138,16 +138,16 @@ def _topical(rows: Sequence[Mapping[str, Any]], text: str) -> Sequence[str]:
     return steps
 
 
-def _hostile(context: Context, pick: Pick) -> str:
+def _hostile(context: BaselineContext, pick: Pick) -> str:
     table = phrases()["hostile"]
     parts = [pick.one(table["blames"]), pick.one(table["belittles"])]
     return " ".join(parts if context.turn % 2 == 0 else parts[::-1])
 
 
-def fixed(name: str) -> Callable[[Context, Pick], str]:
+def fixed(name: str) -> Callable[[BaselineContext, Pick], str]:
     """A baseline that says the sentences of a table in order, whatever the other person says."""
 
-    def say(context: Context, pick: Pick) -> str:
+    def say(context: BaselineContext, pick: Pick) -> str:
         says: Sequence[str] = phrases()[name]["says"]
         return says[context.turn % len(says)]
 
@@ -160,7 +160,7 @@ def in_one_turn(name: str, reply: str, pick: Pick) -> str:
     return pick.one(stock) if stock else reply
 
 
-SCRIPTED: Mapping[str, Callable[[Context, Pick], str]] = {
+SCRIPTED: Mapping[str, Callable[[BaselineContext, Pick], str]] = {
     "reflector": reflector,
     "assistant": _assistant,
     "template": fixed("template"),
@@ -174,13 +174,13 @@ SCRIPTED: Mapping[str, Callable[[Context, Pick], str]] = {
 """By name."""
 
 
-MANAGING: Mapping[str, Callable[[Context, Pick], str]] = {
+MANAGING: Mapping[str, Callable[[BaselineContext, Pick], str]] = {
     name: fixed(name) for name in ("pushover", "rigid", "excuser", "interviewer")
 }
 """By name."""
 
 
-class Written(NamedTuple):
+class WrittenReply(NamedTuple):
     """What was written for a line."""
 
     reply: str
@@ -188,13 +188,13 @@ class Written(NamedTuple):
     """For an answer in two parts; empty where the reply is the whole answer."""
 
 
-def counsellor(context: Context, pick: Pick) -> str:
+def counsellor(context: BaselineContext, pick: Pick) -> str:
     """The written reply; the reflector's where there is none."""
     written = written_for(context)
     return reflector(context, pick) if written is None else written.reply
 
 
-def written_for(context: Context) -> Written | None:
+def written_for(context: BaselineContext) -> WrittenReply | None:
     """What was written for the last message, or for opening the dialogue; `None` without it, or where it was said already.
 
     The last message may begin with an acknowledgement: of the lines that it contains the longest counts.
@@ -207,7 +207,7 @@ def written_for(context: Context) -> Written | None:
     return lines[known]
 
 
-def _lines_of(context: Context) -> Mapping[str, Written]:
+def _lines_of(context: BaselineContext) -> Mapping[str, WrittenReply]:
     """The lines of the person in this dialogue; none of an unknown person."""
     people = _people()
     if context.messages and context.messages[0] in people:
@@ -225,16 +225,16 @@ def written_scenarios() -> frozenset[str]:
 
 
 @functools.cache
-def _people() -> Mapping[str, Mapping[str, Written]]:
+def _people() -> Mapping[str, Mapping[str, WrittenReply]]:
     """The lines of each person, by the first one, which opens the dialogue or tells the policy its role."""
     return {next(iter(lines)): lines for lines in _scenarios().values()}
 
 
 @functools.cache
-def _scenarios() -> Mapping[str, Mapping[str, Written]]:
+def _scenarios() -> Mapping[str, Mapping[str, WrittenReply]]:
     """The lines of each scenario."""
-    scenarios: dict[str, dict[str, Written]] = {}
+    scenarios: dict[str, dict[str, WrittenReply]] = {}
     for text in (resources.files(__package__) / "written" / "counsellor.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(text)
-        scenarios.setdefault(row["scenario"], {})[row["line"]] = Written(row["reply"], row.get("analysis", ""))
+        scenarios.setdefault(row["scenario"], {})[row["line"]] = WrittenReply(row["reply"], row.get("analysis", ""))
     return scenarios

@@ -54,7 +54,7 @@ window.heartloop = window.heartloop || {};
 
   const folded = [];
   window.addEventListener("beforeprint", () => {
-    for (const part of document.querySelectorAll("details.quiet:not([open]):not(#explore, .screen-only)")) {
+    for (const part of document.querySelectorAll("details.quiet:not([open]):not(.screen-only)")) {
       part.open = true;
       folded.push(part);
     }

@@ -197,8 +197,9 @@
   /* the courses of a chart: the one nearest to the pointer is drawn over the others, and opens by a click */
 
   function courses(svg) {
-    const [left, top, width, height] = svg.dataset.frame.split(" ").map(Number);
-    const model = Number(svg.dataset.model);
+    const [left, right, , , bottom, top] = svg.dataset.axes.split(" ").map(Number);
+    const [width, height] = [right - left, bottom - top];
+    const model = Number(svg.getAttribute("class").match(/model-(\d+)/)[1]);
     let over = null;
     let found = null;
     function nearest(event) {

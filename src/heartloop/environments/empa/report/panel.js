@@ -228,23 +228,21 @@
   };
 })(window.heartloop);
 
-/* Paths in three dimensions, one chart per difficulty. Drawn by Plotly when opened, if the browser has WebGL. */
+/* Paths in three dimensions, one drawing per difficulty, turned by dragging or by the arrow keys. The data is loaded when it is opened. */
 (function (heartloop) {
   const space = document.getElementById("space");
   if (!space) return;
+  const { make, draw } = heartloop;
   const plots = document.getElementById("space-plots");
   const choice = document.getElementById("space-model");
   const colouring = document.getElementById("space-colour");
   const hint = document.getElementById("space-hint");
   const NAMES = ["C: understood", "A: felt with", "P: active"];
-  const HINT = "The diamond is the balance, the tinted cube the zone with almost no deficit. Click a point to open its dialogue.";
+  const CORNERS = [0, 1, 2, 3, 4, 5, 6, 7].map((n) => [n & 1, (n >> 1) & 1, n >> 2]);
+  const EDGES = CORNERS.flatMap((a, i) => CORNERS.slice(i + 1).filter((b) => a.filter((bit, k) => bit !== b[k]).length === 1).map((b) => [a, b]));
   let data = null;
+  let turned = [0.65, 0.45]; // of all drawings: about the axis P, and towards the reader, in radians
   let asked = false;
-  let inView = null;
-
-  function colour(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  }
 
   /** The dialogues of a model: list row, difficulty, positions, signs of the energies. */
   function walks(model) {
@@ -255,158 +253,105 @@
       const [tier, steps, signs] = entry;
       const at = [steps.slice(0, 3)];
       for (let i = 3; i < steps.length; i += 3) at.push(at[at.length - 1].map((value, axis) => value + steps[i + axis]));
-      found.push({ row, tier, at, signs });
+      found.push({ row, tier: data.tiers.includes(tier) ? tier : "", at, signs });
     });
     return found;
   }
 
-  function trace(more) {
-    return { type: "scatter3d", x: [], y: [], z: [], text: [], customdata: [], hovertemplate: "%{text}<extra></extra>", showlegend: false, ...more };
-  }
-
-  function add(into, walk, turn) {
-    const [x, y, z] = walk.at[turn];
-    into.x.push(x);
-    into.y.push(y);
-    into.z.push(z);
-    into.text.push(heartloop.plain(walk.row.scenario.title) + "<br>after reply " + turn + ": C " + x + ", A " + y + ", P " + z);
-    into.customdata.push(walk.row.address);
-  }
-
-  function gap(into) {
-    for (const axis of [into.x, into.y, into.z]) axis.push(null);
-    into.text.push("");
-    into.customdata.push("");
-  }
-
-  function byEnergy(found) {
-    const lines = {
-      "+": trace({ mode: "lines", line: { color: colour("--up"), width: 3 } }),
-      "-": trace({ mode: "lines", line: { color: colour("--down"), width: 3 } }),
-      0: trace({ mode: "lines", line: { color: colour("--soft"), width: 2 } }),
-    };
-    for (const walk of found) {
-      [...walk.signs].forEach((sign, i) => {
-        const last = i > 0 && walk.signs[i - 1] === sign;
-        if (!last) add(lines[sign], walk, i);
-        add(lines[sign], walk, i + 1);
-        if (walk.signs[i + 1] !== sign) gap(lines[sign]);
+  /** A drawing of some dialogues; its `turn` draws it again as `turned` says. */
+  function plot(found, low, high, label) {
+    const svg = draw("svg", { class: "space-plot", viewBox: "-190 -190 380 380", tabindex: 0, role: "img", "aria-label": label });
+    const byCase = colouring.value === "case";
+    let ends = [];
+    function turn() {
+      const [[s, c], [u, v]] = turned.map((angle) => [Math.sin(angle), Math.cos(angle)]);
+      const at = (point) => {
+        const [x, y, z] = point.map((value) => (250 * (value - (low + high) / 2)) / (high - low));
+        return [x * c - y * s, (x * s + y * c) * u - z * v];
+      };
+      const path = (points, classes) => draw("path", { class: classes, d: points.map((one) => "M" + one.map((point) => at(point).map((n) => n.toFixed(1)).join(" ")).join("L")).join("") });
+      const box = (from, to, classes) => path(EDGES.map((edge) => edge.map((corner) => corner.map((bit) => (bit ? to : from)))), classes);
+      const names = NAMES.map((name, axis) => {
+        const [x, y] = at([0, 1, 2].map((i) => (i === axis ? high : low)));
+        return draw("text", { x, y: y - 6, "text-anchor": x < -60 ? "start" : x > 60 ? "end" : "middle" }, name);
       });
+      const steps = { "+": [], "-": [], 0: [] };
+      for (const walk of found) [...walk.signs].forEach((sign, i) => steps[sign].push([walk.at[i], walk.at[i + 1]]));
+      const lines = byCase
+        ? found.map((walk, i) => path([walk.at], "spark-line h" + (i % 8)))
+        : [path(steps[0], "aside"), path(steps["+"], "towards"), path(steps["-"], "away")];
+      const [bx, by] = at([0, 0, 0]);
+      ends = found.map((walk) => [...at(walk.at[walk.at.length - 1]), walk.row]);
+      const marks = ends.map(([x, y, row]) => {
+        const mark = row.stop === "success" ? draw("path", { class: "success", d: "M" + x + " " + (y - 5) + "l5 5-5 5-5-5z" })
+          : row.stop === "failure" ? draw("path", { class: "anchor", d: "M" + (x - 4) + " " + (y - 4) + "l8 8m0-8l-8 8" })
+            : draw("circle", { class: "over", cx: x, cy: y, r: 3.5 });
+        mark.append(draw("title", {}, (row.scenario.title || row.scenario.id) + ": " + heartloop.number(row.score)));
+        return mark;
+      });
+      svg.replaceChildren(box(low, high, "grid"), box(data.zone, high, "zone-edges"), ...names, ...lines, draw("path", { class: "balance", d: "M" + (bx - 6) + " " + by + "h12m-6 -6v12" }), ...marks);
     }
-    return Object.values(lines);
-  }
-
-  function byCase(found) {
-    return found.map((walk, i) => {
-      const one = trace({ mode: "lines", line: { color: colour("--m" + (i % 8)), width: 3 } });
-      walk.at.forEach((_, turn) => add(one, walk, turn));
-      return one;
-    });
-  }
-
-  function points(found) {
-    const starts = trace({ mode: "markers", marker: { size: 3, color: colour("--soft") } });
-    const ends = trace({ mode: "markers", marker: { size: 5, color: colour("--ink"), symbol: [] } });
-    for (const walk of found) {
-      add(starts, walk, 0);
-      add(ends, walk, walk.at.length - 1);
-      ends.marker.symbol.push({ success: "diamond", failure: "x" }[walk.row.stop] || "circle");
-    }
-    const balance = trace({ mode: "markers", marker: { size: 7, color: colour("--accent"), symbol: "diamond-open" } });
-    balance.x.push(0);
-    balance.y.push(0);
-    balance.z.push(0);
-    balance.text.push("the balance");
-    balance.customdata.push("");
-    return [starts, ends, balance];
-  }
-
-  function zone(high) {
-    const [low, tip] = [data.zone, high];
-    const corner = (bit) => [0, 1, 2, 3, 4, 5, 6, 7].map((n) => (n & bit ? tip : low));
-    return {
-      type: "mesh3d", x: corner(1), y: corner(2), z: corner(4), opacity: 0.12, color: colour("--accent"), hoverinfo: "skip",
-      i: [0, 0, 4, 4, 0, 0, 2, 2, 0, 0, 1, 1], j: [1, 3, 5, 7, 1, 5, 3, 7, 2, 6, 3, 7], k: [3, 2, 7, 6, 5, 4, 7, 6, 6, 4, 7, 5],
+    let from = null;
+    const all = () => { for (const other of plots.querySelectorAll("svg")) other.turn(); };
+    const by = (across, up) => {
+      turned = [turned[0] + across, Math.max(-1.5, Math.min(1.5, turned[1] + up))];
+      all();
     };
+    svg.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY, 0]; svg.setPointerCapture(event.pointerId); });
+    svg.addEventListener("pointermove", (event) => {
+      if (!from) return;
+      const [dx, dy] = [event.clientX - from[0], event.clientY - from[1]];
+      from = [event.clientX, event.clientY, from[2] + Math.abs(dx) + Math.abs(dy)];
+      by(0.01 * dx, 0.01 * dy);
+    });
+    svg.addEventListener("pointerup", (event) => {
+      const still = from && from[2] < 4;
+      from = null;
+      if (!still) return;
+      const screen = svg.getScreenCTM();
+      const [px, py] = [(event.clientX - screen.e) / screen.a, (event.clientY - screen.f) / screen.d];
+      const near = ends.map(([x, y, row]) => [Math.hypot(x - px, y - py), row]).sort((a, b) => a[0] - b[0])[0];
+      if (near && near[0] < 12) window.location.hash = near[1].address;
+    });
+    svg.addEventListener("keydown", (event) => {
+      const [across, up] = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, -0.1], ArrowDown: [0, 0.1] }[event.key] || [0, 0];
+      if (!across && !up) return;
+      event.preventDefault();
+      by(across, up);
+    });
+    svg.turn = turn;
+    turn();
+    return svg;
   }
 
   function render() {
-    const all = walks(Number(choice.value));
-    const flat = all.flatMap((walk) => walk.at.flat());
+    const every = walks(Number(choice.value));
+    const flat = every.flatMap((walk) => walk.at.flat());
     const [low, high] = [Math.min(...flat, 0) - 2, Math.max(...flat, 5) + 2];
-    const tiers = [...data.tiers, ""].filter((tier) => all.some((walk) => walk.tier === tier || (!tier && !data.tiers.includes(walk.tier))));
-    if (inView) inView.disconnect();
-    for (const old of plots.querySelectorAll(".js-plotly-plot")) window.Plotly.purge(old);
-    plots.replaceChildren();
-    const draw = new Map();
-    inView = new IntersectionObserver((seen) => { // drawn when it comes into view, because it is slow
-      for (const { target, isIntersecting } of seen) {
-        if (!isIntersecting) continue;
-        inView.unobserve(target);
-        draw.get(target)();
-      }
-    });
-    const font = { family: colour("--sans"), size: 12, color: colour("--soft") };
-    for (const tier of tiers) {
-      const found = all.filter((walk) => (tier ? walk.tier === tier : !data.tiers.includes(walk.tier)));
-      const place = heartloop.make("div", "space-plot");
-      place.setAttribute("role", "img");
-      place.setAttribute("aria-label", "Paths in three dimensions, " + (tier || "no difficulty") + "; the planes above show the same");
-      const caption = heartloop.make("figcaption", "", tier || "no difficulty", heartloop.make("span", "panel-n", "n " + found.length));
-      plots.append(heartloop.make("figure", "panel", null, caption, place));
-      const axis = (i) => ({ title: { text: NAMES[i] }, range: [low, high], gridcolor: colour("--line"), zerolinecolor: colour("--soft"), color: colour("--soft"), showspikes: false });
-      const layout = {
-        paper_bgcolor: "rgba(0,0,0,0)", font, margin: { l: 0, r: 0, t: 0, b: 0 }, hoverlabel: { align: "left" },
-        scene: { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: "cube", camera: { center: { x: 0, y: 0, z: -0.14 }, eye: { x: -1.3, y: -1.5, z: 0.8 } } },
-      };
-      draw.set(place, () => {
-        const lines = colouring.value === "case" ? byCase(found) : byEnergy(found);
-        window.Plotly.newPlot(place, [...lines, ...points(found), zone(high)], layout, { displayModeBar: false, responsive: true, showTips: false });
-        place.on("plotly_click", (event) => {
-          const address = event.points[0] && event.points[0].customdata;
-          if (typeof address === "string" && address) window.location.hash = address;
-        });
-      });
-      inView.observe(place);
-    }
-    hint.textContent = HINT;
-  }
-
-  function begin() {
-    if (!window.Plotly || !data || !heartloop.rows) return;
-    const models = [...new Set(heartloop.rows.filter((_, place) => data.rows[place]).map((row) => row.model))];
-    for (const model of models.sort((a, b) => a - b)) choice.append(new Option(heartloop.listing.models[model], model));
-    choice.addEventListener("input", render);
-    colouring.addEventListener("input", render);
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
-    render();
-  }
-
-  function inSpace() {
-    try {
-      return Boolean(document.createElement("canvas").getContext("webgl"));
-    } catch {
-      return false;
-    }
+    plots.replaceChildren(...[...data.tiers, ""].filter((tier) => every.some((walk) => walk.tier === tier)).map((tier) => {
+      const found = every.filter((walk) => walk.tier === tier);
+      const caption = make("figcaption", "", tier || "no difficulty", make("span", "panel-n", "n " + found.length));
+      const label = "Paths in three dimensions, " + (tier || "no difficulty") + "; the planes above show the same. Arrow keys turn it.";
+      return make("figure", "panel", null, caption, plot(found, low, high, label));
+    }));
+    hint.textContent = "Drag, or use the arrow keys, to turn. The cross is the balance, the inner cube the zone with almost no deficit. Click an end to open its dialogue.";
   }
 
   document.addEventListener("heartloop-panel", (event) => {
     data = event.detail;
-    begin();
+    const models = [...new Set(heartloop.rows.filter((_, place) => data.rows[place]).map((row) => row.model))];
+    for (const model of models.sort((a, b) => a - b)) choice.append(new Option(heartloop.listing.models[model], model));
+    choice.addEventListener("input", render);
+    colouring.addEventListener("input", render);
+    render();
   });
 
   space.addEventListener("toggle", () => {
     if (!space.open || asked) return;
     asked = true;
-    if (!inSpace()) {
-      hint.textContent = "This browser cannot draw in three dimensions (it has no WebGL). The planes above show the same paths.";
-      return;
-    }
-    hint.textContent = "Loading …";
     const script = document.createElement("script");
     script.src = "data/" + document.body.dataset.page + "/panel.js";
     script.onerror = () => (hint.textContent = script.src + " is missing beside this page; the planes above show the same paths.");
     document.head.append(script);
-    heartloop.withPlotly(begin, () => (hint.textContent = "assets/plotly.min.js is missing beside this page; the planes above show the same paths."));
   });
 })(window.heartloop);

@@ -24,7 +24,7 @@ from heartloop.core.blocks import (
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.perm.report.answers import answer
 from heartloop.environments.perm.report.board import PermBoard
-from heartloop.environments.published import PrintedRow, published
+from heartloop.environments.report import PrintedRow, published
 
 __all__ = ["CRITERIA", "PANEL", "build", "published_results"]
 
@@ -120,7 +120,7 @@ def _by_criterion(number: int, title: str, corner: str, rows: list[PrintedRow], 
         columns=tuple(Column(name, entry="published-perm") for name in CRITERIA.values()),
         rows=tuple(Row(head.format(**row), tuple(_cell(row, criterion) for criterion in CRITERIA)) for row in rows),
         corner=corner,
-        corner_entry="published-perm",
+        entry="published-perm",
         fold=True,
     )
 
@@ -148,7 +148,7 @@ def _study() -> PublishedTable:
             for row in rows
         ),
         corner="Messages from",
-        corner_entry="published-wins",
+        entry="published-wins",
         fold=True,
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from heartloop.core.blocks import Column, Published, PublishedTable, Range, ReportPanel, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 from heartloop.environments.sage.scenario import INTENTIONS
 
 __all__ = ["PANEL", "published_results"]
@@ -73,7 +73,7 @@ def _agreement() -> PublishedTable:
         columns=tuple(Column(name, digits=2, entry="agreement") for name in names),
         rows=tuple(Row(name, tuple("same" if name == other else rho[name, other] for other in names)) for name in names),
         corner="User simulator",
-        corner_entry="agreement",
+        entry="agreement",
         id="agreement",
     )
 
@@ -147,7 +147,7 @@ def _people() -> PublishedTable:
         columns=(Column("Percent", digits=2, entry="agreement"),),
         rows=tuple(Row(row["metric"], (row["percent"],)) for row in rows),
         corner="Measure, as printed",
-        corner_entry="agreement",
+        entry="agreement",
         fold=True,
     )
 
