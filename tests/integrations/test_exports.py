@@ -14,7 +14,7 @@ import pytest
 import heartloop
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.sources import yaml_value
+from heartloop.environments.records import yaml_value
 from heartloop.integrations import FORMATS, export_run
 from heartloop.integrations.export import _table_content
 from heartloop.integrations.training_data import export_dpo, export_sft

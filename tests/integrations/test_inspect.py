@@ -23,7 +23,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sage.environment import Sage

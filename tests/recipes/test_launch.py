@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import heartloop
 from heartloop.cli.main import app
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
-from heartloop.core.steps import read_steps
+from heartloop.core.system import read_steps
 from heartloop.training import launch
 from heartloop.training.launch import checkpoint_step, policy_at, train
 from heartloop.training.metrics import failures_of, read_metrics, step_line

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from heartloop.cli.main import app
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, Want
-from heartloop.environments.published import published
 from heartloop.environments.registry import load_environment
+from heartloop.environments.report import published
 from heartloop.training import plan
 from heartloop.training.plan import counts_of, gigabytes_per_gpu, missing, plan_text
 from heartloop.training.recipe import Recipe, read_recipe

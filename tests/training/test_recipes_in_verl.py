@@ -145,8 +145,9 @@ class TestWhatArrives:
 
     def test_all_steps_fit_into_the_epochs(self) -> None:
         for name in NAMES:
-            trainer = composed(name).trainer
-            assert trainer.total_epochs * (2009 // composed(name).data.train_batch_size) >= trainer.total_training_steps
+            settings = verl_settings(read_recipe(name), PATHS, model="m", train_rows=2009)
+            epochs, batch = settings["trainer.total_epochs"], settings["data.train_batch_size"]
+            assert epochs * (2009 // batch) >= settings["trainer.total_training_steps"]
 
 
 class TestMiniBatch:

@@ -162,7 +162,7 @@ def guard(
     harness: Annotated[str, typer.Option(help="For --prepare: lm-eval or inspect.")] = "lm-eval",
     runs: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown beside."),
+        typer.Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown as well."),
     ] = None,
     margin: Annotated[float, typer.Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
     worse_than: Annotated[

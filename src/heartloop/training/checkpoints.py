@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError, UseError
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.training.rollouts import ChatFormat, Drawing, PromptFormat, TemplateFormat
 
 __all__ = ["PREFIX", "CheckpointModel", "weights_in"]

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heartloop.core.dialogue import Transcript
-from heartloop.core.steps import read_steps
-from heartloop.core.system import write_whole
-from heartloop.core.wording import clock
+from heartloop.core.system import read_steps, write_whole
+from heartloop.core.text import clock
 from heartloop.evaluation.scores import heard
 from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED, repeats_of

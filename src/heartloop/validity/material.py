@@ -11,7 +11,7 @@ from pathlib import Path
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import HeartloopError, InputError
-from heartloop.environments.lines import chance
+from heartloop.environments.dialogue_text import chance
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Material
 from heartloop.evaluation.store import read_run, saved_settings

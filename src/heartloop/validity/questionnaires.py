@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from heartloop.core.blocks import Chart, Column, Estimate, Point, Row, Series, Table
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
 from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
