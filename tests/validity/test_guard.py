@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 from heartloop.integrations.harness import Item, TaskResult, pooled, read_results
 from heartloop.validity.guard import Change, benchmarks, changes, commands, guard_result
 from tests.commands import heartloop

@@ -20,8 +20,8 @@ from scipy.stats import spearmanr
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.published import published
 from heartloop.environments.registry import load_environment
+from heartloop.environments.report import published
 from heartloop.environments.sage.rankings import arena
 from heartloop.environments.suites import Material
 from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name

@@ -25,13 +25,11 @@ from rich.table import Table
 from rich.text import Text
 
 from heartloop.core.chat import HUMAN, Reply, estimate_usage
-from heartloop.core.content import HEAVY_TAGS
-from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.dialogue import HEAVY_TAGS, Message, Sampling, Transcript
+from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
-from heartloop.environments.evidence import evidence_in_words, strategy_of
 from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, scenarios_by_id, specs
+from heartloop.environments.report import evidence_in_words, strategy_of
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.plan import EvaluationPlan, plan_evaluation
 from heartloop.evaluation.runner import RunPlan, completed, play_run

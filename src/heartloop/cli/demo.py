@@ -74,7 +74,7 @@ def _scenarios(spec: EnvironmentSpec, limit: int) -> Sequence[Any]:
 
 
 def _language_model(spec: EnvironmentSpec, run: Path) -> StoredRun | None:
-    """A run of the one language model of the demo beside three baselines; `None` where it is not installed or does not start."""
+    """A run of the one language model of the demo and three baselines; `None` if it is not installed or does not start."""
     try:
         model = resolve(REAL_MODEL, max_connections=REAL_SCENARIOS)
     except UseError as error:

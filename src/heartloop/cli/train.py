@@ -78,12 +78,12 @@ def train(
 
 def _train(recipe: Recipe, run: Path) -> int:
     """Trains, prints the result, and returns the exit code."""
-    from heartloop.core.chat import is_embedded
+    from heartloop.core.chat import EMBEDDED
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import CAUTION, evaluation_command
 
-    if is_embedded(recipe.dialogue.user):
+    if recipe.dialogue.user == EMBEDDED:
         typer.echo(f"Caution: {CAUTION}.", err=True)
     ended = launch.train(recipe, run, progress=typer.echo)
     failures = ended.failures
@@ -162,7 +162,7 @@ def guard(
     harness: Annotated[str, typer.Option(help="For --prepare: lm-eval or inspect.")] = "lm-eval",
     runs: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown beside."),
+        typer.Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown as well."),
     ] = None,
     margin: Annotated[float, typer.Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
     worse_than: Annotated[

@@ -44,7 +44,7 @@ def validate(
     yes: given.Yes = False,
     retry_failed: given.RetryJudging = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the answers, validity.json and the page. Default: beside the run.")
+        Path | None, typer.Option(help="Folder of the answers, validity.json and the page. Default: next to the run.")
     ] = None,
     cache: given.Cache = None,
 ) -> None:

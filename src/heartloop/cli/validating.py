@@ -16,7 +16,7 @@ from rich.console import Console
 from heartloop.cli.running import Judging, agreed_to, exit_code_of, play_run
 from heartloop.core.chat import LOCAL_PREFIX
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Answers, Material, RejudgingSuite, RunSuite
 from heartloop.evaluation.progress import Progress, ProgressLine

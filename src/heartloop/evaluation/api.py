@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.compare import Comparison, choose_sides
 from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard

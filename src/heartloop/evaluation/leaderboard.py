@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heartloop.core.chat import is_embedded
-from heartloop.core.wording import amount, money
+from heartloop.core.text import amount, money
 from heartloop.evaluation.compare import FEW_SCENARIOS
 from heartloop.evaluation.scores import ModelScore, ScoreCard, in_group_order, scale_of
 from heartloop.models.budget import is_baseline
@@ -152,7 +152,7 @@ def cautions(card: ScoreCard) -> list[str]:
             notes.append(f"{', '.join(models)}: {words}")
     for row in card.models:
         if (share := row.said_to_others or 0.0) >= REPEATED and not is_baseline(row.model):
-            notes.append(f"{row.model}: {100 * share:.0f} % of the replies said word for word in another scenario too")
+            notes.append(f"{row.model}: {100 * share:.0f} % of the replies repeat a reply in another scenario word for word")
     return notes
 
 

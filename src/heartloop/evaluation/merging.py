@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import TranscriptLine, transcript_lines
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.scores import merged_prices
 from heartloop.evaluation.settings import EvaluationSettings, Shard
 from heartloop.evaluation.store import RunDirectory, check_new, played_settings

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from heartloop.core.dialogue import Call, Transcript, Usage, total_usage
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.episode import BROKEN_FORMATS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale

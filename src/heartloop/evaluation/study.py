@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.text import amount, printable
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.compare import aligned
 from heartloop.evaluation.scores import FAILURE_CASES, cost_of, latest, merged_prices, points_of
@@ -196,7 +195,7 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
 
 
 def mean_over_instruments(columns: Sequence[Iterable[Transcript]], model: str) -> JudgeMean | None:
-    """A model's mean over user simulators or judges, which stand for many, on the scenarios that all of them scored.
+    """A model's mean over user simulators or judges, taken as a sample of many, on the scenarios that all of them scored.
 
     `None` for fewer than two instruments or scenarios.
 

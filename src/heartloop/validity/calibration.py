@@ -21,8 +21,8 @@ import numpy as np
 from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.core.wording import amount
-from heartloop.environments.lines import chance
+from heartloop.core.text import amount
+from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.scoring.calibration import Calibrated, calibrated_mean, labels_to_halve
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval

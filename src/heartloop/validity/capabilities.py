@@ -23,7 +23,7 @@ from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Se
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import mean_pairwise_pearson
 from heartloop.scoring.statistics import estimate

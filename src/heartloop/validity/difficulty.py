@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from heartloop.core.blocks import Block, Column, Estimate, Row, Table
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
-from heartloop.core.wording import amount
-from heartloop.environments.lines import chance
+from heartloop.core.text import amount
+from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.statistics import estimate, paired_difference
 from heartloop.validity.suites import dialogue_key, needs_judge, only_means, question

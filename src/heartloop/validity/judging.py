@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
-from heartloop.environments.lines import chance
+from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Judges, RejudgingSuite, Variants
 from heartloop.evaluation.rejudging import RejudgeSettings, Rejudging
 from heartloop.evaluation.runner import Play

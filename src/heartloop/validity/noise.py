@@ -26,9 +26,9 @@ from heartloop.core.blocks import Chart, Column, Estimate, Point, Row, Series, T
 from heartloop.core.chat import ChatModel, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
-from heartloop.core.wording import amount
-from heartloop.environments.lines import chance
-from heartloop.environments.stored import judged_prompts, rejudged
+from heartloop.core.text import amount
+from heartloop.environments.dialogue_text import chance
+from heartloop.environments.replay import judged_prompts, rejudged
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import sign_agreement
 from heartloop.scoring.statistics import estimate

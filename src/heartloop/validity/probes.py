@@ -21,7 +21,7 @@ from heartloop.core.blocks import Block, Chart, Column, Estimate, Row, Table
 from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.reader.features import folded, lacks_english, tokens_of
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval

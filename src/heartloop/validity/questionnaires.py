@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from heartloop.core.blocks import Chart, Column, Estimate, Row, Table
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.statistics import estimate, pearson_if_known
 from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, question, recorded, spoken

@@ -24,7 +24,7 @@ import numpy as np
 
 from heartloop.core.blocks import Block, Column, Estimate, Row, Table
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.spec import ExternalRanking, load_attribute
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.report.page import is_same_model

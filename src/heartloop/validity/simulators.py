@@ -21,8 +21,8 @@ import numpy as np
 from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Point, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
-from heartloop.core.wording import amount
-from heartloop.environments.raw_dialogues import read_dialogues
+from heartloop.core.text import amount
+from heartloop.environments.importing import read_dialogues
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.reader.features import lacks_english, tokens_of
 from heartloop.scoring.effects import standardised_distance

@@ -23,7 +23,7 @@ from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Message, Transcript, Turn
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, lacks_english
