@@ -21,8 +21,7 @@ from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.schemas import schema_of
 from heartloop.core.text import nearest
-from heartloop.environments.dialogue_text import dialogue_text
-from heartloop.environments.lines import chance
+from heartloop.environments.dialogue_text import chance, dialogue_text
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import Material, Question, RejudgingSuite, RunSuite
