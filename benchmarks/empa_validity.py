@@ -33,9 +33,9 @@ from heartloop.environments.empa.perturbation_suite import (
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, EmbeddedDirectJudge, perturbed
 from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.episode import play
-from heartloop.environments.published import published
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
+from heartloop.environments.report import published
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import Baseline
 

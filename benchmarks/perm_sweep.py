@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.learning import SEEDS, Job, Made, changes_of, found_of, made_on, made_with, make, with_interval
 from benchmarks.machine import versions
 from benchmarks.page import PAGES, rewrite
-from heartloop.core.steps import read_steps
+from heartloop.core.system import read_steps
 
 __all__ = ["JOBS", "PAGE", "PARTS", "RESULTS", "jobs_of", "parts_of", "table", "write"]
 

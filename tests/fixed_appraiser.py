@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heartloop.environments.appraising import Appraisal
+from heartloop.environments.reading import Appraisal
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Reading

@@ -24,6 +24,7 @@ from heartloop.core.dialogue import Call, Message, Transcript, Turn, Usage, read
 from heartloop.core.errors import AnswerError, HeartloopError, InputError, PromptError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import Prompt
+from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog
@@ -32,7 +33,6 @@ from heartloop.environments.perm.scenario import BROKEN
 from heartloop.environments.perm.scenario import load_scenarios as read_samples
 from heartloop.environments.perm.scenario import parse as parse_form
 from heartloop.environments.perm.users import PermLLMUser
-from heartloop.environments.quotes import stands_in
 from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.scenario import load_scenarios, load_set
 from heartloop.environments.sage.users import _FeelAnswer, _SpeakAnswer

@@ -1,11 +1,4 @@
-"""The baselines: models under test that need no key.
-
-1. The same messages, name and seed give the same reply; the seed changes the wording, not the style.
-2. No baseline copies what the other person said.
-3. Sentences come again only after the others of a baseline were said; `silent` has few.
-4. `counsellor` says what was written for a line, and elsewhere what `reflector` says.
-5. Each answers any text and keeps to the answer forms.
-"""
+"""The baselines: models under test that need no key."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""The answer cache: the same request is paid for once.
-
-1. The same command with the same cache gives the same transcripts, except for timings, without a call; a changed prompt is paid
-   for alone, with what follows from it.
-2. An intentional repetition is another sample: repeats, retries of dialogues that failed by their answers, re-asks.
-3. Failed calls are not cached; concurrent equal requests make one call; several processes share a file; kill -9 does no harm.
-4. Cached answers are free: no limit counts them, and a pilot ignores them.
-5. Another application's file or a damaged one is exit code 2. A full disk loses no dialogue. No key is in the file.
-"""
+"""The answer cache: the same request is paid for once."""
 
 from __future__ import annotations
 
@@ -266,6 +258,7 @@ def _ask(path: Path, first: int, n: int) -> None:
     asyncio.run(go())
 
 
+@pytest.mark.slow
 def test_several_processes_share_a_file(tmp_path: Path) -> None:
     path, context = tmp_path / "a.sqlite", multiprocessing.get_context("spawn")
     workers = [context.Process(target=_ask, args=(path, 200 * i, 300)) for i in range(3)]  # a third of the questions overlap
@@ -297,6 +290,7 @@ def test_a_file_that_another_process_creates_while_it_is_opened(tmp_path: Path, 
         assert rows(path) == 0
 
 
+@pytest.mark.slow
 async def test_kill_9_harms_nothing_and_the_same_command_goes_on(tmp_path: Path) -> None:
     words = (*EVAL, "--limit", "12", "--out", "run")
     async with FaultyServer(delay=0.02) as server:

@@ -1,12 +1,4 @@
-"""The endpoint client, against a local HTTP server that injects faults.
-
-1. Transient faults are retried a bounded number of times, with backoff, and not before Retry-After.
-2. Permanent faults raise at once, with what to do.
-3. Refusals and empty answers of a policy are replies, not errors.
-4. A setting that a server does not support is left out, without counting as a failure, and counted.
-5. Concurrent calls never exceed the limit.
-6. The key appears nowhere: not in errors, reprs, logs or tracebacks, nor in a reply that repeats it.
-"""
+"""The endpoint client, against a local HTTP server that injects faults."""
 
 from __future__ import annotations
 
@@ -35,7 +27,7 @@ from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageLLMUser
 from heartloop.models.client import Connections, EndpointChat, scrub
 from heartloop.models.formats import Trouble, _json, read_refusal, read_reply
-from tests.faulty_server import FAULTS, Fault, FaultyServer
+from tests.faulty_server import FAULTS, FaultyServer
 
 KEY = "sk-test-0123456789abcdefghijklmnop"
 HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="My dog died on Sunday.")]
@@ -111,26 +103,13 @@ async def test_a_schema_is_sent_as_json_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        "rate_limit", "error_500", "error_503", "drop", "drop_body", "truncated_json", "html", "empty_choices", "error_in_200",
-        "broke_off", "rate_limit_bare", "rate_limit_odd", "error_502", "huge", "huge_stream", "bad_utf8", "garbage", "bad_gzip",
-        "no_http", "wrong_types",
-    ],
-)  # fmt: skip
-async def test_a_transient_fault_is_retried(fault: str) -> None:
-    async with served(f"{fault}:2") as (server, model, clock):
-        reply = await model.complete(HELLO)
-        assert reply.text
-        assert len(server.requests) == 3
-        assert model.retried == len(clock.slept) == 2
-
-
-@pytest.mark.parametrize(
     ("fault", "kind", "part"),
     [
         ("rate_limit", TransportError, "429"),
+        ("rate_limit_bare", TransportError, "429"),
+        ("rate_limit_odd", TransportError, "429"),
         ("error_500", TransportError, "500"),
+        ("error_502", TransportError, "502"),
         ("error_503", TransportError, "503 503 Service Unavailable"),  # tags, styles and scripts are left out
         ("drop", TransportError, "connection"),
         ("drop_body", TransportError, "connection"),
@@ -139,8 +118,6 @@ async def test_a_transient_fault_is_retried(fault: str) -> None:
         ("html", MalformedReply, "Please log in"),
         ("empty_choices", MalformedReply, "choice"),
         ("broke_off", MalformedReply, "finish_reason 'error'"),
-        ("rate_limit_odd", TransportError, "429"),
-        ("error_502", TransportError, "502"),
         ("huge", MalformedReply, "4 MiB"),
         ("huge_stream", MalformedReply, "4 MiB"),
         ("bad_utf8", MalformedReply, "not JSON"),
@@ -150,13 +127,17 @@ async def test_a_transient_fault_is_retried(fault: str) -> None:
         ("wrong_types", MalformedReply, "choice"),
     ],
 )
-async def test_a_lasting_fault_raises_after_the_last_retry(fault: str, kind: type[ModelError], part: str) -> None:
-    async with served(fault, retries=3) as (server, model, _):
+async def test_a_transient_fault_is_retried_and_a_lasting_one_raises(fault: str, kind: type[ModelError], part: str) -> None:
+    async with served(f"{fault}:2", retries=3) as (server, model, clock):
+        assert (await model.complete(HELLO)).text
+        assert len(server.requests) == 3
+        assert model.retried == len(clock.slept) == 2
+    async with served(fault, retries=1) as (server, model, _):
         text = await failure(model, kind)
-        assert len(server.requests) == 4
+        assert len(server.requests) == 2
         assert text.startswith(f"lab/small at {server.base_url}")
     assert part in text
-    assert "4 tries" in text
+    assert "2 tries" in text
 
 
 async def test_a_timeout_is_retried() -> None:
@@ -243,22 +224,18 @@ async def test_a_long_message_is_shortened() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", "127.0.0.1:8000", "ftp://host/v1", "http:///v1", "http://host:port/v1", "http://[bad/v1"]
+    ("address", "key", "variable"),
+    [
+        *((text, None, "LAB_BASE_URL") for text in ("", "127.0.0.1:8000", "ftp://host/v1", "http:///v1", "http://host:port/v1")),
+        ("http://[bad/v1", None, "LAB_BASE_URL"),
+        ("http://me:hunter2@host/v1", None, "LAB_API_KEY"),
+        ("http://host/v1", f"{KEY}\nX-Evil: 1", "LAB_API_KEY"),
+    ],
 )
-def test_a_malformed_address_is_refused(address: str) -> None:
-    with pytest.raises(UseError, match="LAB_BASE_URL"):
-        EndpointChat("lab/small", model="m", base_url=address)
-
-
-def test_an_address_with_a_password_is_refused_without_repeating_it() -> None:
-    with pytest.raises(UseError, match="LAB_API_KEY") as caught:
-        EndpointChat("lab/small", model="m", base_url="http://me:hunter2@host/v1")
+def test_a_malformed_address_or_key_is_refused_without_repeating_a_secret(address: str, key: str | None, variable: str) -> None:
+    with pytest.raises(UseError, match=variable) as caught:
+        EndpointChat("lab/small", model="m", base_url=address, api_key=key)
     assert "hunter2" not in str(caught.value)
-
-
-def test_a_key_that_fits_no_header_is_refused_without_repeating_it() -> None:
-    with pytest.raises(UseError, match="LAB_API_KEY") as caught:
-        EndpointChat("lab/small", model="m", base_url="http://host/v1", api_key=f"{KEY}\nX-Evil: 1")
     assert KEY not in str(caught.value)
 
 
@@ -575,28 +552,6 @@ async def test_the_faulty_server_plays_whole_dialogues(faults: list[str], failed
     if not failed:
         assert len({transcript.score for transcript in ended}) > 1
         assert all(len(transcript.turns) > 2 for transcript in ended)
-
-
-async def test_the_faulty_server_gives_the_same_shares_in_any_order() -> None:
-    async def fired(order: list[int]) -> set[int]:
-        had = set()
-        async with served("error_500:0.3", retries=0) as (_, model, _):
-            for number in order:
-                try:
-                    await model.complete([Message(role="user", content=f"Call {number}.")])
-                except TransportError:
-                    had.add(number)
-        return had
-
-    forward, backward = await fired(list(range(60))), await fired(list(range(60))[::-1])
-    assert forward == backward
-    assert 8 <= len(forward) <= 28
-
-
-@pytest.mark.parametrize("text", ["nonsense", "drop@nobody", "drop:x", "drop:1:2", ""])
-def test_an_unknown_fault_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="expected name"):
-        Fault.parse(text)
 
 
 async def test_scripted_answers_in_order_raises_and_counts() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from heartloop.environments.sources import Source, sources
+from heartloop.environments.records import Source, sources
 from tests.write_docs import ROOT
 
 EXAMPLE = ROOT / "examples" / "ci"

@@ -63,7 +63,7 @@ def with_model(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise models[0]
         return models[0]
 
-    monkeypatch.setattr(names, "resolve", instead)
+    monkeypatch.setattr(demo, "resolve", instead)
     for spec in specs():
         monkeypatch.setattr(spec, "demo", DemoRun("general", 1) if spec.name == "sage" else None)
     return models

@@ -1,12 +1,4 @@
-"""The gate of the embedded user: no attack works better than when its results were committed (benchmarks/gate).
-
-1. With the small budget no measure is worse than the committed one by more than its tolerance. Where a change of the reader is
-   meant, write them anew: `python -m benchmarks.gate --budget small`.
-2. No more of the sober replies that only sound harmful meet a floor than is committed.
-3. What got worse is named; what got better is not.
-4. Finished parts are not made again, unless the weights or the budget changed.
-5. The page says what the committed results of the large budget say.
-"""
+"""The gate of the embedded user: no attack works better than when its results were committed (benchmarks/gate)."""
 
 from __future__ import annotations
 
@@ -38,11 +30,13 @@ def results() -> Any:
     return run(SMALL, environments())
 
 
+@pytest.mark.slow
 def test_no_attack_works_better_than_committed(results: Any, committed: Any) -> None:
     assert worse(results, committed) == []
     assert set(measures_of(results)) == set(measures_of(committed))
 
 
+@pytest.mark.slow
 def test_sober_replies_meet_no_floor(results: Any, committed: Any) -> None:
     known = {row["text"] for row in committed["hard_negatives"]["false_alarms"]}
     assert [row for row in results["hard_negatives"]["false_alarms"] if row["text"] not in known] == []
@@ -56,6 +50,7 @@ def test_what_got_worse_is_named(committed: Any) -> None:
     assert worse(committed, changed)[0].startswith("sage: soft insults over middling, replies")
 
 
+@pytest.mark.slow
 def test_finished_parts_are_not_made_again(tmp_path: Path) -> None:
     budget = SMALL._replace(contexts=1, scored=20, words=4, scenarios=1, replies=5, messages=2)
     parts = tmp_path / "parts.jsonl"
@@ -75,6 +70,7 @@ def test_the_page_holds_the_committed_results() -> None:
     assert part(PAGE, "gate/__main__") == table(large).strip()
 
 
+@pytest.mark.slow
 def test_the_texts_of_the_gate() -> None:
     """40 hard negatives, and as many paraphrases of replies that are there, none of them equal to its reply."""
     written = {row.id: row.reply for name in environments() for row in target_of(name).examples}

@@ -1,10 +1,4 @@
-"""What a server may answer that nobody expects, and what it must not do to a run.
-
-1. An answer costs at most its own size in memory, and nothing quadratic in time.
-2. Whatever stands in an error, a usage or a finish reason, no other exception than ours leaves a call, and what is kept
-   can be written.
-3. A secret comes back in no form: in a finish reason, in base64, from the address's query.
-"""
+"""What a server may answer that nobody expects, and what it must not do to a run."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.models.budget import is_paid, is_scripted
 from heartloop.models.local import SLOTS, LocalChat, model_path
 from heartloop.models.names import close, local_speed, resolve

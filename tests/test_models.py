@@ -1,11 +1,4 @@
-"""Model names, and limits on spending.
-
-1. A malformed name, an unknown service and a missing key are wrong use; the error names the variable to set.
-2. The environment overrides `.env`, and `<SERVICE>_BASE_URL` overrides the built-in addresses.
-3. Baselines, built in or of an environment, and Python functions are models; an exception in a function is a `ModelError`.
-4. Tokens and cost are counted by model and role; a limit is a hard stop, also with many concurrent calls.
-5. A cost limit needs a price for every paid model.
-"""
+"""Model names, and limits on spending."""
 
 from __future__ import annotations
 

@@ -21,9 +21,8 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
-from heartloop.environments.registry import environment_names, load_environment
-from heartloop.environments.sources import Problem, RecordErrors, Source, sources
-from heartloop.environments.templates import template_of
+from heartloop.environments.records import Problem, RecordErrors, Source, sources
+from heartloop.environments.registry import environment_names, load_environment, template_of
 from heartloop.models.baselines import Baseline
 from tests.commands import heartloop as command
 from tests.commands import over_http

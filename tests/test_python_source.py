@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from heartloop.core.python_source import syntax_tree
+from heartloop.core.system import syntax_tree
 
 
 class ParsesWhenCollected:

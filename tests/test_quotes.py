@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.environments.quotes import passages_of, stands_in
+from heartloop.environments.dialogue_text import passages_of, stands_in
 
 TEXTS = st.one_of(st.text(), st.text(alphabet="ab .!?…\n“”'", max_size=400))
 

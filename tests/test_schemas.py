@@ -29,8 +29,8 @@ from benchmarks.unchanged.models import Policy, Scripted
 from heartloop.authoring import writing
 from heartloop.core.chat import Reply
 from heartloop.core.judging import parse
-from heartloop.core.python_source import syntax_tree
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
+from heartloop.core.system import syntax_tree
 from heartloop.environments.eibench import users as eibench_user
 from heartloop.environments.empa import perturbations as direct_judge
 from heartloop.environments.empa import users as empa_user

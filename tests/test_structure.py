@@ -23,7 +23,7 @@ from types import ModuleType
 import pytest
 
 import heartloop
-from heartloop.core.python_source import syntax_tree
+from heartloop.core.system import syntax_tree
 from tests.extras import absent
 
 PACKAGE = Path(heartloop.__file__).parent

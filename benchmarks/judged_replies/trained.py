@@ -33,7 +33,7 @@ from benchmarks.judged_replies.search import score_of
 from benchmarks.language_model_page import PAGE
 from benchmarks.page import rewrite
 from heartloop.core.dialogue import Transcript, read_transcripts
-from heartloop.environments.lines import chance
+from heartloop.environments.dialogue_text import chance
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.fitting.data import read_examples, read_lines

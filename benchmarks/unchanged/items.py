@@ -22,8 +22,8 @@ from heartloop.core.errors import HeartloopError
 from heartloop.environments.empa.perturbations import ATTACKS, ORIGINAL, PERTURBATIONS, LLMDirectJudge, perturbed
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment, stratified
+from heartloop.environments.replay import judged_prompts, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Options
-from heartloop.environments.stored import judged_prompts, rejudged
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.cache import AnswerCache, Cached, dialogue_scope

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.raw_dialogues import FORMS, REPAIRS, RawDialogues, RawTurn, read_dialogues
+from heartloop.environments.importing import FORMS, REPAIRS, RawDialogues, RawTurn, read_dialogues
 
 HEADER = "conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags"
 SCORES = "5|5|5_4|4|4"

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError
-from heartloop.environments.appraising import LearnedAppraiser
 from heartloop.environments.daily.environment import JUDGES, Daily, DailyView
 from heartloop.environments.daily.scenario import KINDS, SCENARIOS, SETS, DailyScenario, load_scenarios, problems_of
 from heartloop.environments.daily.users import READING, DailyEmbeddedUser
+from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.grading import Grade
-from heartloop.environments.quotes import stands_in
+from heartloop.environments.reading import LearnedAppraiser
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import BASELINES, Baseline
 from tests.fixed_appraiser import FixedAppraiser, FixedReader, reading

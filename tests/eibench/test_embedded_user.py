@@ -21,7 +21,6 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError
-from heartloop.environments.cues import written_lines
 from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, EIBenchView
 from heartloop.environments.eibench.scenario import (
     LINES,
@@ -37,7 +36,8 @@ from heartloop.environments.eibench.users import CORE_FROM, EIBenchEmbeddedUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import rejudged
+from heartloop.environments.replay import rejudged
+from heartloop.environments.written import written_lines
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve

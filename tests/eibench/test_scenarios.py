@@ -17,7 +17,7 @@ from heartloop.authoring.checks import NEAR_DUPLICATE, similarity
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.eibench.composer import SIZES, compose, fill_slots, load_cores, train_set
 from heartloop.environments.eibench.scenario import SCENES, EIBenchScenario, load_scenarios, pools, problems_of
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 
 TABLES = "heartloop.environments.eibench.report"
 TEST = load_scenarios("test")

@@ -23,7 +23,7 @@ from heartloop.environments.eibench.stored import out_of_range, rescored
 from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import RESCORING, rejudged
+from heartloop.environments.replay import RESCORING, rejudged
 from heartloop.models.baselines import Baseline
 
 BENCH = load_environment("eibench")

@@ -30,8 +30,8 @@ from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
 from heartloop.environments.empa.scenario import SCENARIOS, dominant_axis, load_scenarios
 from heartloop.environments.empa.writing import LEAST_WORDS, MOST_CHARACTERS, RUN, SENTENCE, EmpaDistilling, carried_over
-from heartloop.environments.raw_dialogues import RawDialogue, RawTurn
-from heartloop.environments.records import crisis_tags
+from heartloop.environments.importing import RawDialogue, RawTurn
+from heartloop.environments.written import crisis_tags
 from tests.authoring.scribe import Scribe, good, stage_of
 
 SHIPPED = load_scenarios("cases")[::10]

@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.appraising import LearnedAppraiser
 from heartloop.environments.check import check_environment
-from heartloop.environments.cues import written_lines
+from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.empa.embedded import CORE_FROM, READING, EmpaEmbeddedUser, decide, judge, output_of
 from heartloop.environments.empa.environment import FUNCTIONS, MIN_TURNS, Act, Empa, EmpaView, call_problem
 from heartloop.environments.empa.perturbations import flipped
@@ -32,8 +31,9 @@ from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, Case, form_keys, trace
 from heartloop.environments.empa.users import MixedRoles, players
 from heartloop.environments.episode import play
-from heartloop.environments.quotes import stands_in
+from heartloop.environments.reading import LearnedAppraiser
 from heartloop.environments.records import half_of
+from heartloop.environments.written import written_lines
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve

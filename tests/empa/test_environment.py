@@ -10,6 +10,7 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
+from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.empa.environment import (
     MIN_TURNS,
     Act,
@@ -22,7 +23,6 @@ from heartloop.environments.empa.environment import (
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
 from heartloop.environments.empa.scoring import AXES, epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.quotes import stands_in
 
 CASES = load_scenarios("cases")
 CASE = CASES[0]

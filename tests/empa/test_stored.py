@@ -16,7 +16,7 @@ from heartloop.environments.empa.scoring import epmq, trace
 from heartloop.environments.empa.stored import rescored
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import rejudged
+from heartloop.environments.replay import rejudged
 from heartloop.models.baselines import Baseline
 from tests.empa.test_environment import BAD, CASE, GOOD, Fixed, levels
 

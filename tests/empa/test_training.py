@@ -10,7 +10,7 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import Returns
+from heartloop.environments.training import Returns
 
 SPEC = load_environment("empa")
 

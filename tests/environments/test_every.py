@@ -17,8 +17,8 @@ from heartloop.core.dialogue import Failure, Transcript, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import play
+from heartloop.environments.replay import rejudged
 from heartloop.environments.spec import EnvironmentSpec, Player, Ready
-from heartloop.environments.stored import rejudged
 from heartloop.models.baselines import Baseline
 from tests.environments.conftest import Few
 from tests.environments.shipped import SPECS, name_of

@@ -12,7 +12,7 @@ from heartloop.environments.eqbench.environment import STORED, EQBench, EQBenchO
 from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
 from heartloop.environments.eqbench.users import EQBenchEmbeddedUser, EQBenchLLMUser, rubric_prompt
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import rejudged
+from heartloop.environments.replay import rejudged
 from heartloop.models.baselines import Baseline
 from tests.eqbench.test_environment import ANSWER, SCORE, Fixed
 from tests.eqbench.test_llm_user import GOOD

@@ -107,12 +107,6 @@ async def test_what_no_retry_changes_is_one_line_and_leaves_no_run(fault: str, n
     assert KEY not in line
 
 
-async def test_without_a_list_of_models_the_name_and_the_address_are_named(tmp_path: Path) -> None:
-    async with FaultyServer("unknown_model@any") as server:
-        line = one_line(await over_http(server, *SMALL, "--model", "lab/a", "--user", "embedded", cwd=tmp_path))
-    assert all(text in line for text in ("lab/a", "404", "LAB_BASE_URL"))
-
-
 async def test_a_listed_model_is_not_called_unknown(tmp_path: Path) -> None:
     async with FaultyServer("bad_request@any", models=["a", "b"]) as server:
         line = one_line(await over_http(server, *SMALL, "--model", "lab/a", "--user", "embedded", cwd=tmp_path))
@@ -127,16 +121,6 @@ def test_a_wrong_address_ends_in_seconds(tmp_path: Path, closed_port: int) -> No
         assert all(text in line for text in ("lab/a", address, "LAB_BASE_URL"))
     assert time.monotonic() - started < 15
     assert files(tmp_path) == []
-
-
-async def test_one_cause_is_one_line_and_two_are_two(tmp_path: Path) -> None:
-    async with FaultyServer("unauthorized@any") as server:
-        line = one_line(await over_http(server, *LAB, cwd=tmp_path))
-        assert all(name in line for name in ("lab/policy", "lab/person"))
-        other = {"OTHER_BASE_URL": server.base_url, "OTHER_API_KEY": KEY}
-        done = await over_http(server, *LAB, "--model", "other/policy", cwd=tmp_path, **other)
-    assert done.code == 2
-    assert ["LAB_API_KEY" in line for line in done.err.splitlines()] == [True, False]
 
 
 async def test_a_run_that_is_resumed_stays_as_it_was(tmp_path: Path) -> None:
@@ -162,6 +146,7 @@ async def test_judges_are_asked_too(tmp_path: Path) -> None:
     assert (files(tmp_path), server.requests) == (before, [])
 
 
+@pytest.mark.slow
 async def test_judges_of_a_suite_are_asked_too_unless_the_cache_answers(tmp_path: Path) -> None:
     assert heartloop(*SMALL, "--model", "heartloop/reflector", "--user", "embedded", cwd=tmp_path).code == 0
     words = ("validate", "run", "--suite", "utterance", "--judge", "lab/judge", "--yes", "--cache", "a.sqlite", "--out")

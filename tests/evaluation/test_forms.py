@@ -17,7 +17,7 @@ import pytest
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import replayed
+from heartloop.environments.replay import replayed
 from heartloop.training.plan import evaluation_command
 from heartloop.training.recipe import read_recipe
 from tests.commands import over_http

@@ -80,25 +80,12 @@ def test_all_shards_are_the_run_that_one_process_would_have_made(tmp_path: Path)
         assert len(run.finished) == 5
 
 
-def test_the_logs_come_along(tmp_path: Path) -> None:
-    merged = merge_runs([play(tmp_path / "a", shard(1)), play(tmp_path / "bb", shard(2))], tmp_path / "out")
-    lines = [json.loads(line) for line in (merged.path / "log.jsonl").read_text().splitlines()]
-    assert lines[0]["merged"] == [str(tmp_path / "a"), str(tmp_path / "bb")]
-    assert [line["started"][:10] for line in lines[1:]] == ["2025-11-21", "2025-11-22"]
-
-
 def test_missing_shards_are_told_and_nothing_pretends_to_be_whole(tmp_path: Path) -> None:
     merged = merge_runs([play(tmp_path / "1", shard(1, 3)), play(tmp_path / "3", shard(3, 3))], tmp_path / "out")
     assert merged.lost_parts == ("2/3",)
     assert "Shards 2/3 are missing." in merged.summary
     saved = json.loads((merged.path / "settings.json").read_text())
     assert (list(saved["scenarios"]), saved["shard"]) == (["a", "c", "d"], None)
-
-
-def test_models_on_one_shard_stay_that_shard(tmp_path: Path) -> None:
-    merged = merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", shard(1, models=("n",)))], tmp_path / "out")
-    with RunDirectory(merged.path, shard(1, models=("m", "n"))) as run:
-        assert len(run.finished) == 6
 
 
 def test_further_models_come_together_in_playing_order(tmp_path: Path) -> None:

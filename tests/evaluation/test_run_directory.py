@@ -67,11 +67,6 @@ def test_a_new_run_makes_its_directory_and_writes_its_settings_whole(tmp_path: P
     assert {p.name for p in path.iterdir()} <= {"settings.json", "transcripts.jsonl", ".lock"}
 
 
-def test_an_empty_directory_that_exists_will_do(tmp_path: Path) -> None:
-    fill(tmp_path, transcript())
-    assert len(list(read_transcripts(tmp_path / "transcripts.jsonl"))) == 1
-
-
 def test_a_finished_dialogue_is_on_the_disk_before_append_returns(tmp_path: Path) -> None:
     with RunDirectory(tmp_path, settings()) as run:
         run.append(transcript())
@@ -96,12 +91,6 @@ def test_the_last_word_on_a_dialogue_counts(tmp_path: Path) -> None:
     fill(tmp_path, transcript("a", scored=True))
     with RunDirectory(tmp_path, settings()) as run:
         assert run.finished == {("m", "a", 0): True}
-
-
-def test_another_version_of_heartloop_may_go_on_with_a_run(tmp_path: Path) -> None:
-    fill(tmp_path, transcript())
-    with RunDirectory(tmp_path, settings(heartloop_version="99")) as run:
-        assert len(run.finished) == 1
 
 
 class TestRefused:
@@ -185,17 +174,6 @@ class TestRefused:
 class TestKilled:
     """What a killed process leaves behind."""
 
-    @pytest.mark.parametrize("kept", [1, 50, -2, -1])
-    def test_a_torn_last_line_is_cut_off_before_the_next_is_written(self, tmp_path: Path, kept: int) -> None:
-        fill(tmp_path, transcript("a"))
-        with (tmp_path / "transcripts.jsonl").open("ab") as file:
-            file.write(write_line(transcript("b")).encode()[:kept])
-        with RunDirectory(tmp_path, settings()) as run:
-            assert set(run.finished) == {("m", "a", 0)}
-            run.append(transcript("b"))
-        found = [t.scenario for t in read_transcripts(tmp_path / "transcripts.jsonl", torn_tail=False)]
-        assert found == ["a", "b"]
-
     def test_a_torn_line_longer_than_any_buffer_is_cut_off_whole(self, tmp_path: Path) -> None:
         fill(tmp_path, transcript("a"))
         whole = (tmp_path / "transcripts.jsonl").read_bytes()
@@ -203,12 +181,6 @@ class TestKilled:
             file.write(b'{"opening": "' + b"x" * 300_000)
         fill(tmp_path)
         assert (tmp_path / "transcripts.jsonl").read_bytes() == whole
-
-    def test_a_torn_only_line_leaves_an_empty_file(self, tmp_path: Path) -> None:
-        fill(tmp_path)
-        (tmp_path / "transcripts.jsonl").write_bytes(b'{"environment": "ti')
-        fill(tmp_path)
-        assert (tmp_path / "transcripts.jsonl").read_bytes() == b""
 
     def test_a_broken_line_in_the_middle_is_named_and_not_thrown_away(self, tmp_path: Path) -> None:
         fill(tmp_path, transcript("a"))
@@ -226,11 +198,6 @@ class TestKilled:
         fill(tmp_path, transcript())
         assert json.loads((tmp_path / "settings.json").read_text()) == settings().model_dump(mode="json")
         assert not (tmp_path / "settings.json.part").exists()
-
-
-def test_appending_to_a_directory_that_is_not_open_is_a_bug_and_said_so(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="not open"):
-        RunDirectory(tmp_path, settings()).append(transcript())
 
 
 @pytest.mark.parametrize("torn", ['{"stopped": nul', '{"said": "Größe"'.encode()[:13], b"\xff\x00"])

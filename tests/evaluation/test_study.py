@@ -220,6 +220,7 @@ class TestPilot:
         with pytest.raises(UseError, match=r"heartloop eval eqbench .*--repeats 2"):
             study_data(load_environment("eqbench"), [])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("environment", ["eibench", "perm", "daily"])
     def test_its_numbers_are_what_its_baselines_do(self, environment: str, tmp_path: Path) -> None:
         spec = load_environment(environment)

@@ -80,6 +80,7 @@ def test_a_reader_learns_the_words_and_an_effect_learns_what_they_are_worth() ->
         assert group["weights"]["emotion"]["understanding"] > 0 >= group["weights"]["emotion"]["hostility"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "EPOCHS", 2)
     rows = examples(60)

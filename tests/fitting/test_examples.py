@@ -1,12 +1,4 @@
-"""The judged replies, and how they become examples.
-
-1. Every environment with a learned reader gives a context of its own: unsaid concerns leave it once they are said; demands and
-   wrongs are those of the scene; an environment without a reader says so.
-2. The data is whole: every reply has its context and its slot, judgements are in range, no reply is empty but by intention, the
-   sealed part has voices and scenarios of its own, and is what its committed hashes say.
-3. An example holds the mean of its judgements; a value is standardised by environment.
-4. Voice and length explain little of the judged change.
-"""
+"""The judged replies, and how they become examples."""
 
 from __future__ import annotations
 

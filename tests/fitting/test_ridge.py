@@ -1,9 +1,4 @@
-"""Ridge regression in its dual form, and folds.
-
-1. The dual solution is the primal one, worked by scikit-learn on the same features.
-2. What a fold predicts was not fitted on.
-3. A saved fit predicts what the kernel predicts.
-"""
+"""Ridge regression in its dual form, and folds."""
 
 from __future__ import annotations
 

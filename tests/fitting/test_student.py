@@ -1,10 +1,4 @@
-"""`heartloop student`: a judge's runs become a model that judges in its place.
-
-1. A student of a judge that likes one word and dislikes another ranks models and dialogues it has not seen as the judge does.
-2. It sees nothing that came after a reply, and no state.
-3. Too few dialogues, runs of two environments, a file in the way and a foreign file are wrong use, with the reason.
-4. As a judge it rescores stored replies; as a user it needs written lines, and the environment it was fitted on.
-"""
+"""`heartloop student`: a judge's runs become a model that judges in its place."""
 
 from __future__ import annotations
 

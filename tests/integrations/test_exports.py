@@ -1,11 +1,4 @@
-"""`heartloop export`: each format is read back, and a run that gives nothing is refused with the reason.
-
-1. Tables: csv, parquet and jsonl hold the rows of `Run.table`.
-2. The dataset folder: card, provenance, licence by part.
-3. sft: the best of several dialogues.
-4. dpo: pairs of replies to the same messages, and of dialogues with the same person.
-5. Wrong use, and runs that give nothing.
-"""
+"""`heartloop export`: each format is read back, and a run that gives nothing is refused with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +14,7 @@ import pytest
 import heartloop
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.sources import yaml_value
+from heartloop.environments.records import yaml_value
 from heartloop.integrations import FORMATS, export_run
 from heartloop.integrations.export import _table_content
 from heartloop.integrations.training_data import export_dpo, export_sft

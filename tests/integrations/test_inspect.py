@@ -1,15 +1,4 @@
-"""The Inspect integration plays the same dialogues as our own command.
-
-1. The same seed, models and scenarios give the same messages, states and scores as `heartloop eval`: with the embedded user, and
-   over HTTP with a model as the user.
-2. Every installed environment has a task; roles and options are the environment's own.
-3. A failed instrument is an error of the sample and unscored, never 0; the others continue; `eval-retry` plays it again.
-4. A sample stopped by a limit is unscored.
-5. The user never sees a model's thinking, and the model never its own.
-6. Seeds and time limits reach the models of the roles, which do not inherit them from Inspect; the policy's temperature does not.
-7. A wrong or missing argument is refused before the first call, with what to do.
-8. No log holds the key.
-"""
+"""The Inspect integration plays the same dialogues as our own command."""
 
 from __future__ import annotations
 
@@ -34,7 +23,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.sage.environment import Sage
@@ -141,8 +130,6 @@ def by_words(body: dict[str, Any]) -> str:
 
 
 class TestParity:
-    """Rule 1."""
-
     async def test_the_embedded_user_and_a_baseline(self) -> None:
         log = await run(task_args=FREE, epochs=2)
         ours = await played(SageEmbeddedUser(), resolve("heartloop/reflector"), epochs=2)
@@ -176,8 +163,6 @@ class TestParity:
 
 
 class TestEnvironments:
-    """Rule 2."""
-
     def test_every_installed_environment_has_a_task(self) -> None:
         assert list(TASKS) == environment_names()
 
@@ -249,8 +234,6 @@ class TestSample:
 
 
 class TestFailures:
-    """Rules 3 and 4."""
-
     @pytest.mark.parametrize(
         ("fault", "role", "kind"),
         [
@@ -321,8 +304,6 @@ class TestFailures:
 
 
 class TestCalls:
-    """Rules 5, 6 and 8."""
-
     @pytest.mark.parametrize("fault", ["thinking", "reasoning"])
     async def test_thinking_stays_where_it_was_thought(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer(fault, answer=by_words) as server:
@@ -392,8 +373,6 @@ class TestCalls:
 
 
 class TestArguments:
-    """Rule 7."""
-
     @pytest.mark.parametrize(
         ("arguments", "roles", "part"),
         [

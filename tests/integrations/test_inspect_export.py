@@ -1,12 +1,4 @@
-"""A finished run as Inspect logs.
-
-1. Inspect reads the log back: words, moods and thoughts of every turn, tokens by model and role, settings as the eval's spec.
-2. Its results are the run's scores, and what was unscored is unscored with its error.
-3. Its data frames open it.
-4. One log a model; of a dialogue played again the last playing counts.
-5. EIBench's outcomes, states and reflections; the words of an imported run.
-6. What cannot be exported is refused in one sentence, with exit code 2.
-"""
+"""A finished run as Inspect logs."""
 
 from __future__ import annotations
 

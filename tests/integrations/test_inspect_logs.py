@@ -1,9 +1,4 @@
-"""Other tasks' Inspect logs, written by Inspect itself, as `heartloop guard` reads them.
-
-1. A scorer's values are read by sample, all epochs of it together.
-2. A value of several numbers is read by key; IFEval counts by its instructions.
-3. A torn log is an error with its name.
-"""
+"""Other tasks' Inspect logs, written by Inspect itself, as `heartloop guard` reads them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""The integration with TRL, as a specification.
-
-1. A row is a scenario: the messages that the policy reads, and its id.
-2. The reward of an answer is the environment's, by its options; its terms are logged.
-3. An answer that no judge graded is worth None, whoever else was graded.
-4. TRL's trainer takes both as they are (skipped where TRL is not installed; it is no part of the extra `train`).
-"""
+"""The integration with TRL, as a specification."""
 
 from __future__ import annotations
 

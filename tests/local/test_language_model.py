@@ -1,10 +1,4 @@
-"""A real language model in every role: `make test-local`, some minutes on two cores.
-
-1. Forty-four dialogues over all environments, at most three turns each (five in stances, which have no fewer), with
-   SmolLM2-135M as policy, user and judge: at least nine in ten are scored, and every other one names its failure.
-2. The cache answers a second run; stored dialogues are judged again; a run goes on after `kill -9`, and its server ends with it.
-3. The Inspect task plays with it.
-"""
+"""A real language model in every role: `make test-local`, some minutes on two cores."""
 
 from __future__ import annotations
 

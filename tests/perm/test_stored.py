@@ -15,7 +15,7 @@ from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.environments.perm.stored import rescored
 from heartloop.environments.perm.users import PermEmbeddedUser
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stored import rejudged
+from heartloop.environments.replay import rejudged
 from heartloop.models.baselines import Baseline
 from tests.one_turn_scenarios import SAMPLE
 from tests.perm.test_environment import ANSWER, Fixed

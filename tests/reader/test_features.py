@@ -1,11 +1,4 @@
-"""Features of a reply: the same everywhere, of any text, and only of what stands before the reply.
-
-1. The same reply has the same buckets and counts, also in another process; a changed letter changes them.
-2. N-grams of each kind have length 1; counts have the documented names.
-3. Copied runs, overlap, novelty and repetition are what they say, in English and in Chinese.
-4. Any text has finite features.
-5. A model's file gives the same predictions back; a foreign or older file is refused.
-"""
+"""Features of a reply: the same everywhere, of any text, and only of what stands before the reply."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ import pytest
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.perm import scoring as perspectives
-from heartloop.environments.published import published
-from heartloop.environments.sources import yaml_text, yaml_value
+from heartloop.environments.records import yaml_text, yaml_value
+from heartloop.environments.report import published
 from heartloop.scoring import credit
 from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 

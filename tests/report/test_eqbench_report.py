@@ -13,7 +13,7 @@ import pytest
 from heartloop.core.blocks import Estimate, Table
 from heartloop.core.dialogue import Failure, Transcript, Turn
 from heartloop.environments.eqbench.report.panel import PRINTED, build, mean_mark
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 from heartloop.report.site import write_site
 from tests.report.panels import panel_input
 

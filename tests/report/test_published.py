@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from heartloop.core.errors import UseError
-from heartloop.environments.published import PrintedRow, published, published_names
+from heartloop.environments.report import PrintedRow, published, published_names
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scoring import summarise
 from heartloop.scoring.agreement import mean_pairwise_pearson, spearman_matrix

@@ -17,12 +17,12 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.cues import written_lines
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import SageScenario, load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser
+from heartloop.environments.written import written_lines
 from heartloop.models.baselines import Baseline
 from tests.fixed_appraiser import FixedAppraiser
 

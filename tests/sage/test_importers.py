@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.published import published
 from heartloop.environments.records import write_records
+from heartloop.environments.report import published
 from heartloop.environments.sage.importers import read_profiles
 from heartloop.environments.sage.scenario import INTENTIONS, SageReleasedScenario, intention_of, load_set
 from tests.released_form import TASKS, log, profile, write

@@ -16,10 +16,10 @@ from heartloop.core.dialogue import Failure, Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import rejudged
 from heartloop.environments.sage.environment import Feeling, Sage, SageOptions, SageView, Speech
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser
-from heartloop.environments.stored import rejudged
 from heartloop.evaluation.runner import paid_usage
 from heartloop.models.baselines import Baseline
 

@@ -11,7 +11,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import Returns
+from heartloop.environments.training import Returns
 
 SPEC = load_environment("sage")
 

@@ -33,7 +33,7 @@ from heartloop.environments.empa.scoring import (
     reached,
     trace,
 )
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 
 
 def form(**levels: int) -> dict[str, int]:

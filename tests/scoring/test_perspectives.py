@@ -27,7 +27,7 @@ from heartloop.environments.perm.scoring import (
     normalised,
     perm_reward,
 )
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 
 SCORES = st.integers(1, 5)
 

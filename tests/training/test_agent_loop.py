@@ -36,7 +36,7 @@ WORDS = tiny_policy.tokenizer()
 SCENARIOS = [scenario.id for scenario in load_environment("eibench").load("test")][:4]
 EIBENCH = ("ctc_grpo_tiny", "environment.options.max_turns=3", "environment.options.variant=think", "dialogue.sample=turn")
 SAGE = ("rlver_ppo_tiny", "environment.options.max_turns=3", "dialogue.sample=turn")
-PERM = ("perm_grpo_tiny", "dialogue.reply_tokens=200")
+PERM = ("perm_grpo_tiny", "dialogue.reply_tokens=200", "policy.max_response=200")
 SAMPLING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "repetition_penalty": 1.0, "logprobs": True}
 
 

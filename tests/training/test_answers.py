@@ -12,18 +12,21 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from heartloop.cli.main import app
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
 from heartloop.environments.perm.scenario import parse
 from heartloop.environments.registry import load_environment
 from heartloop.training.checkpoints import CheckpointModel
-from heartloop.training.laptop import policy
+from heartloop.training.laptop import corpus, policy
 from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, words_in
 from heartloop.training.laptop.policy import WarmStartSettings, build_tokenizer, chat_template, prepare, warm_start_of
+from heartloop.training.plan import missing
 from heartloop.training.recipe import read_recipe
 from heartloop.training.rollouts import ChatFormat
 from heartloop.training.verl_config import split_of
@@ -36,8 +39,9 @@ ANSWERS, DIALOGUES = SETTINGS.layout, CorpusSettings().layout
 
 @pytest.fixture(scope="module")
 def answers() -> Examples:
-    learn, held_out = SETTINGS.jobs()
-    return SETTINGS.made(learn[::48]), SETTINGS.made(held_out)
+    learn, _ = SETTINGS.jobs()
+    apart = sorted(set(corpus._default_set("perm").scenario_ids) - set(SETTINGS.learned_scenarios()))
+    return SETTINGS.made(learn[::48]), SETTINGS.made([(None, scenario, 0) for scenario in apart[:3]])
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +121,22 @@ def test_a_wrong_setting_of_the_answers_is_named_as_it_is_written() -> None:
     recipe = read_recipe("perm_grpo_tiny", settings=["policy.warm_start.corpus.answers=0"])
     with pytest.raises(InputError, match=r"policy\.warm_start\.corpus\.answers is 0"):
         warm_start_of(recipe, [])
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("policy.warm_start.stepz=3", "policy.warm_start.stepz is 3"),
+        ("policy.warm_start.steps=0", "policy.warm_start.steps is 0: .*greater than or equal to 1"),
+        ("policy.warm_start.corpus.people=3", "policy.warm_start.corpus.people is 3"),
+    ],
+)
+def test_a_warm_start_with_wrong_settings(setting: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        warm_start_of(read_recipe("ctc_grpo_tiny", settings=[setting]), [])
+
+
+def test_nothing_that_stops_a_laptop_run_is_missing_where_the_extra_is() -> None:
+    assert [item for item in missing(read_recipe("ctc_grpo_tiny")) if item.stops] == []
+    done = CliRunner().invoke(app, ["train", "rlver_grpo_tiny", "--dry-run"])
+    assert done.exit_code == 0, done.output

@@ -212,19 +212,6 @@ async def test_a_prompt_that_several_requests_share_is_read_once_and_says_the_sa
     alone.close()
 
 
-async def test_new_weights_forget_what_the_old_ones_read() -> None:
-    generator = BatchedGenerator(tiny_policy.model(seed=0), eos=NEVER, pad=0)
-    other = tiny_policy.model(seed=1)
-    said = await generator.generate([5, 6], Drawing(max_tokens=4, temperature=0.0))
-    generator.load({name: weight for name, weight in other.state_dict().items() if name != "lm_head.weight"})
-    later = [5, 6, *said.tokens, 7]
-    expected = BatchedGenerator(other, eos=NEVER, pad=0)
-    answers = [await one.generate(later, Drawing(max_tokens=8, temperature=0.0)) for one in (generator, expected)]
-    assert answers[0].tokens == answers[1].tokens
-    generator.close()
-    expected.close()
-
-
 def test_what_was_read_is_found_by_its_longest_beginning_once_and_the_oldest_goes() -> None:
     def read(tokens: int) -> Read:
         return Read(((torch.zeros(1, tokens, 2), torch.zeros(1, tokens, 2)),))  # 16 bytes a token

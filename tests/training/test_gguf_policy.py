@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -30,7 +31,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  
 from heartloop.core.dialogue import Message  # noqa: E402
 from heartloop.core.errors import InputError, UseError  # noqa: E402
 from heartloop.models.local import smollm2_file  # noqa: E402
-from heartloop.training.checkpoints import CheckpointModel  # noqa: E402
+from heartloop.training import local_policy  # noqa: E402
 from heartloop.training.generation import BatchedGenerator, end_tokens  # noqa: E402
 from heartloop.training.local_policy import learn_form, missing_for, prepare_gguf  # noqa: E402
 from heartloop.training.plan import missing  # noqa: E402
@@ -39,7 +40,6 @@ from heartloop.training.rollouts import Drawing, TemplateFormat, TokenPolicy, sa
 from heartloop.training.verl_config import split_of  # noqa: E402
 
 WIDTH, INNER, LAYERS, HEADS = 32, 64, 2, 2
-DEFAULT = "You are a helpful AI assistant named SmolLM"
 
 
 def tiny_gguf(path: Path) -> dict[str, Any]:
@@ -106,26 +106,24 @@ class TestTheCheckpoint:
         assert np.array_equal(layer.detach().numpy(), made.weights["blk.1.ffn_down.weight"])
         assert model.lm_head.weight is model.model.embed_tokens.weight
 
-    def test_is_written_once_and_whole(self, made: Made) -> None:
+    def test_is_written_once_and_whole(self, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+        cut_off, part = made.model.with_name("whole"), made.model.with_name("model.part")
+        monkeypatch.setattr(local_policy, "_write", lambda file, folder, name: shutil.copytree(cut_off, folder))
         written = (made.model / "model.safetensors").stat().st_mtime_ns
         assert made.prepared() == made.model
         assert (made.model / "model.safetensors").stat().st_mtime_ns == written
         assert len(made.lines) == 1
-        cut_off = made.model.with_name("model.part")
-        made.model.rename(cut_off)  # as a kill would leave it
-        (cut_off / "config.json").unlink()
+        made.model.rename(cut_off)
+        part.mkdir()  # as a kill would leave it
         assert made.prepared() == made.model
         assert (made.model / "config.json").is_file()
-        assert not cut_off.exists()
+        assert not part.exists()
 
-    def test_another_file_is_another_policy(self, made: Made, tmp_path: Path) -> None:
+    def test_another_file_is_another_policy(self, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(local_policy, "_write", lambda file, folder, name: folder.mkdir())
         file = tmp_path / "tiny.gguf"
         file.write_bytes(made.file.read_bytes() + b"\0")
         assert prepare_gguf(made.policies, f"local/{file}", progress=made.lines.append).parent != made.model.parent
-
-    def test_is_a_model_like_any_other(self, made: Made) -> None:
-        reply = asyncio.run(CheckpointModel(made.model, max_tokens=5).complete([Message(role="user", content="Hello.")]))
-        assert 1 <= reply.usage.completion_tokens <= 5
 
 
 class TestTheTokenizer:
@@ -161,14 +159,6 @@ class TestPrompts:
         assert second[: len(first) + len(sampled)] == first + sampled
         rest = words.decode(second[len(first) + len(reply) :])
         assert rest == "<|im_end|>\n<|im_start|>user\nDo you?<|im_end|>\n<|im_start|>assistant\n"
-
-    def test_the_template_adds_its_own_system_prompt_only_where_there_is_none(self, made: Made) -> None:
-        words = tokenizer(made.model)
-        with_one, without = (
-            words.decode(TemplateFormat(words).prompt_ids(messages_of(system, "Hi.", "Yes?", "So.")))
-            for system in ("Be kind.", None)
-        )
-        assert (with_one.count(DEFAULT), without.count(DEFAULT)) == (0, 1)
 
     def test_a_dialogue_is_one_sample(self, made: Made) -> None:
         """Random weights hardly ever end a reply, so all are cut."""

@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, ModelError, UseError
-from heartloop.environments.episode import SILENCE, play
+from heartloop.environments.episode import play
 from heartloop.training.checkpoints import CheckpointModel
 from heartloop.training.laptop.corpus import (
     CorpusSettings,
@@ -136,22 +136,6 @@ def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(examples: E
     assert prompt == whole, "the tokenizer's own template says the same"
 
 
-def test_recorded_ids_are_never_made_anew(tokenizer: Any) -> None:
-    form = ChatFormat(tokenizer)
-    odd = [len(MARKERS) + 3, len(MARKERS) + 3]
-    messages = [Message(role="user", content="I am tired."), Message(role="assistant", content=form.text(odd))]
-    assert form.prompt_ids(messages, {1: odd})[-len(odd) - 2 : -2] == odd
-
-
-def test_the_next_prompt_begins_with_the_last_one_and_its_reply(examples: Examples, tokenizer: Any) -> None:
-    form = ChatFormat(tokenizer)
-    messages = examples[0][0].messages
-    first = form.prompt_ids(messages[:2])
-    reply = [*tokenizer.encode(messages[2].content, add_special_tokens=False), tokenizer.eos_token_id]
-    later = form.prompt_ids(messages[:4], {2: reply[:-1]})
-    assert later[: len(first) + len(reply)] == first + reply
-
-
 def test_of_a_system_prompt_goal_knowledge_and_situation_remain(tokenizer: Any) -> None:
     environment = environment_for(LEARN)
     scenario = environment.scenarios[environment.scenario_ids[0]]
@@ -177,13 +161,6 @@ def test_beyond_its_room_a_prompt_loses_the_oldest_messages_but_the_system_promp
     assert len(ids) <= 30
     whole = ChatFormat(tokenizer, longest=None).prompt_ids([system, *said])  # as in training, where nothing is cut silently
     assert len(whole) == sum(len(form.message_ids(message)) for message in (system, *said)) + 1
-
-
-def test_a_tokenizer_without_a_template_is_refused(tokenizer: Any) -> None:
-    bare = build_tokenizer(["a a"])
-    bare.chat_template = None
-    with pytest.raises(UseError, match="no chat template"):
-        ChatFormat(bare)
 
 
 def test_the_same_settings_give_the_same_examples(examples: Examples) -> None:
@@ -316,23 +293,6 @@ async def test_a_checkpoint_plays_a_dialogue(made: tuple[Path, WarmStart]) -> No
     tokens = [call.usage.completion_tokens for call in transcript.calls if call.role == "policy"]
     assert max(tokens) <= 12
     assert not any("<" in turn.reply for turn in transcript.turns), "no marker is spoken"
-
-
-async def test_what_a_checkpoint_sees_is_what_it_was_trained_on(made: tuple[Path, WarmStart]) -> None:
-    model = CheckpointModel(made[1].model)
-    messages = [Message(role="user", content="I am tired."), Message(role="assistant", content=SILENCE)]
-    reply = await model.complete(messages, sampling=Sampling(max_tokens=3, seed=1))
-    form = model._load().form
-    assert isinstance(form, ChatFormat)
-    assert reply.usage.prompt_tokens == len(form.prompt_ids(messages))
-
-
-def test_whoever_loads_the_checkpoint_gets_its_own_tokenizer(made: tuple[Path, WarmStart], examples: Examples) -> None:
-    from transformers import AutoTokenizer
-
-    loaded = AutoTokenizer.from_pretrained(made[1].model)
-    replies = [m.content for m in examples[0][0].messages if m.role == "assistant"]
-    assert [loaded.decode(loaded.encode(reply, add_special_tokens=False)) for reply in replies] == replies
 
 
 async def test_a_prompt_without_room_for_a_reply_is_an_error(made: tuple[Path, WarmStart]) -> None:

@@ -1,14 +1,17 @@
-"""Metrics of a step's dialogues, worked by hand."""
+"""Metrics of a step's dialogues, worked by hand; the run's file over its attempts: a kill loses no line and doubles none."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heartloop.training.metrics import dialogue_metrics
+from heartloop.training.metrics import MetricsFile, dialogue_metrics, read_metrics
+from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
 
 def dialogue(
@@ -66,3 +69,95 @@ def test_parts_of_the_reward_are_means_over_those_that_have_them() -> None:
     ))  # fmt: skip
     found = dialogue_metrics([good, poor, broken, broken], ["a"] * 4, expected=4)
     assert (found["dialogue/parts/form"], found["dialogue/parts/reception"]) == (0.5, 2.5)
+
+
+def line(step: int, **data: float) -> str:
+    return json.dumps({"step": step, "data": data}) + "\n"
+
+
+def attempt(paths: RunPaths, number: int, text: str) -> Path:
+    folder = paths.attempts / f"{number:03}"
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text(text)
+    return folder
+
+
+def metrics(paths: RunPaths, resumed: int = 0) -> MetricsFile:
+    paths.run.mkdir(exist_ok=True)
+    return MetricsFile(paths, resumed=resumed, environment="eibench", held_out={"charm": 3, "repair": 1})
+
+
+def stands(paths: RunPaths) -> list[tuple[int, str, Any]]:
+    return [(line["step"], line["attempt"], line["data"].get("score")) for line in read_metrics(paths.run)]
+
+
+def test_lines_are_taken_over_as_they_come_and_a_half_written_one_later(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    news = metrics(paths).follow(paths.attempts / "001")
+    assert next(news) == []  # verl has not begun its file
+    whole = line(1, score=0.1, **{"val-core/eibench_charm/score/mean@1": 0.4, "val-core/eibench_repair/score/mean@1": 0.0})
+    folder = attempt(paths, 1, whole + line(2, score=0.2)[:9])
+    (first,) = next(news)
+    assert first["data"]["held_out/score"] == (3 * 0.4 + 1 * 0.0) / 4
+    assert stands(paths) == [(1, "001", 0.1)]
+    (folder / "metrics.jsonl").write_text(whole + line(2, score=0.2))
+    assert [line["step"] for line in next(news)] == [2]
+    assert next(news) == []
+
+
+def test_a_run_gone_on_with_keeps_what_its_checkpoint_holds_and_nothing_later(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    attempt(paths, 1, line(0, score=0.0) + line(1, score=0.1) + line(2, score=0.2) + line(3, score=0.3))
+    next(metrics(paths).follow(paths.attempts / "001"))
+    begun = metrics(paths, resumed=2)
+    assert stands(paths) == [(0, "001", 0.0), (1, "001", 0.1), (2, "001", 0.2)]
+    attempt(paths, 2, line(2, score=9.0) + line(3, score=0.4))  # verl evaluates again what it begins with
+    next(begun.follow(paths.attempts / "002"))
+    assert stands(paths)[2:] == [(2, "001", 0.2), (3, "002", 0.4)]
+    metrics(paths, resumed=3)
+    assert stands(paths)[2:] == [(2, "001", 0.2), (3, "002", 0.4)]
+
+
+def test_what_verl_logged_after_the_command_was_killed_is_not_lost(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    folder = attempt(paths, 1, line(1, score=0.1))
+    next(metrics(paths).follow(folder))
+    (folder / "metrics.jsonl").write_text(line(1, score=0.1) + line(2, score=0.2) + '{"step": 3, "da')
+    metrics(paths, resumed=2)
+    assert stands(paths) == [(1, "001", 0.1), (2, "001", 0.2)]
+
+
+def test_a_kill_between_checkpoint_and_log_leaves_the_numbers_of_the_step(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    next(metrics(paths).follow(attempt(paths, 1, line(1, score=0.1))))
+    for step in (1, 2):
+        folder = paths.checkpoints / f"global_step_{step}"
+        folder.mkdir(parents=True)
+        (folder / CHECKPOINT_METRICS).write_text(line(step, score=step / 5))
+    metrics(paths, resumed=2)
+    assert stands(paths) == [(1, "001", 0.1), (2, "001", 0.4)]
+
+
+def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    next(metrics(paths).follow(attempt(paths, 1, line(0, score=0.0) + line(1, score=0.1))))
+    next(metrics(paths).follow(attempt(paths, 2, line(0, score=0.0))))
+    assert stands(paths) == [(0, "002", 0.0)]
+
+
+def test_held_out_parts_are_means_over_the_people_who_were_answered_in_the_form(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    paths.run.mkdir()
+    file = MetricsFile(paths, resumed=0, environment="perm", held_out={"room": 4, "company": 2})
+    logged = {"room": {"score": 0.2, "form": 0.5, "reception": 4.0}, "company": {"score": -0.1, "form": 1.0, "reception": 1.0}}
+    data = {f"val-aux/perm_{want}/{name}/mean@1": value for want, found in logged.items() for name, value in found.items()}
+    attempt(paths, 1, line(0, **data, **{"val-core/perm_room/reward/mean@1": 0.2, "val-aux/perm_room/return/mean@1": 0.2}))
+    (first,) = next(file.follow(paths.attempts / "001"))
+    found = {name: value for name, value in first["data"].items() if name.startswith("held_out/")}
+    assert found == {
+        "held_out/score": pytest.approx((4 * 0.2 - 2 * 0.1) / 6),
+        "held_out/score/room": 0.2,
+        "held_out/score/company": -0.1,
+        "held_out/parts/form": pytest.approx((4 * 0.5 + 2 * 1.0) / 6),
+        "held_out/parts/reception": pytest.approx((2 * 4.0 + 2 * 1.0) / 4),  # two of the four were answered in the form
+    }

@@ -22,7 +22,6 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.trainer.ppo.v1 import get_trainer_cls
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.config import omega_conf_to_dataclass, validate_config
-from verl.utils.tracking import Tracking
 from verl.workers.rollout.replica import get_rollout_replica_class
 
 from heartloop.training.advantages import ESTIMATOR
@@ -103,23 +102,12 @@ class TestWhatArrives:
         assert not need_reference_policy(config)
         assert config.data.apply_chat_template_kwargs == {"enable_thinking": True}
 
-    def test_eibench_table_11_keeps_a_reference(self) -> None:
-        config = composed("ctc_grpo_qwen3_32b")
-        assert (config.actor_rollout_ref.actor.use_kl_loss, config.actor_rollout_ref.actor.kl_loss_coef) == (True, 5e-4)
-        assert need_reference_policy(config)
-        assert (config.trainer.nnodes, config.trainer.n_gpus_per_node) == (4, 8)
-
     def test_rlver_has_a_critic_and_gae(self) -> None:
         config = composed("rlver_ppo_qwen2.5_7b")
         assert (config.algorithm.adv_estimator, config.algorithm.gamma, config.algorithm.lam) == ("gae", 1.0, 1.0)
         assert (config.critic.optim.lr, config.actor_rollout_ref.actor.optim.lr) == (5e-6, 1e-6)
         assert config.actor_rollout_ref.actor.optim.lr_warmup_steps == 50
         assert need_critic(config)
-
-    def test_grpo_is_ours_without_turn_credit(self) -> None:
-        config = composed("rlver_grpo_qwen2.5_7b")
-        assert config.algorithm.adv_estimator == ESTIMATOR
-        assert config.algorithm.ctc == {"alpha": 0, "centre": True, "sigma_min": 1e-6, "ddof": 1}
 
     def test_perm_has_adapters_and_no_reference(self) -> None:
         config = composed("perm_grpo_qwen2.5_7b")
@@ -157,17 +145,9 @@ class TestWhatArrives:
 
     def test_all_steps_fit_into_the_epochs(self) -> None:
         for name in NAMES:
-            trainer = composed(name).trainer
-            assert trainer.total_epochs * (2009 // composed(name).data.train_batch_size) >= trainer.total_training_steps
-
-    def test_loggers_are_verls_own_beside_the_json_lines(self) -> None:
-        assert composed("ctc_grpo_tiny").trainer.logger == ["file"]
-        chosen = composed("ctc_grpo_tiny", "watching.loggers=[tensorboard, trackio, wandb]").trainer.logger
-        assert chosen == ["file", "tensorboard", "trackio", "wandb"]
-        assert set(chosen) <= set(Tracking.supported_backend)
-
-    def test_verls_own_settings_go_last(self) -> None:
-        assert composed("ctc_grpo_tiny", "verl.trainer.nnodes=3").trainer.nnodes == 3
+            settings = verl_settings(read_recipe(name), PATHS, model="m", train_rows=2009)
+            epochs, batch = settings["trainer.total_epochs"], settings["data.train_batch_size"]
+            assert epochs * (2009 // batch) >= settings["trainer.total_training_steps"]
 
 
 class TestMiniBatch:

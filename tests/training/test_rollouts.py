@@ -23,7 +23,7 @@ from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import SILENCE, play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import Returns
+from heartloop.environments.training import Returns
 from heartloop.scoring.credit import REWARDS, RewardKind
 from heartloop.training.rollouts import (
     Drawing,

@@ -19,12 +19,12 @@ import pytest
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.environments.published import published
 from heartloop.environments.registry import load_environment
+from heartloop.environments.report import published
 from heartloop.environments.suites import Material
 from heartloop.validity.answering import AnswerFile, answer_all
 from heartloop.validity.difficulty import DIFFICULTY, PUBLISHED, judged_replies, same_contexts
-from heartloop.validity.material import material_of
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
 STRICT = "lab/strict"

@@ -20,12 +20,12 @@ from scipy.stats import spearmanr
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.environments.published import published
 from heartloop.environments.registry import load_environment
+from heartloop.environments.report import published
 from heartloop.environments.sage.rankings import arena
 from heartloop.environments.suites import Material
-from heartloop.validity.material import material_of
 from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
 

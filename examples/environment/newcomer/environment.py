@@ -15,8 +15,8 @@ from heartloop.core.judging import ask
 from heartloop.core.schemas import Sent
 from heartloop.environments.base import BaseEnvironment, EmbeddedPlayer, LoggedEpisode, RoleModel, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.records import Tag, Written
 from heartloop.environments.spec import Options, option
+from heartloop.environments.written import Tag, Written
 
 LOWEST, START, HIGHEST = 0.0, 4.0, 10.0
 POLICY_PROMPT = "You talk with somebody on their first day at a new place of work. Answer in one to three sentences."

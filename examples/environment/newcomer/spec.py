@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from heartloop.core.blocks import Column, PanelInput, PanelOutput, ReportPanel, Row, Table
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.environments.records import set_loader
-from heartloop.environments.spec import EnvironmentSpec, Returns, Role, Scale, Scenarios, Stored, Training
+from heartloop.environments.spec import EnvironmentSpec, Role, Scale, Scenarios, Stored
+from heartloop.environments.training import Returns, Training
 from newcomer.environment import EmbeddedUser, LLMUser, Newcomer, NewcomerEnvironment, NewcomerOptions, score
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from heartloop.authoring.store import Steps
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.environments.spec import Scenarios
 from heartloop.models.budget import Meter
 from heartloop.models.client import EndpointChat

@@ -43,9 +43,9 @@ from heartloop.core.errors import AnswerError, BudgetSpent, ModelError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.records import Tag
 from heartloop.environments.registry import load_environment
 from heartloop.environments.writing import Seeded, Stage, Writing, problems_in
+from heartloop.environments.written import Tag
 from heartloop.evaluation.progress import Progress
 
 __all__ = [

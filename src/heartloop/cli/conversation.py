@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import re
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
@@ -22,17 +25,23 @@ from rich.table import Table
 from rich.text import Text
 
 from heartloop.core.chat import HUMAN, Reply, estimate_usage
-from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.dialogue import HEAVY_TAGS, Message, Sampling, Transcript
+from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
-from heartloop.environments.evidence import evidence_in_words, strategy_of
+from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, scenarios_by_id, specs
+from heartloop.environments.report import evidence_in_words, strategy_of
 from heartloop.environments.spec import EnvironmentSpec, Scale
-from heartloop.evaluation.plan import EvaluationPlan
+from heartloop.evaluation.plan import EvaluationPlan, plan_evaluation
+from heartloop.evaluation.runner import RunPlan, completed, play_run
 from heartloop.evaluation.scores import points_of
+from heartloop.evaluation.settings import Job
+from heartloop.evaluation.store import StoredRun, check_new
+from heartloop.models.baselines import baseline_group
+from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.cache import dialogue_scope
+from heartloop.models.names import close
 
-__all__ = ["EndOfDialogue", "Human", "Interrupt", "Screen", "TakenBack", "converse", "name_of", "standings"]
+__all__ = ["EndOfDialogue", "Human", "Interrupt", "TakenBack", "converse", "run_talk"]
 
 WIDEST = 72
 """Columns of text; longer lines are hard to read."""
@@ -128,7 +137,6 @@ class Screen:
         human.ask = self.ask
 
     def begin(self, scenario: str) -> None:
-        """The lines before the dialogue."""
         played_by = "a small fitted model, which misreads some replies" if self._embedded else "a language model"
         self._print(
             f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis.",
@@ -143,7 +151,6 @@ class Screen:
         self._print(":help lists the commands, :quit ends.\n", style="dim")
 
     def show(self, transcript: Transcript) -> None:
-        """The person's turn, or the opening."""
         self._latest = transcript
         name = name_of(transcript)
         if not transcript.turns:
@@ -160,7 +167,6 @@ class Screen:
         self._console.print()
 
     def finish(self, transcript: Transcript) -> None:
-        """The end of the dialogue, the score, and what each reply did."""
         self._console.print(ended(transcript, name_of(transcript)), style="bold")
         self._console.print(score_line(self._spec.scale, points_of(transcript), len(transcript.turns)))
         for title, text in self._spec.report.scenario(transcript).facts:
@@ -179,10 +185,7 @@ class Screen:
             TakenBack: `:undo`.
             EndOfDialogue: `:quit`, the end of the input, or Ctrl-C.
         """
-        parts = []
-        for name, heading in self._parts.items():
-            parts.append(heading + self._part(name.capitalize() or "You"))
-        return "".join(parts)
+        return "".join(heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
 
     def _part(self, label: str) -> str:
         while True:
@@ -267,6 +270,104 @@ class Interrupt:
             self._before(number, frame)
 
 
+def run_talk(
+    environment: str | None, scenario: str | None, scenarios: str | None, seed: int,
+    options: Callable[[EnvironmentSpec], Mapping[str, Any]], *, out: Path | None, user: str, roles: Sequence[str],
+    cache: Path | None, **how: Any,
+) -> int:  # fmt: skip
+    """Plays the dialogue, writes the run with the baselines, and returns the exit code.
+
+    Args:
+        options: reads those of the environment.
+        how: further arguments of `plan_evaluation`.
+    """
+    spec, chosen, chosen_set = _chosen(environment, scenario, scenarios, seed)
+    with tempfile.TemporaryDirectory(prefix="heartloop-talk-") as folder:
+        human = Human(lambda: "")
+        asked = user != "embedded" or any(not text.endswith("=embedded") for text in roles)
+        baselines = [] if asked else baseline_group(spec.demo.baselines if spec.demo else "general")
+        plan = plan_evaluation(
+            spec.name, [HUMAN, *(f"heartloop/{name}" for name in baselines)], user=user, roles=roles,
+            options=options(spec), scenarios=chosen_set, scenario_ids=[chosen], seed=seed,
+            opened={HUMAN: human},
+            cache=(cache or Path(folder) / "answers.sqlite") if asked else cache, **how,
+        )  # fmt: skip
+        path = out or _free(chosen)
+        check_new(path)
+        console = Console(highlight=False, soft_wrap=False)
+        screen = Screen(console, spec, plan, human)
+        job = next(job for job in plan.settings.jobs if job.model == HUMAN)
+        screen.begin(chosen)
+
+        async def dialogue() -> Transcript:
+            try:
+                with screen.interrupt:
+                    return await converse(plan.environment, chosen, human, show=screen.show, seed=job.seed)
+            finally:
+                await close(plan.opened.values())
+
+        with plan.cache or contextlib.nullcontext():
+            transcript = completed(dialogue())
+        if not transcript.turns:
+            cause = "" if transcript.failure is None else f" ({transcript.failure.role}: {transcript.failure.detail})"
+            console.print(f"\nNothing was said{cause}; no run is written.")
+            return int(transcript.failure is not None)
+        screen.finish(transcript)
+        played = _written(path, plan, transcript)
+    if len(played.transcripts) > 1:
+        console.print(standings(played.transcripts, name_of(transcript)))
+        if transcript.stop == "cut":
+            console.print("You ended the dialogue early; the others played to its end.", style="dim")
+    elif asked:
+        console.print("Baselines are played with the embedded user only.", style="dim")
+    if asked and (spent := plan.meter.summary()):
+        console.print(spent)
+    others = amount(len(baselines), "baseline")
+    console.print(
+        f"\nRun: {path} (model {HUMAN}{f' and {others}' if baselines else ''})\nReport: heartloop report {path}", soft_wrap=True
+    )
+    return int(transcript.failure is not None)
+
+
+def _chosen(
+    environment: str | None, scenario: str | None, scenarios: str | None, seed: int
+) -> tuple[EnvironmentSpec, str, str | None]:
+    """The environment, the scenario's id, and the set to look in."""
+    if environment is not None and environment not in environment_names() and scenario is None:
+        spec, found = find_scenario(environment, scenarios)
+        return spec, str(found.id), scenarios
+    if environment is not None:
+        spec = load_environment(environment)
+    elif scenarios is not None:
+        spec = owner_of(scenarios)
+    else:
+        spec = min((one for one in specs() if one.demo is not None), key=lambda one: one.demo.place if one.demo else 0)
+    if scenario is not None:
+        scenarios_by_id(spec, [scenario], scenarios)
+        return spec, scenario, scenarios
+    loaded = spec.load(scenarios)
+    gentle = [one for one in loaded if not HEAVY_TAGS & set(one.tags)] or loaded
+    written = written_scenarios()
+    return spec, str(random.Random(seed).choice([one for one in gentle if one.id in written] or gentle).id), scenarios
+
+
+def _free(scenario: str) -> Path:
+    """A run directory that does not exist yet."""
+    path, number = Path("runs") / f"talk-{scenario}", 2
+    while path.exists():
+        path, number = Path("runs") / f"talk-{scenario}-{number}", number + 1
+    return path
+
+
+def _written(path: Path, plan: EvaluationPlan, transcript: Transcript) -> StoredRun:
+    """The run with the human's dialogue; the baselines are played now."""
+
+    async def play(job: Job) -> Transcript:
+        return transcript if job.model == HUMAN else await plan.play(job)
+
+    return play_run(path, RunPlan(settings=plan.settings, play=play, meter=plan.meter), max_connections=8).run
+
+
 def name_of(transcript: Transcript) -> str:
     """What the person is called; `Person` where the scenario does not say."""
     first = transcript.facts.get("person", "").split(",")[0].split()
@@ -284,12 +385,10 @@ def briefing(prompt: str) -> str:
 
 
 def speech(name: str, text: str) -> Text:
-    """What somebody says."""
     return Text.assemble((f"{name}: ", "bold cyan"), printable(text))
 
 
 def fact(title: str, text: str) -> Text:
-    """A fact of the scenario that was hidden during the dialogue."""
     return Text.assemble((f"{printable(title)}: ", "bold"), printable(text))
 
 
@@ -374,7 +473,6 @@ def grades(spec: EnvironmentSpec, transcript: Transcript) -> Table:
 
 
 def ended(transcript: Transcript, name: str) -> str:
-    """Why the dialogue ended, in one sentence."""
     if transcript.failure is not None:
         return f"The dialogue failed and is unscored: {transcript.failure.role}, {transcript.failure.detail}"
     if transcript.stop == "goodbye":

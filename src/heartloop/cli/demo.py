@@ -1,21 +1,31 @@
-"""`heartloop demo`."""
+"""What `heartloop demo` does: runs of the baselines in several environments, and of one small language model."""
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
-if TYPE_CHECKING:
-    from heartloop.core.chat import ChatModel, Reply
-    from heartloop.core.dialogue import Message, Sampling
-    from heartloop.environments.spec import EnvironmentSpec
-    from heartloop.evaluation.store import StoredRun
+from heartloop.cli.running import play_run, write_report
+from heartloop.core.chat import EMBEDDED, ChatModel, Reply
+from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.errors import BudgetSpent, UseError
+from heartloop.environments.registry import specs
+from heartloop.environments.spec import EnvironmentSpec
+from heartloop.evaluation.runner import RunPlan, player
+from heartloop.evaluation.settings import settings_of, stratified
+from heartloop.evaluation.store import StoredRun
+from heartloop.models.baselines import baseline_group
+from heartloop.models.baselines.scripted import written_scenarios
+from heartloop.models.budget import Meter
+from heartloop.models.names import resolve
 
-__all__ = ["demo"]
+__all__ = ["run_demo"]
 
 SEED = 0
 REAL_MODEL = "local/smollm2"
@@ -24,23 +34,8 @@ REAL_SCENARIOS, REAL_TOKENS, REAL_SECONDS = 4, 40, 60.0
 """What the language model of the demo plays: dialogues, tokens of a reply, and seconds after which it stops."""
 
 
-def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
-    """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network.
-
-    With the extra local a small language model plays four dialogues besides, within a minute.
-    """
-    import shutil
-
-    from heartloop.cli.running import play_run, write_report
-    from heartloop.core.chat import EMBEDDED
-    from heartloop.core.errors import UseError
-    from heartloop.environments.registry import specs
-    from heartloop.evaluation.runner import RunPlan, player
-    from heartloop.evaluation.settings import settings_of
-    from heartloop.models.baselines import baseline_group
-    from heartloop.models.budget import Meter
-    from heartloop.models.names import resolve
-
+def run_demo(out: Path) -> None:
+    """Writes the runs and the report."""
     marker, real_run = out / ".demo", out / "language-model"
     shown = [(spec, spec.demo, out / spec.name) for spec in specs() if spec.demo is not None]
     shown.sort(key=lambda part: part[1].place)
@@ -73,25 +68,13 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
 
 def _scenarios(spec: EnvironmentSpec, limit: int) -> Sequence[Any]:
     """Scenarios for which the counsellor's replies were written, if any; elsewhere it says what the reflector says."""
-    from heartloop.evaluation.settings import stratified
-    from heartloop.models.baselines.scripted import written_scenarios
-
     written = written_scenarios()
     loaded = spec.load()
     return stratified([scenario for scenario in loaded if scenario.id in written] or loaded, limit)
 
 
 def _language_model(spec: EnvironmentSpec, run: Path) -> StoredRun | None:
-    """A run of the one language model of the demo beside three baselines; `None` where it is not installed or does not start."""
-    from heartloop.cli.running import play_run
-    from heartloop.core.chat import EMBEDDED
-    from heartloop.core.dialogue import Sampling
-    from heartloop.core.errors import UseError
-    from heartloop.evaluation.runner import RunPlan, player
-    from heartloop.evaluation.settings import settings_of
-    from heartloop.models.budget import Meter
-    from heartloop.models.names import resolve
-
+    """A run of the one language model of the demo and three baselines; `None` if it is not installed or does not start."""
     try:
         model = resolve(REAL_MODEL, max_connections=REAL_SCENARIOS)
     except UseError as error:
@@ -132,10 +115,6 @@ class _Until:
         Raises:
             BudgetSpent: the time is over.
         """
-        import asyncio
-
-        from heartloop.core.errors import BudgetSpent
-
         try:
             async with asyncio.timeout(self._end - time.monotonic()):
                 return await self._model.complete(messages, schema=schema, sampling=sampling)

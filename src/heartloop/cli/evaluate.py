@@ -74,7 +74,7 @@ def evaluate(
     """Evaluate models against a user simulator. Rerun the same command to resume."""
     from heartloop.cli.running import Pilot, exit_code_of, next_lines, play_run, read_options
     from heartloop.core.errors import UseError
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.plan import plan_evaluation
     from heartloop.evaluation.settings import arguments_of, changed_since, read_config

@@ -34,8 +34,7 @@ def import_data(
 ) -> None:
     """Convert released files into scenarios for `eval --scenarios`, or into a run for `report`."""
     from heartloop.core.errors import InputError, UseError
-    from heartloop.core.text import nearest
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount, nearest
     from heartloop.environments.registry import specs
     from heartloop.environments.spec import load_attribute
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
@@ -80,7 +79,7 @@ def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list
     """Writes a scenario file; returns the lines to print about it."""
     from collections import Counter
 
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
     from heartloop.environments.records import write_records
 
     path = out or Path(f"{source.resolve().stem}-imported.jsonl")
@@ -97,7 +96,7 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
     """Writes a run directory with its scores and prints the leaderboard; returns the lines to print below."""
     from rich.console import Console
 
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
     from heartloop.evaluation.leaderboard import leaderboard
     from heartloop.evaluation.store import write_imported, write_scores
 

@@ -11,13 +11,12 @@ from typing import Annotated
 
 import typer
 
-from heartloop.cli.demo import demo
 from heartloop.cli.environments import check, environments_app
 from heartloop.cli.evaluate import evaluate, plan
 from heartloop.cli.exchange import export, import_data
 from heartloop.cli.runs import compare, merge, rejudge, report, rescore
 from heartloop.cli.scenarios import scenarios_app
-from heartloop.cli.talk import talk
+from heartloop.cli.talk import demo, talk
 from heartloop.cli.train import guard, student_app, train
 from heartloop.cli.validate import validate
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount, money, roughly
+from heartloop.core.text import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation import runner
 from heartloop.evaluation.leaderboard import leaderboard
@@ -137,7 +137,7 @@ class Judging:
         self.models |= {judge: counted(model, self.meter, "judge", self.cache) for judge, model in self.opened.items()}
 
     def pilot(self, *, yes: bool, only: bool) -> Pilot | None:
-        """The estimate before the judges of stored dialogues are asked; `None` if nobody is paid and it was not requested."""
+        """The estimate before the judges of stored dialogues are asked; `None` if no judge is paid and it was not requested."""
         return Pilot(self.meter, yes=yes, only=only) if only or any(map(is_paid, self.models)) else None
 
     def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:

@@ -38,9 +38,8 @@ def scenarios_new(
 ) -> None:
     """Write a commented scenario to edit: a complete example, as YAML."""
     from heartloop.core.errors import UseError
-    from heartloop.environments.registry import load_environment
-    from heartloop.environments.sources import is_yaml
-    from heartloop.environments.templates import template_of
+    from heartloop.environments.records import is_yaml
+    from heartloop.environments.registry import load_environment, template_of
 
     spec = load_environment(environment)
     path = out or Path(f"my-{spec.name}.yaml")
@@ -117,8 +116,8 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help=f"Scenario {_S
     from collections import Counter
 
     from heartloop.authoring.checks import problems_of_set
-    from heartloop.core.wording import amount
-    from heartloop.environments.sources import RecordErrors
+    from heartloop.core.text import amount
+    from heartloop.environments.records import RecordErrors
 
     kind = _spec_of(scenarios, environment).scenarios
     lines: dict[str, int] = {}
@@ -151,7 +150,7 @@ def scenarios_save(
     from pydantic import BaseModel
 
     from heartloop.core.errors import UseError
-    from heartloop.core.wording import amount
+    from heartloop.core.text import amount
     from heartloop.environments.records import write_records
     from heartloop.environments.registry import owner_of
 
@@ -173,7 +172,7 @@ def _lines_of(scenarios: str) -> dict[str, int]:
     """Lines of a file's records by id; empty for a shipped set or a folder."""
     import json
 
-    from heartloop.environments.sources import Source, read_text, sources
+    from heartloop.environments.records import Source, read_text, sources
 
     path = Path(scenarios)
     if not path.is_file():

@@ -78,12 +78,12 @@ def train(
 
 def _train(recipe: Recipe, run: Path) -> int:
     """Trains, prints the result, and returns the exit code."""
-    from heartloop.core.chat import is_embedded
+    from heartloop.core.chat import EMBEDDED
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import CAUTION, evaluation_command
 
-    if is_embedded(recipe.dialogue.user):
+    if recipe.dialogue.user == EMBEDDED:
         typer.echo(f"Caution: {CAUTION}.", err=True)
     ended = launch.train(recipe, run, progress=typer.echo)
     failures = ended.failures
@@ -162,7 +162,7 @@ def guard(
     harness: Annotated[str, typer.Option(help="For --prepare: lm-eval or inspect.")] = "lm-eval",
     runs: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown beside."),
+        typer.Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown as well."),
     ] = None,
     margin: Annotated[float, typer.Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
     worse_than: Annotated[
@@ -183,8 +183,7 @@ def guard(
     from heartloop.integrations.harness import read_results
     from heartloop.training.checkpoints import PREFIX, weights_in
     from heartloop.validity.guard import changes, commands, guard_result
-    from heartloop.validity.page import Part, write_validity_json, write_validity_page
-    from heartloop.validity.text import result_table
+    from heartloop.validity.page import Part, result_table, write_validity_json, write_validity_page
 
     folder = out or Path("guard")
     if prepare is not None:

@@ -44,7 +44,7 @@ def validate(
     yes: given.Yes = False,
     retry_failed: given.RetryJudging = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the answers, validity.json and the page. Default: beside the run.")
+        Path | None, typer.Option(help="Folder of the answers, validity.json and the page. Default: next to the run.")
     ] = None,
     cache: given.Cache = None,
 ) -> None:
@@ -53,8 +53,7 @@ def validate(
     from heartloop.cli.validating import read_runs, rejudge_runs
     from heartloop.core.errors import UseError
     from heartloop.environments.suites import RejudgingSuite
-    from heartloop.validity.material import material_of
-    from heartloop.validity.suites import environment_of, run_suites, suite_of
+    from heartloop.validity.suites import environment_of, material_of, run_suites, suite_of
 
     spec = environment_of(runs)
     chosen = {name: suite_of(spec, name) for name in suite or ()}

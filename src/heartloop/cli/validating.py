@@ -16,7 +16,7 @@ from rich.console import Console
 from heartloop.cli.running import Judging, agreed_to, exit_code_of, play_run
 from heartloop.core.chat import LOCAL_PREFIX
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Answers, Material, RejudgingSuite, RunSuite
 from heartloop.evaluation.progress import Progress, ProgressLine
@@ -26,8 +26,7 @@ from heartloop.models.budget import Meter, is_paid
 from heartloop.models.names import close, local_speed
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants, output_folder
-from heartloop.validity.page import Part, write_validity_json, write_validity_page
-from heartloop.validity.text import print_results, result_table
+from heartloop.validity.page import Part, print_results, result_table, write_validity_json, write_validity_page
 
 __all__ = ["read_runs", "rejudge_runs"]
 

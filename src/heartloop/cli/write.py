@@ -10,15 +10,14 @@ import typer
 
 from heartloop.cli import options as given
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from heartloop.authoring.store import WrittenFiles
     from heartloop.authoring.writing import WritingResult
-    from heartloop.environments.importing import Refused
-    from heartloop.environments.raw_dialogues import RawDialogues
+    from heartloop.environments.importing import RawDialogues, Refused
     from heartloop.environments.writing import Writing
     from heartloop.evaluation.progress import ProgressLine
 
@@ -89,7 +88,7 @@ def distil(
     prices: given.Prices = None,
 ) -> None:
     """Write scenarios from your own dialogues. Rules remove personal data before a model reads a dialogue."""
-    from heartloop.environments.raw_dialogues import read_dialogues
+    from heartloop.environments.importing import read_dialogues
 
     if show and not dry_run:
         raise UseError("--show applies only with --dry-run")
@@ -225,7 +224,7 @@ def _write(
 
 def _print_read(read: RawDialogues) -> None:
     """Prints the counts of read, repaired and refused records."""
-    from heartloop.environments.raw_dialogues import REPAIRS
+    from heartloop.environments.importing import REPAIRS
 
     for one in read.refused[:REFUSED_SHOWN]:
         typer.echo(f"  refused: {one.place}: {one.reason}", err=True)

@@ -29,10 +29,29 @@ from pydantic import (
 from heartloop.core.errors import InputError
 
 __all__ = [
-    "Call", "Failure", "Message", "Sampling", "StopReason", "Transcript", "TranscriptLine", "Turn", "Usage", "Visible",
-    "cut_torn_tail", "read_transcripts", "total_usage", "transcript_lines", "turn_counts", "usage_by_role", "visible", "writable",
+    "HEAVY_TAGS",
+    "Call",
+    "Failure",
+    "Message",
+    "Sampling",
+    "StopReason",
+    "Transcript",
+    "TranscriptLine",
+    "Turn",
+    "Usage",
+    "Visible",
+    "content_tags",
+    "cut_torn_tail",
+    "read_transcripts",
+    "total_usage",
+    "transcript_lines",
+    "turn_counts",
+    "usage_by_role",
+    "visible",
+    "writable",
     "write_line",
-]  # fmt: skip
+]
+
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]
@@ -437,3 +456,12 @@ def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
 def turn_counts(turns: Sequence[Turn]) -> dict[str, int]:
     """Counts of a transcript's silent replies and of those cut by the token limit."""
     return {"silences": sum(turn.silent for turn in turns), "truncated": sum(turn.truncated for turn in turns)}
+
+
+HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})
+"""Dialogues with these tags stay folded until a reader opens them."""
+
+
+def content_tags(transcript: Transcript) -> list[str]:
+    """Tags other than `none`."""
+    return [tag for tag in transcript.facts.get("tags", "").split() if tag != "none"]

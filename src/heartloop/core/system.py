@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
+import gc
 import hashlib
+import json
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import metadata
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
-__all__ = ["end_with_parent", "replacing", "sha256_of", "write_whole"]
+from heartloop.core.errors import InputError
+
+__all__ = [
+    "end_with_parent",
+    "install_command",
+    "install_command_from",
+    "read_steps",
+    "replacing",
+    "sha256_of",
+    "syntax_tree",
+    "write_whole",
+]
+
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -44,3 +63,80 @@ def end_with_parent(number: int) -> None:
     """Asks Linux to send this process a signal when the thread that started it ends, `kill -9` included; elsewhere nothing."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, number)
+
+
+@cache
+def install_command(extra: str) -> str:
+    """The command for this installation."""
+    try:
+        origin = metadata.distribution("heartloop").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        origin = None
+    return install_command_from(origin, extra)
+
+
+def install_command_from(origin: str | None, extra: str) -> str:
+    """The command for an origin, the content of `direct_url.json`; `None` for an installation from an index.
+
+    >>> install_command_from(None, "train")
+    "pip install 'heartloop[train]'"
+    >>> install_command_from('{"url": "file:///home/me/heartloop", "dir_info": {"editable": true}}', "train")
+    "pip install -e '/home/me/heartloop[train]'"
+    >>> install_command_from('{"url": "https://host/heartloop.git", "vcs_info": {"vcs": "git", "commit_id": "1f0e"}}', "train")
+    "pip install 'heartloop[train] @ git+https://host/heartloop.git@1f0e'"
+    """
+    record = json.loads(origin) if origin else {}
+    url = str(record.get("url", ""))
+    if "dir_info" in record:
+        editable = "-e " if record["dir_info"].get("editable") else ""
+        return f"pip install {editable}'{unquote(urlsplit(url).path)}[{extra}]'"
+    if "vcs_info" in record:
+        at = record["vcs_info"]
+        return f"pip install 'heartloop[{extra}] @ {at.get('vcs')}+{url}@{at.get('commit_id')}'"
+    return f"pip install 'heartloop[{extra}]{f' @ {url}' if url else ''}'"
+
+
+def syntax_tree(text: str) -> ast.Module:
+    """The syntax tree of a module's source, parsed while garbage collection is off.
+
+    CPython 3.11 to 3.11.7 counts the depth of all trees that are being built in one place. If garbage is collected meanwhile, and
+    a finalizer parses source too, as showing a traceback does, a valid text raises SystemError (python/cpython issue 106905).
+
+    Raises:
+        SyntaxError: the text is no Python.
+        ValueError: it has a null character.
+        RecursionError: it is nested too deeply.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def read_steps(file: Path) -> list[dict[str, Any]]:
+    """The lines of a run's `metrics.jsonl`: `step`, `attempt`, and `data`, the metrics by name.
+
+    A half-written last line is skipped. A metric without a value is `None` or nan, as it was logged.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not a step; names the line.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {file}: {error}; expected the steps of a training run") from error
+    steps = []
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith("\n"):
+            break
+        try:
+            step = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{file}, line {number} is not JSON: {error}; remove the line") from error
+        if not isinstance(step, dict) or type(step.get("step")) is not int or not isinstance(step.get("data"), dict):
+            raise InputError(f"{file}, line {number} is not a step; expected an object with step and data; remove the line")
+        steps.append(step)
+    return steps

@@ -15,9 +15,30 @@ from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import Prompt
 from heartloop.environments.episode import CallLog, Episode, RoleFailed
-from heartloop.environments.spec import Options, Player
+from heartloop.environments.options import Options
 
-__all__ = ["BaseEnvironment", "EmbeddedPlayer", "LoggedEpisode", "RoleModel", "SystemPrompts", "answered"]
+__all__ = ["BaseEnvironment", "EmbeddedPlayer", "LoggedEpisode", "Player", "RoleModel", "SystemPrompts", "answered"]
+
+
+class Player(Protocol):
+    """Plays an environment's roles; each environment extends this protocol."""
+
+    @property
+    def name(self) -> str:
+        """`embedded`, or the model's name."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """`models`, `sampling` and `prompts` of the roles it plays."""
+        ...
+
+    def admit(self, scenario: Any) -> None:
+        """Checks that it can play a scenario.
+
+        Raises:
+            InputError: it cannot; says what the scenario lacks.
+        """
+        ...
 
 
 class _Identified(Protocol):

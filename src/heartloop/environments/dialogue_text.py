@@ -6,12 +6,29 @@ detecting that an answer speaks for the other side. Does not cover the prompts (
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat, starmap, zip_longest
 
-__all__ = ["alternating_text", "dialogue_text", "quoted", "speaks_for"]
+__all__ = [
+    "SILENT",
+    "alternating_text",
+    "chance",
+    "dialogue_text",
+    "file_hash",
+    "least_recent",
+    "passages_of",
+    "pick",
+    "pick_unsaid",
+    "quoted",
+    "spans_of",
+    "speaks_for",
+    "stands_in",
+]
+
 
 _BREAK = re.compile(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*")
 
@@ -68,3 +85,119 @@ def speaks_for(text: str, *others: str) -> bool:
 def _speaker_pattern(others: tuple[str, ...]) -> re.Pattern[str]:
     names = "|".join(re.escape(name) for name in ("npc", "assistant", "supporter", "partner", "ai", "chatbot", *others) if name)
     return re.compile(rf"^\s*\**({names})\**\s*[:：]", re.IGNORECASE | re.MULTILINE)
+
+
+SILENT = "(silence)"
+"""How an empty message is shown to a judge, and so how it is quoted."""
+
+_LEAST = 3
+"""Letters or digits of a quote: fewer are found in anything, so they must be the whole message."""
+_LONGEST, _MOST = 160, 60
+"""Characters of a passage, and passages of a call, that a model is offered (ours)."""
+_PASSAGE = re.compile(rf"[^.!?\n]{{1,{_LONGEST}}}(?:[.!?]+|$|\n|(?<=\s))")
+_LEFT_OUT = re.compile(r"\s*(?:\[?\s*(?:\.{3,}|…)\s*\]?)\s*")
+
+
+def stands_in(quote: str, messages: Iterable[str]) -> bool:
+    """Whether a quote stands in one of the messages, word for word; parts between ellipses in their order.
+
+    A message of next to nothing, as dots or "Ok", is quoted whole.
+
+    >>> stands_in("“Nobody asked ... the vests”", ["Nobody asked me about it, or about the vests."])
+    True
+    >>> stands_in("they asked", ["Nobody asked me."]), stands_in("ask", ["Nobody asked me."])
+    (False, False)
+    """
+    messages = [text.strip() or SILENT for text in messages]
+    if quote.strip() and not _plain(quote):
+        return quote.strip() in messages
+    whole = [_plain(message) for message in messages]
+    parts = [plain for part in _LEFT_OUT.split(quote) if (plain := _plain(part))]
+    if sum(len(part.replace(" ", "")) for part in parts) < _LEAST:
+        return _plain(quote) in whole and bool(_plain(quote))
+    return any(_in_order(parts, message) for message in whole)
+
+
+def passages_of(messages: Iterable[str]) -> list[str]:
+    """Sentences of the messages, the last ones first, each once: what a model can quote that must choose its quote.
+
+    >>> passages_of(["She left. I said nothing!", ""])
+    ['(silence)', 'I said nothing!', 'She left.']
+    """
+    passages: dict[str, None] = {}
+    for message in [text.strip() or SILENT for text in messages][::-1]:
+        parts = [part[0].strip() for part in _PASSAGE.finditer(message)] or [message[:_LONGEST]]
+        passages |= dict.fromkeys(part for part in parts[::-1] if stands_in(part, [message]))
+    return list(passages)[:_MOST]
+
+
+def spans_of(quote: str, message: str) -> list[tuple[int, int]]:
+    """Where a quote stands in a message, as (first, behind the last) character of each part between ellipses.
+
+    Empty where it does not stand there as one reads it; a quote that only `stands_in` after letters were brought into another
+    form (ﬁ for fi) has no place either.
+
+    >>> spans_of("“nobody ASKED ... the vests”", "Nobody asked me, or about the vests.")
+    [(0, 12), (26, 35)]
+    """
+    if not stands_in(quote, [message]):
+        return []
+    spans: list[tuple[int, int]] = []
+    for part in filter(None, map(_plain, _LEFT_OUT.split(quote))):
+        words = r"(?:[^\w']|(?<!\w)['’]|['’](?!\w))+".join(re.escape(word).replace("'", "['’]") for word in part.split())
+        found = re.compile(rf"(?<!\w){words}(?!\w)" if part.isascii() else words, re.IGNORECASE).search(
+            message, spans[-1][1] if spans else 0
+        )
+        if found is None:
+            return []
+        spans.append(found.span())
+    return spans
+
+
+def _in_order(parts: list[str], message: str) -> bool:
+    at = 0
+    for part in parts:
+        found = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)" if part.isascii() else re.escape(part)).search(message, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
+
+
+def _plain(text: str) -> str:
+    """Words in lower case with one space between them."""
+    text = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    return re.sub(r"[^\w']+|(?<!\w)'|'(?!\w)", " ", text).strip()
+
+
+def file_hash(data: bytes) -> str:
+    """First 12 hex digits of the SHA-256."""
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def chance(*parts: object) -> float:
+    """A number in [0, 1) that depends on the parts alone."""
+    return int(hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:8], 16) / 2**32
+
+
+def pick(lines: Sequence[str], *parts: object) -> str:
+    """The line that the parts decide."""
+    return lines[int(chance(*parts) * len(lines))]
+
+
+def pick_unsaid(groups: Iterable[Sequence[str]], said: Sequence[str], *parts: object) -> str | None:
+    """A line that was not said yet, of the first group that has one; `None` where none has."""
+    spoken = " ".join(said)
+    for group in groups:
+        if left := [line for line in group if line not in spoken]:
+            return pick(left, *parts)
+    return None
+
+
+def least_recent(lines: Sequence[str], said: Sequence[str]) -> str:
+    """The line that was said the longest ago, so that a long dialogue never runs out of lines."""
+
+    def last(line: str) -> int:
+        return max((n for n, message in enumerate(said) if line in message), default=-1)
+
+    return min(lines, key=last)

@@ -18,10 +18,25 @@ from heartloop.core.judging import answers_in, ask
 from heartloop.core.prompts import Prompt
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import RoleModel, answered
+from heartloop.environments.dialogue_text import passages_of, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
-from heartloop.environments.quotes import passages_of, stands_in
+from heartloop.environments.reading import Appraisal, AppraisingPlayer, reason_of, whole
 
-__all__ = ["REASKS", "Grade", "JudgeModel", "Level", "Verdict", "ask_all", "evidence_of", "thoughts_of", "whole"]
+__all__ = [
+    "REASKS",
+    "AnswerPlayer",
+    "Grade",
+    "JudgeModel",
+    "Level",
+    "Verdict",
+    "ask_all",
+    "evidence_of",
+    "leveled",
+    "quote_of",
+    "reason_for",
+    "thoughts_of",
+]
+
 
 REASKS = 1
 """Re-asks of a judge whose answer is invalid (ours)."""
@@ -140,10 +155,45 @@ def thoughts_of(grades: Mapping[str, Grade]) -> dict[str, str]:
     return {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
 
 
-def whole(value: float) -> int:
-    """The nearest whole number; halves go up.
+_SILENCE = "Nothing was said."
+_NEUTRAL = "It neither helps nor hurts."
+_QUOTED = 140
+_GOOD_FROM = 3
+"""The level from which a grade is explained by what did good."""
 
-    >>> whole(2.5), whole(3.49)
-    (3, 3)
-    """
-    return int(value + 0.5)
+
+class AnswerPlayer(AppraisingPlayer):
+    """Base of embedded judges of answers to a single message; an answer that several judges grade is appraised once."""
+
+    roles = ("judge",)
+    _last: tuple[tuple[str, str, int], Appraisal] | None = None
+
+    def appraise(self, scenario: Any, answer: str, seed: int) -> Appraisal:
+        """The appraisal of an answer to the scenario's `query`."""
+        key, last = (scenario.fingerprint, answer, seed), self._last
+        if last is None or last[0] != key:
+            self._last = last = (key, self.appraiser.appraise(scenario, (scenario.query,), (answer,), seed=seed))
+        return last[1]
+
+
+def reason_for(appraisal: Appraisal, *, good: bool) -> str:
+    """Why, as the person would think it."""
+    if appraisal.silent:
+        return _SILENCE
+    reason = reason_of(appraisal, good=good)
+    return f"They would think: {reason}." if reason else _NEUTRAL
+
+
+def quote_of(judged: str) -> str:
+    """The beginning of a text, at most 140 characters and cut behind a word; empty if the text is blank."""
+    line = judged.strip().split("\n")[0].strip()
+    cut = line if len(line) <= _QUOTED else line[:_QUOTED].rsplit(" ", 1)[0]
+    return cut if stands_in(cut, [judged]) else judged.strip()
+
+
+def leveled(appraisal: Appraisal, output: str, judged: str) -> Grade:
+    """The grade by an output whose range is that of the levels: the nearest level, with the value before rounding."""
+    value = appraisal.change[output]
+    level = whole(value)
+    reason = reason_for(appraisal, good=level >= _GOOD_FROM)
+    return Grade(level, reason, quote_of(judged), {"value": round(value, 2)})

@@ -8,18 +8,36 @@ UTF-8 can encode. Does not cover what a record means (each environment's importe
 from __future__ import annotations
 
 import codecs
+import csv
 import inspect
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from heartloop.core.dialogue import Transcript, writable
-from heartloop.core.errors import InputError
+from heartloop.core.errors import InputError, UseError
 
-__all__ = ["Imported", "Importer", "Record", "Refused", "each_line", "problem_of", "records", "with_writable_texts"]
+__all__ = [
+    "FORMS",
+    "REPAIRS",
+    "Imported",
+    "Importer",
+    "RawDialogue",
+    "RawDialogues",
+    "RawTurn",
+    "Record",
+    "Refused",
+    "each_line",
+    "problem_of",
+    "read_dialogues",
+    "records",
+    "with_writable_texts",
+]
 
 
 class Refused(NamedTuple):
@@ -164,3 +182,323 @@ def with_writable_texts(value: Any) -> Any:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
+
+
+REPAIRS = {
+    "quotes": "a line has an unmatched quote, at which a CSV reader would join lines; it was read verbatim",
+    "requoted": "a line was quoted by a CSV writer; it was read as CSV",
+    "commas": "a line has commas within a text; they were restored",
+    "rejoined": "a line was broken in two; it was joined",
+    "joined": "a turn follows one of the same speaker; both were joined",
+    "empty": "a turn is empty; it was dropped",
+}
+"""Descriptions of the counted repairs."""
+
+Speaker = Literal["person", "supporter"]
+
+
+class RawTurn(NamedTuple):
+    """One turn."""
+
+    speaker: Speaker
+    text: str
+
+
+class RawDialogue(NamedTuple):
+    """One dialogue of a file, personal data included."""
+
+    place: str
+    """File and line, or file and id."""
+    metadata: Mapping[str, str]
+    """Fields of the file about the dialogue, as far as given: `situation`, `emotion`, `problem`, `intensity`."""
+    turns: tuple[RawTurn, ...]
+    """Speakers alternate."""
+    names: tuple[str, ...] = ()
+    """Names of the speakers, if the file gives them."""
+
+
+class RawDialogues(NamedTuple):
+    """All dialogues of a source, the refused records, and the counts of repairs."""
+
+    dialogues: list[RawDialogue]
+    refused: list[Refused]
+    repaired: Mapping[str, int]
+    """By the keys of `REPAIRS`."""
+
+
+def read_dialogues(source: Path, form: str) -> RawDialogues:
+    """The dialogues of a file, or of all files of that form in a folder.
+
+    Args:
+        form: `esconv`, `empathetic` or `messages`.
+
+    Raises:
+        UseError: an unknown form, or a folder without such files.
+        InputError: a file that cannot be read, or no valid dialogue in any file.
+    """
+    if form not in FORMS:
+        raise UseError(f"--form is {form!r}; expected {', '.join(FORMS)}")
+    read, names = _READERS[form]
+    result = _Result()
+    paths = sorted({path for name in names for path in source.glob(name)}) if source.is_dir() else [source]
+    if not paths:
+        raise UseError(f"{source} holds no {' or '.join(names)}; name the file, or another --form")
+    for path in paths:
+        for dialogue in read(path, result):
+            turns = tuple(_in_turn(dialogue.turns, result.repaired))
+            if len({turn.speaker for turn in turns}) < 2:
+                result.refuse(dialogue.place, "one speaker only; expected turns of two speakers")
+            else:
+                result.dialogues.append(dialogue._replace(turns=turns))
+    if not result.dialogues:
+        first = f"; the first problem: {result.refused[0].place}: {result.refused[0].reason}" if result.refused else ""
+        raise InputError(f"{source} holds no dialogue of form {form}{first}")
+    return RawDialogues(result.dialogues, result.refused, {name: n for name, n in result.repaired.items() if n})
+
+
+class _Result:
+    def __init__(self) -> None:
+        self.dialogues: list[RawDialogue] = []
+        self.refused: list[Refused] = []
+        self.repaired: Counter[str] = Counter()
+
+    def refuse(self, place: str, reason: str) -> None:
+        self.refused.append(Refused(place, reason))
+
+
+def _in_turn(turns: Sequence[RawTurn], repaired: Counter[str]) -> Iterator[RawTurn]:
+    """Joins consecutive turns of one speaker; drops empty turns."""
+    last: RawTurn | None = None
+    for turn in turns:
+        text = re.sub(r"[ \t]+", " ", turn.text).strip()
+        if not text:
+            repaired["empty"] += 1
+        elif last is not None and last.speaker == turn.speaker:
+            repaired["joined"] += 1
+            last = RawTurn(last.speaker, f"{last.text}\n{text}")
+        else:
+            if last is not None:
+                yield last
+            last = RawTurn(turn.speaker, text)
+    if last is not None:
+        yield last
+
+
+# ESConv
+
+_SPEAKERS: Mapping[str, Speaker] = {
+    **dict.fromkeys(
+        ("user", "human", "client", "seeker", "speaker", "patient", "caller", "person", "customer", "usr", "help-seeker"),
+        "person",
+    ),
+    **dict.fromkeys(
+        ("assistant", "supporter", "listener", "gpt", "model", "bot", "ai", "counselor", "counsellor", "therapist", "helper",
+         "agent", "sys", "chatbot", "volunteer"), "supporter",
+    ),
+}  # fmt: skip
+"""Speakers by their names in the data sets and in common logs."""
+_SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function"})
+
+
+def _esconv(path: Path, result: _Result) -> Iterator[RawDialogue]:
+    """`ESConv.json` and `FailedESConv.json`: one list; in the second the speakers are `speaker` and `listener`."""
+    try:
+        listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected ESConv.json") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error}); expected ESConv.json as it was released, download it again") from error
+    if not isinstance(listed, list):
+        raise InputError(f"{path} holds a {type(listed).__name__}; expected a list of dialogues, as in ESConv.json")
+    for number, one in enumerate(listed, start=1):
+        place = f"{path.name}, dialogue {number}"
+        try:
+            turns = _turns(one, ("dialog",), ("speaker",), ("content", "text"))
+        except InputError as error:
+            result.refuse(place, str(error))
+            continue
+        metadata = {
+            name: one.get(key)
+            for name, key in (("situation", "situation"), ("emotion", "emotion_type"), ("problem", "problem_type"))
+        }
+        scores = one.get("survey_score")
+        seeker = scores.get("seeker") if isinstance(scores, dict) else None
+        strength = str(seeker.get("initial_emotion_intensity", "")) if isinstance(seeker, dict) else ""
+        metadata["intensity"] = f"{strength} of 5" if re.fullmatch("[1-5]", strength) else None
+        yield RawDialogue(
+            place, {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}, turns
+        )
+
+
+# Logs of messages
+
+
+def _messages(path: Path, result: _Result) -> Iterator[RawDialogue]:
+    """One dialogue per line: an object with a list of messages, or the list itself."""
+    for place, value in each_line(path):
+        if isinstance(value, InputError):
+            result.refuse(place, str(value).removeprefix(f"{place}: "))
+            continue
+        whole = {"messages": value} if isinstance(value, list) else value
+        try:
+            turns = _turns(
+                whole,
+                ("messages", "conversation", "conversations", "dialog", "dialogue", "turns", "history", "chat"),
+                ("role", "from", "speaker", "author", "sender"),
+                ("content", "value", "text", "message", "utterance"),
+            )
+        except InputError as error:
+            result.refuse(place, str(error))
+            continue
+        messages = next(entry for entry in whole.values() if isinstance(entry, list))
+        names = [one.get("name") for one in messages if isinstance(one, dict)]
+        yield RawDialogue(
+            place, {}, turns, tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name.strip()))
+        )
+
+
+def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[RawTurn, ...]:
+    """Raises `InputError` without quoting values, which may be personal data."""
+    if not isinstance(whole, dict):
+        raise InputError(f"is a {type(whole).__name__}; expected an object with a list {lists[0]!r}")
+    listed = next((whole[name] for name in lists if isinstance(whole.get(name), list)), None)
+    if listed is None:
+        raise InputError(f"has no list {' or '.join(map(repr, lists))}; expected one of them with the turns")
+    turns: list[RawTurn] = []
+    for number, turn in enumerate(listed, start=1):
+        if not isinstance(turn, dict):
+            raise InputError(
+                f"turn {number} is a {type(turn).__name__}; expected an object with {speakers[0]!r} and {texts[0]!r}"
+            )
+        speaker = next((turn[name] for name in speakers if name in turn), None)
+        if isinstance(speaker, dict):  # {"author": {"role": "user"}}
+            speaker = speaker.get("role")
+        name = str(speaker).strip().casefold()
+        if name in _SKIPPED_ROLES:
+            continue
+        if name not in _SPEAKERS:
+            raise InputError(
+                f"turn {number}: {speakers[0]!r} is missing or an unknown speaker; expected user or assistant, or one of "
+                f"{', '.join(name for name in _SPEAKERS if name not in ('user', 'assistant'))}"
+            )
+        text = _text(next((turn[name] for name in texts if turn.get(name) is not None), None))
+        if text is None:
+            raise InputError(f"turn {number} has no text; expected a field {' or '.join(map(repr, texts))}")
+        turns.append(RawTurn(_SPEAKERS[name], text))
+    return tuple(turns)
+
+
+def _text(value: Any) -> str | None:
+    """A text, or the texts of its parts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _text(value.get("text", value.get("parts")))
+    if isinstance(value, list):
+        parts = [_text(part) for part in value]
+        return "\n".join(part for part in parts if part) if any(part is not None for part in parts) else None
+    return None
+
+
+# EmpatheticDialogues
+
+_COLUMNS = ("conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags")
+_LEAST, _MOST = 8, 9  # the ninth, in the test split, is candidate answers
+_STARTS = re.compile(r'"?[^,\s"]+,"?\d+"?,')
+_SCORES = re.compile(r"(?:\d\|){2}\d_(?:\d\|){2}\d")
+
+
+class _Row(NamedTuple):
+    conv: str
+    nth: int
+    context: str
+    prompt: str
+    speaker: str
+    utterance: str
+
+
+def _empathetic(path: Path, result: _Result) -> Iterator[RawDialogue]:
+    """`train.csv`, `valid.csv`, `test.csv`: commas are `_comma_`, quotes are text, the first speaker is the person."""
+    rows: dict[str, list[_Row]] = {}
+    for number, line in _whole_lines(path, result):
+        place = f"{path.name}, line {number}"
+        fields = _fields(line, result.repaired)
+        if fields is None:
+            result.refuse(place, f"{line.count(',') + 1} fields; expected {_LEAST} or {_MOST}: {','.join(_COLUMNS)}")
+            continue
+        conv, index, context, prompt, speaker, utterance = (field.replace("_comma_", ",").strip() for field in fields[:6])
+        if not (index.isdecimal() and speaker.isdecimal() and conv):
+            result.refuse(place, "conv_id is empty, or utterance_idx or speaker_idx is not a whole number")
+            continue
+        rows.setdefault(conv, []).append(_Row(conv, int(index), context, prompt, speaker, utterance))
+    for conv, some in rows.items():
+        place = f"{path.name}, {conv}"
+        if len({row.nth for row in some}) < len(some):
+            result.refuse(place, "an utterance_idx repeats; two dialogues may have one conv_id")
+            continue
+        some.sort(key=lambda row: row.nth)
+        if some[0].nth != 1:
+            result.refuse(place, "its first utterance is missing, so it is unknown which speaker is the person")
+            continue
+        first = some[0].speaker
+        metadata = {"situation": some[0].prompt, "emotion": some[0].context}
+        turns = tuple(RawTurn("person" if row.speaker == first else "supporter", row.utterance) for row in some)
+        yield RawDialogue(place, {name: text for name, text in metadata.items() if text}, turns)
+
+
+def _whole_lines(path: Path, result: _Result) -> Iterator[tuple[int, str]]:
+    """Lines below the header with their numbers; a line broken in two is joined."""
+    try:
+        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; expected a CSV file of EmpatheticDialogues") from error
+    lines = data.split(b"\n")
+    if lines[0].decode("utf-8", "replace").replace('"', "").strip().split(",")[:6] != list(_COLUMNS[:6]):
+        raise InputError(f"{path} begins with another header; expected {','.join(_COLUMNS)}")
+    last: tuple[int, str] | None = None
+    for number, raw in enumerate(lines[1:], start=2):
+        try:
+            line = raw.decode("utf-8").rstrip("\r").replace("\x00", "")
+        except UnicodeDecodeError as error:
+            result.refuse(f"{path.name}, line {number}", f"not UTF-8 ({error.reason} at byte {error.start + 1})")
+            continue
+        if not line.strip():
+            continue
+        if last is not None and not _STARTS.match(line) and last[1].count(",") < _LEAST - 1:
+            last = (last[0], f"{last[1]} {line.strip()}")
+            result.repaired["rejoined"] += 1
+            continue
+        if last is not None:
+            yield last
+        last = (number, line)
+    if last is not None:
+        yield last
+
+
+def _fields(line: str, repaired: Counter[str]) -> list[str] | None:
+    """The eight or nine fields of a line, or `None`."""
+    plain = line.split(",")
+    scores = [place for place, field in enumerate(plain) if _SCORES.match(field)]
+    if _LEAST <= len(plain) <= _MOST and plain[4].isdecimal() and scores in ([], [6]):
+        repaired["quotes"] += line.count('"') % 2
+        return plain
+    if '"' in line:
+        read = next(csv.reader([line]), [])
+        if _LEAST <= len(read) <= _MOST and read[1].isdecimal() and read[4].isdecimal():
+            repaired["requoted"] += 1
+            return read
+    speakers = [place for place, field in enumerate(plain) if scores and 4 <= place < scores[0] and field.isdecimal()]
+    if len(scores) == 1 and len(speakers) == 1:
+        repaired["commas"] += 1
+        speaker, end = speakers[0], scores[0]
+        return [*plain[:3], ",".join(plain[3:speaker]), plain[speaker], ",".join(plain[speaker + 1 : end]), *plain[end : end + 2]]
+    return plain if _LEAST <= len(plain) <= _MOST else None
+
+
+_READERS: Mapping[str, tuple[Callable[[Path, _Result], Iterator[RawDialogue]], tuple[str, ...]]] = {
+    "esconv": (_esconv, ("ESConv.json", "FailedESConv.json")),
+    "empathetic": (_empathetic, ("train.csv", "valid.csv", "test.csv")),
+    "messages": (_messages, ("*.jsonl",)),
+}
+FORMS = tuple(_READERS)
+"""Forms of source that can be read."""

@@ -6,14 +6,42 @@ Covers what several environments share. Which texts and numbers an environment h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from heartloop.core.dialogue import Turn
-from heartloop.environments.analyses import LearnedAnalysis
-from heartloop.reader.features import Context
-from heartloop.reader.reader import Output
+from heartloop.core.errors import InputError
+from heartloop.environments.base import EmbeddedPlayer
+from heartloop.environments.dialogue_text import chance
+from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
+from heartloop.reader.features import Context, FeatureLayout, features_of, han_share, lacks_english
+from heartloop.reader.linear import SHIPPED, LinearModel
+from heartloop.reader.reader import REPEATED, Effect, Output, Reader, Reading, effect_of, embedded_reader
 
-__all__ = ["LearnedReading", "unsaid", "with_cues"]
+__all__ = [
+    "LAYOUT",
+    "OVERLAPS",
+    "SWING",
+    "WEIGHTS",
+    "Appraisal",
+    "Appraiser",
+    "AppraisingPlayer",
+    "LearnedAnalysis",
+    "LearnedAppraiser",
+    "LearnedReading",
+    "Missed",
+    "StudentAppraiser",
+    "combined",
+    "evidence_of",
+    "missed_by",
+    "no_written_lines",
+    "reason_of",
+    "swing",
+    "unsaid",
+    "whole",
+    "with_cues",
+]
 
 
 class LearnedReading(NamedTuple):
@@ -62,3 +90,281 @@ def unsaid(concerns: Iterable[_Concern], beats: Iterable[_Beat], messages: Seque
     spoken = " ".join(messages)
     told = {beat.concern for beat in beats if beat.text in spoken}
     return with_cues(concern for concern in concerns if concern.key not in told)
+
+
+LAYOUT = FeatureLayout(bits=13, words=(1, 2), characters=(3, 4))
+OVERLAPS = ("story_overlap", "unsaid_overlap", "known_overlap", "demand_overlap", "ways_overlap")
+"""The counts that tell whether an analysis is about this person."""
+_LOWEST, _HIGHEST = 1.0, 5.0
+
+
+class LearnedAnalysis(NamedTuple):
+    """How an environment's analyses are read."""
+
+    weights: Path
+    context: Callable[[Any], Context]
+    """`context(scenario)`: what an analysis is compared with."""
+
+    @property
+    def model(self) -> LinearModel:
+        """The shipped weights.
+
+        Raises:
+            InputError: they cannot be read.
+        """
+        return _loaded(self.weights)
+
+    def level(self, scenario: Any, analysis: str) -> tuple[int, Mapping[str, float]]:
+        """The level of an analysis, and the numbers behind it; 1 if it has no words."""
+        features = features_of(analysis, self.context(scenario), LAYOUT)
+        if not features.tokens:
+            return whole(_LOWEST), {}
+        level, about = map(float, self.model.apply(features))
+        value = combined(level, about)
+        return whole(value), {"value": round(value, 2), "about": round(min(1.0, max(0.0, about)), 2)}
+
+
+def combined(level: float, about: float) -> float:
+    """The level of an analysis that is `about` this person as far as that, in [1, 5].
+
+    >>> combined(4.0, 1.0), combined(4.0, -0.3), combined(6.0, 0.5)
+    (4.0, 1.0, 3.0)
+    """
+    within = min(_HIGHEST, max(_LOWEST, level))
+    return _LOWEST + min(1.0, max(0.0, about)) * (within - _LOWEST)
+
+
+@cache
+def _loaded(path: Path) -> LinearModel:
+    return LinearModel.load(path, SHIPPED)
+
+
+def whole(value: float) -> int:
+    """The nearest whole number; halves go up.
+
+    >>> whole(2.5), whole(3.49)
+    (3, 3)
+    """
+    return int(value + 0.5)
+
+
+WEIGHTS = "weights."
+"""Prefix of the hashes of learned weights among a run's prompts; `compare` refuses runs of different weights."""
+SWING = 0.1
+"""How far a person's changes differ between seeds, as a share."""
+_UNSURE_REASON = 0.02
+
+Missed = Literal["silence", "repeat", "cruel", "lecture", "advice", "template", "flattery", "misread", "unfelt", "vague"]
+"""What was wrong with a reply, as far as it decides which written line answers it."""
+
+_REASONS: Mapping[str, tuple[str, str]] = {
+    "understanding": ("it saw what this is about", "it missed what this is about"),
+    "feeling": ("it reached what I feel", "it passed by what I feel"),
+    "particular": ("it was meant for me", "it could have been said to anyone"),
+    "warmth": ("it was kind", "there was no warmth in it"),
+    "pressure": ("", "it pushed me"),
+    "helpful": ("it opened a way", "it led nowhere"),
+    "honesty": ("it was honest", "it was not honest"),
+    "owning": ("it owned its part", "it owned nothing"),
+    "hostility": ("", "it put me down"),
+    "danger": ("", "it was dangerous"),
+    "coherence": ("it made sense", "it made no sense"),
+    "performance": ("", "it was for show"),
+}
+"""What is thought of each aspect, where it did good and where it did harm; a harm that was not done is no reason."""
+
+
+_MISSED_BY_ASPECT: Mapping[str, Missed] = {
+    "performance": "template", "understanding": "misread", "coherence": "misread", "feeling": "unfelt", "warmth": "unfelt",
+}  # fmt: skip
+"""What was wrong where this aspect did the most harm; else it was vague."""
+
+
+class Appraisal(NamedTuple):
+    """What a reply does to a person."""
+
+    change: Mapping[str, float]
+    reasons: tuple[tuple[str, float], ...] = ()
+    """What each aspect did beside a typical reply, in standard deviations of the change, best first; empty for a student."""
+    reading: Reading | None = None
+    """`None` for a student."""
+    silent: bool = False
+    words: int = 0
+    again: float = 0.0
+    """Share of the reply's content that an earlier reply had, in [0, 1]."""
+
+
+class Appraiser(Protocol):
+    """Judges a reply in place of a language model. The same arguments give the same appraisal."""
+
+    name: str
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """Of everything that an appraisal depends on, by name; part of a run's settings."""
+        ...
+
+    def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
+        """Refuses a scenario of whose texts it would understand nothing.
+
+        Raises:
+            InputError: says so.
+        """
+        ...
+
+    def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
+        """Of the last of the replies.
+
+        Args:
+            messages: the person's messages so far, oldest first.
+            seed: of the dialogue.
+        """
+        ...
+
+
+class LearnedAppraiser:
+    """The learned reader and an environment's effect."""
+
+    def __init__(self, reading: LearnedReading, reader: Reader | None = None) -> None:
+        self._reading, self._reader = reading, reader or embedded_reader()
+        self._effect: Effect = effect_of(reading.package)
+        self.name = self._reader.name
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        return {f"{WEIGHTS}reader": self._reader.hash, f"{WEIGHTS}effect": self._effect.hash}
+
+    def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
+        if lacks_english(" ".join(texts)):
+            raise InputError(
+                f"scenario {scenario_id!r} is not in English; the embedded user understands English only, "
+                "use a model (--user MODEL, or rejudge --judge MODEL)"
+            )
+
+    def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
+        context = self._reading.context(scenario, messages, replies[:-1])
+        reading, group = self._reader.read(replies[-1], context), self._reading.group(scenario)
+        change = self._effect.of(reading, group)
+        for output in self._effect.outputs if reading.floor != "danger" else ():  # the worst is the worst under every seed
+            value = output.neutral + swing(change[output.name] - output.neutral, scenario.id, seed)
+            change[output.name] = min(output.high, max(output.low, value))
+        return Appraisal(
+            change,
+            tuple(self._effect.reasons(reading, group)),
+            reading,
+            reading.silent,
+            reading.words,
+            reading.again,
+        )
+
+
+class StudentAppraiser:
+    """A student that `heartloop student fit` wrote.
+
+    Raises:
+        InputError: the student does not predict these changes.
+    """
+
+    def __init__(self, weights: LinearModel, outputs: Sequence[str]) -> None:
+        if set(weights.outputs) != set(outputs):
+            raise InputError(f"the student predicts {', '.join(weights.outputs)}; expected {', '.join(outputs)}")
+        self._weights = weights
+        self.name = f"student {weights.hash}"
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        return {f"{WEIGHTS}student": self._weights.hash}
+
+    def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
+        if abs(han_share(" ".join(texts)) - self._weights.card.get("han_share", 0.0)) > 0.5:
+            raise InputError(
+                f"scenario {scenario_id!r} is in another script than the replies that the student was fitted on, so it would "
+                "understand nothing; fit a student on runs in the language of the scenarios"
+            )
+
+    def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
+        features = features_of(replies[-1], Context(tuple(messages), tuple(replies[:-1])), self._weights.layout)
+        values = self._weights.apply(features)
+        change = {name: float(value) for name, value in zip(self._weights.outputs, values, strict=True)}
+        return Appraisal(change, silent=not replies[-1].strip(), words=features.tokens)
+
+
+class AppraisingPlayer(EmbeddedPlayer):
+    """Base of the embedded users: an appraiser in place of a language model. One object serves any number of dialogues at once.
+
+    Args:
+        appraiser: default, the learned reader as the environment uses it.
+        role: the role that it plays; a `judge` of stored replies needs no written lines.
+    """
+
+    reading: ClassVar[LearnedReading]
+    roles: ClassVar[Sequence[str]] = ("user",)
+    """The roles that one object plays."""
+
+    def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
+        self.appraiser, self.role = appraiser or LearnedAppraiser(self.reading), role
+        self.name = self.appraiser.name
+        super().__init__(self.roles, self.hashes)
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """Of everything that its answers depend on, by name."""
+        return self.appraiser.hashes
+
+
+def no_written_lines(scenario_id: str, player: str) -> InputError:
+    """For a scenario that an appraiser can judge, and that cannot be played for want of the person's own lines."""
+    return InputError(
+        f"scenario {scenario_id!r} has no written lines (short form), and {player} replaces the judgement, not the words; "
+        "use a model (--user MODEL), add beats and lines (heartloop scenarios new), or rejudge a played run (heartloop rejudge)"
+    )
+
+
+def swing(change: float, scenario_id: str, seed: int) -> float:
+    """The change as this person takes it in a dialogue of this seed: gains and losses are up to a tenth larger or smaller."""
+    return change * (1.0 + SWING * (2.0 * chance("up" if change > 0 else "down", scenario_id, seed) - 1.0))
+
+
+def missed_by(appraisal: Appraisal) -> Missed:
+    """What was wrong with a reply that did no good."""
+    reading = appraisal.reading
+    if appraisal.silent:
+        return "silence"
+    if appraisal.again >= REPEATED:
+        return "repeat"
+    if reading is None:
+        return "vague"
+    marks = dict(zip(ASPECTS, reading.aspects, strict=True))
+    worst = appraisal.reasons[-1][0] if appraisal.reasons else "particular"
+    if reading.floor in ("hostility", "danger") or worst in ("hostility", "danger"):
+        return "cruel"
+    group = STRATEGIES[next(iter(reading.strategies))].group if reading.strategies else ""
+    if group == "E" and worst in ("performance", "honesty", "particular", "understanding"):
+        return "flattery"
+    if worst == "pressure" or (group in ("F", "G") and marks["pressure"] >= 1.0):
+        return "lecture" if appraisal.words > 40 or group == "G" else "advice"
+    return _MISSED_BY_ASPECT.get(worst, "vague")
+
+
+def reason_of(appraisal: Appraisal, *, good: bool) -> str:
+    """The main reason of a change, as the person would think it; empty where nothing stands out."""
+    rows = [row for row in appraisal.reasons if not good or row[0] not in HARMFUL_ASPECTS]
+    if not rows or appraisal.silent:
+        return ""
+    aspect, worth = rows[0 if good else -1]
+    return _REASONS[aspect][0 if good else 1] if (worth > _UNSURE_REASON if good else worth < -_UNSURE_REASON) else ""
+
+
+def evidence_of(appraisal: Appraisal) -> dict[str, Any]:
+    """What a transcript keeps of an appraisal."""
+    reading = appraisal.reading
+    if reading is None:
+        return {"silent": appraisal.silent}
+    return {
+        "strategies": dict(reading.strategies),
+        "aspects": {name: round(float(mark), 1) for name, mark in zip(ASPECTS, reading.aspects, strict=True)},
+        "floor": reading.floor,
+        "missed": missed_by(appraisal),
+        "words": appraisal.words,
+        "silent": appraisal.silent,
+    }

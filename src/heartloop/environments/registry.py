@@ -5,22 +5,32 @@ The shipped environments are registered in the same way as a third party's. Does
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from heartloop.core.errors import UseError
 from heartloop.core.text import nearest
-from heartloop.environments.records import first_record
-from heartloop.environments.sources import Problem, read_text, sources
+from heartloop.environments.records import Problem, first_record, read_text, sources
 from heartloop.environments.spec import AnyScenario, EnvironmentSpec
 
 __all__ = [
-    "GROUP", "broken", "environment_names", "find_scenario", "load_environment", "owner_of", "scenarios_by_id", "specs",
+    "GROUP",
+    "broken",
+    "environment_names",
+    "find_scenario",
+    "load_environment",
+    "owner_of",
+    "scenarios_by_id",
+    "specs",
     "stratified",
-]  # fmt: skip
+    "template_of",
+]
+
 
 GROUP = "heartloop.environments"
 
@@ -177,3 +187,35 @@ def stratified(scenarios: Sequence[AnyScenario], limit: int | None) -> list[AnyS
     taken = [group[i] for i in range(longest) for group in groups.values() if i < len(group)][:limit]
     chosen = {scenario.id for scenario in taken}
     return [scenario for scenario in scenarios if scenario.id in chosen]
+
+
+_ONLY_EMBEDDED = re.compile(r"^ *#\+ embedded\n.*?^ *#- embedded\n", re.MULTILINE | re.DOTALL)
+_MARK = re.compile(r"^ *#[+-] embedded\n", re.MULTILINE)
+
+
+def template_of(spec: EnvironmentSpec, file: str, *, short: bool = False) -> str:
+    """The YAML text of a template, an example that is played as it is.
+
+    Args:
+        file: name of the file that it will be, for the commands in its header.
+        short: omit what only embedded roles read.
+
+    Raises:
+        UseError: the environment has no template.
+    """
+    if not spec.scenarios.template:
+        raise UseError(
+            f"{spec.name} has no scenarios of its own form, so there is no template; see `heartloop environments show`"
+        )
+    body = (resources.files(spec.scenarios.template) / "scenarios" / "template.yaml").read_text(encoding="utf-8")
+    body = _MARK.sub("", _ONLY_EMBEDDED.sub("", body) if short else body)
+    user = "MODEL" if short else "embedded"
+    form = "in the short form, for models in all roles" if short else "for the embedded roles and for models"
+    header = [
+        f"A scenario of {spec.title}, {form}. A complete example: replace its texts by your own.",
+        f"  heartloop scenarios check {file}",
+        f"  heartloop eval {spec.name} --scenarios {file} --model MODEL --user {user}",
+        'Texts stand in quotes; write \\" for a quote inside. Further scenarios follow after a line that says ---.',
+        "The example is made up and licensed CC BY 4.0.",
+    ]
+    return "".join(f"# {line}\n" for line in header) + "\n" + body

@@ -16,16 +16,16 @@ from heartloop.core.blocks import ReportPanel
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
+from heartloop.environments.base import Player
 from heartloop.environments.episode import Environment
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
-    from heartloop.environments.appraising import Appraiser
-    from heartloop.environments.reading import LearnedReading
+    from heartloop.environments.reading import Appraiser, LearnedReading
+    from heartloop.environments.training import Training
     from heartloop.reader.features import Context
 
 __all__ = [
-    "AnswerForm",
     "DemoRun",
     "EnvironmentSpec",
     "ExternalRanking",
@@ -36,21 +36,16 @@ __all__ = [
     "Pilot",
     "Player",
     "Ready",
-    "Returns",
     "Role",
     "Scale",
     "Scenario",
     "Scenarios",
     "Stored",
     "Sums",
-    "Training",
-    "TrainingMetric",
     "Zone",
     "bounded_sums",
     "load_attribute",
     "option",
-    "rewards_by_turn",
-    "score_of",
 ]
 
 Lazy = str
@@ -81,27 +76,6 @@ class Role(NamedTuple):
 
     name: str
     about: str
-
-
-class Player(Protocol):
-    """Plays an environment's roles; each environment extends this protocol."""
-
-    @property
-    def name(self) -> str:
-        """`embedded`, or the model's name."""
-        ...
-
-    def describe(self) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of the roles it plays."""
-        ...
-
-    def admit(self, scenario: Any) -> None:
-        """Checks that it can play a scenario.
-
-        Raises:
-            InputError: it cannot; says what the scenario lacks.
-        """
-        ...
 
 
 Judge = Player
@@ -251,7 +225,7 @@ class Scale(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """Rescoring and rejudging of stored dialogues (`heartloop.environments.stored`)."""
+    """Rescoring and rejudging of stored dialogues (`heartloop.environments.replay`)."""
 
     options: Callable[[Transcript], Mapping[str, Any]]
     """The options that a transcript stores; the others are in the run's settings."""
@@ -280,107 +254,6 @@ class ExternalRanking(NamedTuple):
     """By model as the source names it; higher is better."""
     published: str = ""
     """Published agreement of the environment's scores with it, in words."""
-
-
-class Returns(NamedTuple):
-    """Rewards of a scored dialogue for training."""
-
-    outcome: float
-    """Outcome reward of the dialogue."""
-    process: Sequence[float]
-    """Process reward per policy turn."""
-    worst_outcome: float
-    """The lowest outcome a valid dialogue can have."""
-    worst_turns: float
-    """The lowest sum of process rewards a valid dialogue can have."""
-
-
-class TrainingMetric(NamedTuple):
-    """Title and description of one of `Training.terms`, for the curves of a training run."""
-
-    name: str
-    """The key in `terms`."""
-    title: str
-    about: str
-    """Its meaning, in one or two sentences."""
-    unit: str = ""
-    """Label of the axis; empty for a number without unit."""
-    source: str = "ours"
-
-
-class AnswerForm(NamedTuple):
-    """The form of the answer if a dialogue is one answer."""
-
-    headings: Mapping[str, str]
-    """The heading before each part, line breaks included, by the name of the part and in order."""
-    split: Callable[[str], Mapping[str, str]]
-    """The parts of an answer, by name; empty texts if the form is violated."""
-    message_words: int
-    """Words of the user's message that a small policy reads."""
-
-    def said(self, answer: str) -> str:
-        """What the person hears: the last part; the whole answer if the form is violated or that part is empty."""
-        *_, last = self.headings
-        return self.split(answer)[last] or answer
-
-
-class Training(NamedTuple):
-    """An environment's part of training."""
-
-    returns: Callable[[Transcript, Any], Returns]
-    """`returns(transcript, options)` of a scored dialogue; the options are the environment's."""
-    calls_per_turn: int
-    """Calls per policy reply of a model that plays all roles."""
-    tokens_per_call: int
-    """Approximate mean, for the estimate of a dry run."""
-    terms: Callable[[Transcript, Any], Mapping[str, float]] = lambda transcript, options: {}
-    """Further numbers of a scored dialogue to log, by name. The term `form` is 1 if the reply has the required form; a dialogue
-    whose `form` is 0 has no other term."""
-    metrics: tuple[TrainingMetric, ...] = ()
-    """Titles and descriptions of the terms; a term without one is shown by its name."""
-    reward_options: tuple[str, ...] = ()
-    """Options that change only the training reward; dialogues are played and scored with their defaults."""
-    group: Callable[[Any], str] = lambda scenario: str(scenario.stratum)
-    """The group under which a scenario's numbers are logged."""
-    prompt_headings: tuple[str, ...] = ()
-    """Sections of the policy prompt that a small policy reads; it reads no other section."""
-    texts: Callable[[Any], Iterable[str]] = lambda scenario: ()
-    """Texts that the policy may read with a scenario, for a small policy's tokenizer, which also knows held-out scenarios."""
-    answer_form: AnswerForm | None = None
-    """`None` if a small policy learns from dialogues."""
-
-    def said(self, reply: str) -> str:
-        """What the person hears of a reply."""
-        return reply if self.answer_form is None else self.answer_form.said(reply)
-
-    def played(self, options: Options) -> Options:
-        """The options with which dialogues are played and scored: `reward_options` have their defaults."""
-        defaults = type(options)()
-        return options.model_copy(update={name: getattr(defaults, name) for name in self.reward_options})
-
-
-def score_of(transcript: Transcript) -> float:
-    """The score of a dialogue.
-
-    Raises:
-        UseError: the dialogue is unscored.
-    """
-    if transcript.score is None:
-        raise UseError(f"the dialogue with {transcript.scenario} is unscored; expected a scored dialogue")
-    return transcript.score
-
-
-def rewards_by_turn(transcript: Transcript) -> list[float]:
-    """The rewards of a transcript per policy turn; 0 for a turn that was not judged.
-
-    Raises:
-        ValueError: the numbers of rewards and judged turns differ.
-    """
-    rewards = [0.0] * len(transcript.turns)
-    judged = [turn.index for turn in transcript.turns if turn.state is not None]
-    for index, reward in zip(judged, transcript.rewards, strict=True):
-        rewards[index] = reward
-    return rewards
 
 
 class DemoRun(NamedTuple):
@@ -593,7 +466,7 @@ class EnvironmentSpec:
             if weights is not None:
                 raise UseError(f"no student can judge in {self.name}; pass a model, or embedded")
             return None
-        from heartloop.environments.appraising import LearnedAppraiser, StudentAppraiser
+        from heartloop.environments.reading import LearnedAppraiser, StudentAppraiser
 
         if weights is None:
             return LearnedAppraiser(self.reading) if model is None else None

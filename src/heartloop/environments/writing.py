@@ -8,8 +8,11 @@ and `enrich` (from imported scenarios). Does not cover calling models.
 from __future__ import annotations
 
 import json
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -20,15 +23,37 @@ from heartloop.core.prompts import Prompt
 __all__ = [
     "MAX_SCENARIOS",
     "Answer",
+    "Place",
     "Seeded",
     "Stage",
     "Writing",
     "as_json",
     "check_size",
+    "places",
     "problems_in",
     "problems_of_tags",
     "run_number",
 ]
+
+
+class Place(NamedTuple):
+    """A place and the given names that are common there."""
+
+    name: str
+    women: tuple[str, ...]
+    men: tuple[str, ...]
+
+    def names(self, gender: str) -> tuple[str, ...]:
+        """The given names of a `woman` or a `man`."""
+        return self.women if gender == "woman" else self.men
+
+
+@cache
+def places() -> tuple[Place, ...]:
+    """The places of `people.toml`, in the order of the file."""
+    table = tomllib.loads((resources.files(__package__) / "people.toml").read_text(encoding="utf-8"))
+    return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in table["place"])
+
 
 MAX_SCENARIOS = 9_999
 """Maximum number of scenarios of one run, and bound of its seed; ids have four digits for each."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.compare import Comparison, choose_sides
 from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
@@ -34,11 +34,7 @@ __all__ = ["Run", "evaluate", "load_run"]
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory, finished or not. Each part is read from its files when it is first used.
-
-    Args:
-        path: the run directory.
-    """
+    """A run directory, finished or not. Each part is read from its files when it is first used."""
 
     path: Path
 
@@ -214,17 +210,17 @@ def evaluate(
             roles=[f"{name}={model}" for name, model in (roles or {}).items()], options=options,
             scenarios=fspath(scenarios) if scenarios is not None else None, scenario_ids=_texts("scenario_ids", scenario_ids),
             tags=_texts("tags", tags), exclude_tags=_texts("exclude_tags", exclude_tags),
-            limit=None if limit is None else _at_least(1, "limit", limit), repeats=_at_least(1, "repeats", repeats),
-            seed=_at_least(None, "seed", seed), shard=shard, samplings=_samplings(sampling or {}), policy_prompt=policy_prompt,
-            max_connections=_at_least(1, "max_connections", max_connections),
-            timeout=_timeout(timeout), retries=_at_least(0, "retries", retries), max_tokens=max_tokens, max_cost=max_cost,
-            prices=_path(prices), cache=_path(cache),
+            limit=None if limit is None else _whole("limit", limit, 1), repeats=_whole("repeats", repeats, 1),
+            seed=_whole("seed", seed), shard=shard, samplings=_samplings(sampling or {}), policy_prompt=policy_prompt,
+            max_connections=_whole("max_connections", max_connections, 1),
+            timeout=_timeout(timeout), retries=_whole("retries", retries, 0), max_tokens=max_tokens, max_cost=max_cost,
+            prices=None if prices is None else Path(fspath(prices)), cache=None if cache is None else Path(fspath(cache)),
         )  # fmt: skip
         if plan.paid and not yes and not plan.meter.limited:
             raise UseError(
                 f"{', '.join(plan.paid)} may cost money; pass max_tokens=..., max_cost=... with prices=..., or yes=True"
             )
-        path = _path(out) or plan.path
+        path = plan.path if out is None else Path(fspath(out))
         line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values())) if progress else None
         # a limit or `yes` was given, so the run continues after its estimate; a pilot that fails stops it
         played = play_run(
@@ -280,10 +276,9 @@ def _texts(name: str, given: object) -> Sequence[str]:
     return given
 
 
-def _at_least(least: int | None, name: str, given: object) -> int:
+def _whole(name: str, given: object, least: int | None = None) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or (least is not None and given < least):
-        bound = "" if least is None else f" from {least}"
-        raise UseError(f"{name} is {given!r}; expected a whole number{bound}")
+        raise UseError(f"{name} is {given!r}; expected a whole number{'' if least is None else f' from {least}'}")
     return given
 
 
@@ -291,10 +286,6 @@ def _timeout(given: object) -> float:
     if not isinstance(given, (int, float)) or isinstance(given, bool) or not given > 0:
         raise UseError(f"timeout is {given!r}; expected seconds above 0")
     return float(given)
-
-
-def _path(given: str | PathLike[str] | None) -> Path | None:
-    return None if given is None else Path(fspath(given))
 
 
 def _samplings(given: Mapping[str, Sampling | Mapping[str, Any]]) -> dict[str, Sampling]:

@@ -1,8 +1,6 @@
-"""Paired comparison of two models on the dialogues scored in both: difference, interval, test, effect size.
+"""Paired comparison of two models on the dialogues scored in both, its text, and the agreement of two judges.
 
-Pure: dialogues and settings in, a `Comparison` out. A pair has the same scenario, with the same text (fingerprint), and the same
-repeat; statistics are clustered by scenario. Does not cover the text (`comparison_text`) or more than two models (`scores`).
-
+A pair has the same scenario, with the same text (fingerprint), and the same repeat; statistics are clustered by scenario.
 Differences are B - A in points: above 0, B scored higher.
 """
 
@@ -17,9 +15,8 @@ from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
-from heartloop.environments.appraising import WEIGHTS
+from heartloop.core.text import amount, printable
+from heartloop.environments.reading import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.scores import (
@@ -48,22 +45,9 @@ from heartloop.scoring.statistics import (
 )
 
 __all__ = [
-    "FEW_SCENARIOS",
-    "Agreement",
-    "Comparison",
-    "GroupDifference",
-    "Pair",
-    "Side",
-    "agreement",
-    "agreement_text",
-    "choose_sides",
-    "compare",
-    "comparison_text",
-    "evidence_words",
-    "needed_words",
-    "verdict",
-    "worse_by",
-]
+    "FEW_SCENARIOS", "Agreement", "Comparison", "GroupDifference", "Pair", "Side", "agreement", "agreement_text", "aligned",
+    "choose_sides", "compare", "comparison_text", "evidence_words", "needed_words", "verdict", "worse_by",
+]  # fmt: skip
 
 
 _MOST_DIFFERENT = 5
@@ -146,7 +130,6 @@ class Comparison(NamedTuple):
 
     def __str__(self) -> str:
         """As `heartloop compare` prints it."""
-
         return comparison_text(self)
 
 
@@ -245,11 +228,6 @@ def worse_by(comparison: Comparison, threshold: float) -> bool:
 
 
 def _scale_of(a: Side, b: Side) -> Scale:
-    """The common scale of both sides.
-
-    Raises:
-        UseError: two environments, or an unknown one.
-    """
     names = {str(d.environment) for side in (a, b) for d in side.dialogues}
     names = names or {str(side.settings.get("environment")) for side in (a, b)}
     if len(names) > 1:
@@ -258,11 +236,7 @@ def _scale_of(a: Side, b: Side) -> Scale:
 
 
 def _check_weights(a: Side, b: Side) -> None:
-    """Refuses dialogues that were judged by different weights: the same reply would have another score.
-
-    Raises:
-        UseError: names the weights and their hashes.
-    """
+    """Refuses dialogues that were judged by different weights: the same reply would have another score."""
     first, second = (
         {item for d in side.dialogues for item in d.prompts.items() if item[0].startswith(WEIGHTS)} for side in (a, b)
     )
@@ -344,26 +318,31 @@ def _warnings(
 
 def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
     """Differences between the dialogues' own records: roles, rules, start, prompts, sampling."""
+    sides = [[pair.a for pair in pairs], [pair.b for pair in pairs]]
 
-    def both(name: str) -> tuple[str, str]:
-        mine, yours = ({str(_named(d, name)) for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
-        return " and ".join(sorted(mine)), " and ".join(sorted(yours))
+    def both(named: Callable[[Transcript], object]) -> list[str]:
+        return [" and ".join(sorted({str(named(d)) for d in side})) for side in sides]
 
-    rejudged = any("judge" in d.models for p in pairs for d in (p.a, p.b))
-    for name, words in (
-        ("user", "The user simulator is {} in A and {} in B: the difference may be the simulators', not the models'."),
-        ("judge", "The judge is {} in A and {} in B: the difference may be the judges', not the models'."),
-        ("preset", "The preset is {} in A and {} in B: the rules differ, so the scores are not comparable."),
-        ("variant", "The variant is {} in A and {} in B: their difficulty may differ."),
-    ):
-        mine, yours = both(name)
-        if mine != yours and (name != "judge" or rejudged):
+    judged = ["judge" in d.models for side in sides for d in side]
+    for name, named, words in (
+        (
+            "user", lambda d: d.models.get("user", d.user) if "judge" in d.models else d.user,
+            "The user simulator is {} in A and {} in B: the difference may be the simulators', not the models'.",
+        ),
+        (
+            "judge", lambda d: d.models.get("judge", d.user),  # the user simulator where it judges
+            "The judge is {} in A and {} in B: the difference may be the judges', not the models'.",
+        ),
+        ("preset", lambda d: d.preset, "The preset is {} in A and {} in B: the rules differ, so the scores are not comparable."),
+        ("variant", lambda d: d.variant, "The variant is {} in A and {} in B: their difficulty may differ."),
+    ):  # fmt: skip
+        mine, yours = both(named)
+        if mine != yours and (name != "judge" or any(judged)):
             yield words.format(mine, yours)
-    others = {role for p in pairs for role in {*p.a.models, *p.b.models}} - {"policy", "user", "judge"}
-    for role in sorted(others):
-        by_a, by_b = ({d.models.get(role, "missing") for d in side} for side in zip(*((p.a, p.b) for p in pairs), strict=True))
-        if by_a != by_b:
-            yield f"The {role} is {' and '.join(sorted(by_a))} in A and {' and '.join(sorted(by_b))} in B."
+    for role in sorted({role for side in sides for d in side for role in d.models} - {"policy", "user", "judge"}):
+        mine, yours = both(lambda d, role=role: d.models.get(role, "missing"))  # type: ignore[misc]
+        if mine != yours:
+            yield f"The {role} is {mine} in A and {yours} in B."
     if any(pair.a.start != pair.b.start for pair in pairs):
         yield "The start state differs between A and B."
     prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
@@ -376,22 +355,12 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
         yield f"The {role}'s sampling settings differ."
 
 
-def _named(dialogue: Transcript, name: str) -> object:
-    """A field of a dialogue. `judge` is the judge, or the user simulator where it judges; `user` is the user simulator."""
-    if name == "judge":
-        return dialogue.models.get("judge", dialogue.user)
-    return (
-        dialogue.models.get("user", dialogue.user) if name == "user" and "judge" in dialogue.models else getattr(dialogue, name)
-    )
-
-
-def _plain(value: object) -> object:
-    return (" and ".join(map(str, value)) or "nothing") if isinstance(value, (list, tuple)) else value
-
-
 def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str) -> Iterable[str]:
+    def plain(value: object) -> object:
+        return (" and ".join(map(str, value)) or "nothing") if isinstance(value, (list, tuple)) else value
+
     for option in load_environment(environment).options.declared():
-        mine, yours = (_plain(options_of(side).get(option.name, option.default)) for side in (a, b))
+        mine, yours = (plain(options_of(side).get(option.name, option.default)) for side in (a, b))
         if option.name not in ("preset", "variant") and mine != yours:  # compared by dialogue, in `_other_rules`
             yield f"Option {option.name} differs: {mine} in A, {yours} in B."
     if ("rescored" in a) != ("rescored" in b):
@@ -406,26 +375,22 @@ def comparison_text(comparison: Comparison, *, min_difference: float | None = No
     Args:
         min_difference: smallest difference that matters, in points; an interval within it is called equivalent.
     """
-    return "\n".join(printable(line) for line in _lines(comparison, min_difference))
-
-
-def _lines(comparison: Comparison, min_difference: float | None) -> Iterable[str]:
-    for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b)):
-        yield f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
-    yield f"Paired on {amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}, scored in both."
-    for reason, n in comparison.left_out:
-        yield f"  left out: {n} {reason}"
-    for warning in comparison.warnings:
-        yield f"! {warning}"
-    yield ""
-    yield f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"
-    yield from evidence_words(comparison)
-    yield verdict(comparison, min_difference)
-    yield needed_words(comparison)
+    lines = [
+        f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
+        for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b))
+    ]
+    lines.append(
+        f"Paired on {amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}, scored in both."
+    )
+    lines += [f"  left out: {n} {reason}" for reason, n in comparison.left_out]
+    lines += [f"! {warning}" for warning in comparison.warnings]
+    lines += ["", f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"]
+    lines += [*evidence_words(comparison), verdict(comparison, min_difference), needed_words(comparison)]
     if comparison.groups:
-        yield from ("", *_groups(comparison))
+        lines += ["", *_groups(comparison)]
     if comparison.extremes:
-        yield from ("", *_extremes(comparison))
+        lines += ["", *_extremes(comparison)]
+    return "\n".join(printable(line) for line in lines)
 
 
 def _groups(comparison: Comparison) -> Iterable[str]:
@@ -433,7 +398,7 @@ def _groups(comparison: Comparison) -> Iterable[str]:
         (i.key, str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
         for i in comparison.groups
     ]
-    yield from _table((f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), rows)
+    yield from aligned([(f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), *rows])
     if any(i.pairs < FEW_SCENARIOS for i in comparison.groups):
         yield "Groups of fewer than 10 dialogues are too few to conclude from."
 
@@ -450,14 +415,15 @@ def _extremes(comparison: Comparison) -> Iterable[str]:
         )
         for pair in comparison.extremes
     ]
-    yield from _table(("largest differences", "A", "B", "B - A", "title"), rows, left=(0, 4))
+    yield from aligned([("largest differences", "A", "B", "B - A", "title"), *rows], left=(0, 4))
 
 
 def evidence_words(comparison: Comparison) -> tuple[str, str]:
     """The test and the effect sizes, a sentence each."""
+    p = f"{comparison.p:.4f}" if comparison.p >= 0.0001 else f"{comparison.p:.1e}"
     how = "exact" if comparison.exact else "10,000 random sign patterns"
     return (
-        f"permutation test p {_p(comparison.p)} ({how}, by scenario)",
+        f"permutation test p {p} ({how}, by scenario)",
         f"effect d_z {_effect(comparison.effect)}, rank-biserial {_signed(comparison.rank_biserial, 2)}",
     )
 
@@ -495,10 +461,6 @@ def _signed(value: float, digits: int = 1) -> str:
     return text[1:] if float(text) == 0.0 else text
 
 
-def _p(value: float) -> str:
-    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
-
-
 def _effect(value: float) -> str:
     if math.isnan(value):
         return "not defined for one scenario"
@@ -509,9 +471,10 @@ def _effect(value: float) -> str:
     return f"{_signed(value, 2)} ({words})"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterable[str]:
-    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
-    for row in (heads, *rows):
+def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterable[str]:
+    """Rows as lines of a table; columns are right-aligned but for those in `left`."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
         cells = [cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
         yield "  ".join(cells).rstrip()
 

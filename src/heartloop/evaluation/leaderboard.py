@@ -1,4 +1,4 @@
-"""The score card as a table for the terminal, 80 columns wide. Does not cover the report (`heartloop.report`)."""
+"""The score card as a table for the terminal, 80 columns wide."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heartloop.core.chat import is_embedded
-from heartloop.core.wording import amount, money
+from heartloop.core.text import amount, money
 from heartloop.evaluation.compare import FEW_SCENARIOS
-from heartloop.evaluation.scores import ModelScore, Outcomes, ScoreCard, in_group_order, scale_of
+from heartloop.evaluation.scores import ModelScore, ScoreCard, in_group_order, scale_of
 from heartloop.models.budget import is_baseline
 from heartloop.scoring.repeats import REPEATED
 from heartloop.scoring.statistics import Shape
@@ -58,13 +58,11 @@ def leaderboard(card: ScoreCard) -> Table:
         place = heads.index("scored")
         heads, rows = [*heads[:place], *heads[place + 1 :]], [(*row[:place], *row[place + 1 :]) for row in rows]
     columns = [
-        place for place, head in enumerate(heads) if head in ("model", "mean") or _says(head, [row[place] for row in rows])
+        place for place, head in enumerate(heads) if head in ("model", "mean") or _informs(head, [row[place] for row in rows])
     ]
     for head in (heads[place] for place in columns):
-        if head in ("#", "model"):
-            table.add_column(head, justify="left", no_wrap=True, style="dim" if head == "#" else None)
-        else:
-            table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "mean" else None)
+        style = "dim" if head == "#" else "bold" if head == "mean" else None
+        table.add_column(head, justify="left" if head in ("#", "model") else "right", no_wrap=True, style=style)
     taken = [max(len(line) for text in (heads[at], *(row[at] for row in rows)) for line in text.split("\n")) for at in columns]
     others = sum(width + 2 for width, at in zip(taken, columns, strict=True) if heads[at] != "model")
     room = max(_NARROWEST_NAME, min(_WIDEST_NAME, _WIDTH - others))
@@ -78,10 +76,9 @@ def leaderboard(card: ScoreCard) -> Table:
     return table
 
 
-def _says(head: str, cells: Sequence[str]) -> bool:
-    """Whether a column tells something: more than one rank, or a value that is not 0."""
-    telling = [cell for cell in cells if cell not in ("–", "0", "0%")]
-    return len(telling) > (1 if head == "#" else 0)
+def _informs(head: str, cells: Sequence[str]) -> bool:
+    """Whether a column has more than one rank, or a value that is not 0."""
+    return sum(cell not in ("–", "0", "0%") for cell in cells) > (1 if head == "#" else 0)
 
 
 def in_lines(name: str, width: int = _WIDEST_NAME) -> str:
@@ -112,23 +109,18 @@ def scripted_note(models: Sequence[str]) -> str:
 
 def _cells(row: ModelScore, groups: Sequence[str], among: int) -> tuple[str, ...]:
     seen = row.headline
+    means = {group.key: group.mean for group in row.groups}
 
     def number(value: float | None, digits: int = 1) -> str:
         return "–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0
 
-    def outcomes(seen: Outcomes) -> tuple[str, ...]:
-        return tuple("–" if share is None else f"{share:.0f}%" for share in (seen.success_percent, seen.failure_percent))
-
-    def groups_of(row: ModelScore) -> list[str]:
-        means = {group.key: group.mean for group in row.groups}
-        return [number(means.get(key), 0) for key in groups]
-
+    shares = ["–" if share is None else f"{share:.0f}%" for share in (seen.success_percent, seen.failure_percent)]
     return (
         " ".join(filter(None, (rank_interval(row, among) or str(row.rank), row.group))) if row.rank is not None else "–",
         row.model,
         number(seen.mean),
         _interval(seen.low, seen.high),
-        *(groups_of(row) if groups else outcomes(seen)),
+        *([number(means.get(key), 0) for key in groups] if groups else shares),
         f"{row.scored}/{row.played}{' !' if row.flagged else ''}",
         *(() if groups else (number(row.tokens_per_dialogue, 0), str(row.silences))),
         money(row.cost),
@@ -160,7 +152,7 @@ def cautions(card: ScoreCard) -> list[str]:
             notes.append(f"{', '.join(models)}: {words}")
     for row in card.models:
         if (share := row.said_to_others or 0.0) >= REPEATED and not is_baseline(row.model):
-            notes.append(f"{row.model}: {100 * share:.0f} % of the replies said word for word in another scenario too")
+            notes.append(f"{row.model}: {100 * share:.0f} % of the replies repeat a reply in another scenario word for word")
     return notes
 
 

@@ -1,8 +1,5 @@
 """Merging runs into one: shards, further models, further repeats.
 
-Covers which runs can be merged, duplicate dialogues, and the new run directory. Does not cover scores (`scores`). To show several
-runs in one report no merge is needed: `heartloop report` takes several.
-
 Runs may differ in `shard`, `models`, `repeats` and `seed`; any other difference is an error that names it. Among runs of one
 seed, a dialogue (model, scenario, repeat) is written once: the last one, except that a scored dialogue is never replaced by an
 unscored one. Runs of different seeds are further repeats: the repeats of the second seed are numbered after those of the first.
@@ -11,13 +8,14 @@ unscored one. Runs of different seeds are further repeats: the repeats of the se
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import TranscriptLine, transcript_lines
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
+from heartloop.evaluation.scores import merged_prices
 from heartloop.evaluation.settings import EvaluationSettings, Shard
 from heartloop.evaluation.store import RunDirectory, check_new, played_settings
 
@@ -60,11 +58,6 @@ class _Source(NamedTuple):
     settings: EvaluationSettings
 
 
-class _Dialogue(NamedTuple):
-    line: TranscriptLine
-    scored: bool
-
-
 def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     """Writes a new run directory with the dialogues of all runs, in playing order.
 
@@ -86,22 +79,26 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     parts = {seed: _united(members) for seed, members in by_seed.items()}
     _check_repeats(parts)
     first = next(iter(parts.values()))
+    prices = {name: one for name, one in merged_prices(s.settings.prices for s in sources).items() if one is not None}
     repeats = sum(part.repeats for part in parts.values())
-    settings = first.model_copy(update={"repeats": repeats, "prices": _prices(sources)})
-    dialogues: dict[tuple[str, str, int], _Dialogue] = {}
+    settings = first.model_copy(update={"repeats": repeats, "prices": prices})
+    dialogues: dict[tuple[str, str, int], tuple[TranscriptLine, bool]] = {}  # with whether it is scored
     total = offset = 0
     for seed, members in by_seed.items():
         for source in members:
-            for (model, scenario, repeat), one in _dialogues(source.path).items():
+            stored = source.path / "transcripts.jsonl"
+            lines = transcript_lines(stored) if stored.exists() else ()  # one by one: all may not fit into memory
+            last = {dialogue.key: (line, dialogue.scored) for line, dialogue in lines}
+            total += len(last)
+            for (model, scenario, repeat), one in last.items():
                 key = (model, scenario, repeat + offset)
-                total += 1
-                if key not in dialogues or one.scored or not dialogues[key].scored:
+                if key not in dialogues or one[1] or not dialogues[key][1]:
                     dialogues[key] = one
         offset += parts[seed].repeats
     places = {job.key: place for place, job in enumerate(settings.jobs)}
     with RunDirectory(out, settings) as directory:
         for key in sorted(dialogues, key=lambda key: places.get(key, len(places))):
-            dialogue = dialogues[key].line.read()
+            dialogue = dialogues[key][0].read()
             directory.append(dialogue if dialogue.repeat == key[2] else dialogue.model_copy(update={"repeat": key[2]}))
         directory.note(merged=[str(path) for path in paths], dialogues=len(dialogues), left_out=total - len(dialogues))
         for source in sources:  # dates, endpoints, and the cost of lost calls
@@ -112,36 +109,25 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     return Merged(out, len(paths), len(dialogues), left_out, tuple(parts), _lost_parts(sources), versions)
 
 
-def _dialogues(path: Path) -> dict[tuple[str, str, int], _Dialogue]:
-    """The last line of each dialogue; the transcripts are read one by one, since all of them may not fit into memory."""
-    transcripts = path / "transcripts.jsonl"
-    if not transcripts.exists():
-        return {}
-    return {dialogue.key: _Dialogue(line, dialogue.scored) for line, dialogue in transcript_lines(transcripts)}
-
-
 def _check_alike(sources: Sequence[_Source]) -> None:
     """Compares the first run with every other one, in all settings that must be equal."""
     one = sources[0]
+    mine = one.settings.model_dump(mode="json")
     for other in sources[1:]:
-        mine = one.settings.model_dump(mode="json")
-        names = [n for n in one.settings.differences(other.settings.model_dump(mode="json")) if n not in _MAY_DIFFER]
-        mixed = {**one.settings.weights, **other.settings.weights}
-        if mixed == {**other.settings.weights, **one.settings.weights}:  # no name stands for two checkpoints
-            names = [name for name in names if name != "weights"]
-        other_settings = other.settings.model_dump(mode="json")
-        differences = [f"{name} ({_difference(_entry(mine, name), _entry(other_settings, name))})" for name in names]
+        theirs = other.settings.model_dump(mode="json")
+        names = [name for name in one.settings.differences(theirs) if name not in _MAY_DIFFER]
+        if {**one.settings.weights, **other.settings.weights} == {**other.settings.weights, **one.settings.weights}:
+            names = [name for name in names if name != "weights"]  # no name is of two checkpoints
+        differences = []
+        for name in names:  # such as `limit` or `options.preset`
+            setting, _, key = name.partition(".")
+            values = [side[setting].get(key) if key else side[setting] for side in (mine, theirs)]
+            differences.append(f"{name} ({_difference(*values)})")
         if differences:
             raise UseError(
                 f"{one.path} and {other.path} cannot be merged: {'; '.join(differences)}; expected runs that differ only in "
                 "shard, models, repeats or seed; `heartloop report` shows other runs together"
             )
-
-
-def _entry(settings: Mapping[str, Any], name: str) -> Any:
-    """A setting by its name in `EvaluationSettings.differences`, for example `limit` or `options.preset`."""
-    setting, _, key = name.partition(".")
-    return settings[setting].get(key) if key else settings[setting]
 
 
 def _difference(mine: Any, yours: Any) -> str:
@@ -167,25 +153,22 @@ def _united(members: Sequence[_Source]) -> EvaluationSettings:
             raise UseError(
                 f"{twin.path} and {source.path} differ in scenarios or their texts: {which}; expected the same scenarios"
             )
-    scenarios = _scenarios(by_part)
+    # in their order before sharding: the first of each shard, the second of each, ...
+    places = [
+        (place, index or 0, name, text)
+        for index, source in by_part.items()
+        for place, (name, text) in enumerate(source.settings.scenarios.items())
+    ]
     whole = first.settings.shard is None or len(by_part) == first.settings.shard.count
     return first.settings.model_copy(
         update={
             "models": tuple(dict.fromkeys(model for source in members for model in source.settings.models)),
-            "scenarios": scenarios,
+            "scenarios": {name: text for _, _, name, text in sorted(places)},
             "weights": {model: hash_ for source in members for model, hash_ in source.settings.weights.items()},
             "repeats": max(source.settings.repeats for source in members),
             "shard": None if whole or len(by_part) > 1 else first.settings.shard,
         }
     )
-
-
-def _scenarios(by_part: dict[int | None, _Source]) -> dict[str, str]:
-    """All scenarios in their order before sharding: the first of each shard, the second of each, ..."""
-    places: list[tuple[int, int, str, str]] = []
-    for index, source in by_part.items():
-        places += [(place, index or 0, name, text) for place, (name, text) in enumerate(source.settings.scenarios.items())]
-    return {name: text for _, _, name, text in sorted(places)}
 
 
 def _check_repeats(parts: dict[int, EvaluationSettings]) -> None:
@@ -198,13 +181,6 @@ def _check_repeats(parts: dict[int, EvaluationSettings]) -> None:
                 f"seeds {seed} and {other_seed} have different {what}; expected the same models and scenarios for further "
                 "repeats, and the same seed for shards and further models"
             )
-
-
-def _prices(sources: Sequence[_Source]) -> dict[str, Any]:
-    """Prices by model; a model that two runs price differently gets none, so that no cost is wrong."""
-    tables = [dict(source.settings.prices) for source in sources]
-    priced = {model: price for table in tables for model, price in table.items()}
-    return {model: price for model, price in priced.items() if all(table.get(model, price) == price for table in tables)}
 
 
 def _lost_parts(sources: Sequence[_Source]) -> tuple[str, ...]:

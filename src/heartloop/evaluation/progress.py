@@ -19,7 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from heartloop.core.wording import clock
+from heartloop.core.text import clock
 from heartloop.models.budget import Meter
 
 __all__ = ["Progress", "ProgressLine"]

@@ -1,7 +1,7 @@
 """Rejudging a run: another judge scores its stored replies.
 
 Covers reading the source run, the settings of the new run, and one dialogue as a job for `work_through`. Does not cover the
-judgement of one dialogue (`environments.stored`), nor the agreement of two judges (`agreement`). The source is not changed.
+judgement of one dialogue (`environments.replay`), nor the agreement of two judges (`agreement`). The source is not changed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import check_readable, judged_prompts, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
-from heartloop.environments.stored import check_readable, judged_prompts, rejudged
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RAW, played_settings, scenarios_of
 

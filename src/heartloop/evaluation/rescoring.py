@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from heartloop.core.dialogue import Transcript, transcript_lines, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import sha256_of
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import RESCORING
 from heartloop.environments.spec import EnvironmentSpec, Options
-from heartloop.environments.stored import RESCORING
 from heartloop.evaluation.store import check_new, saved_settings
 
 __all__ = ["Rescored", "rescore_run"]

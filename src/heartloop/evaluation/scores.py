@@ -1,11 +1,8 @@
-"""The score card of a run: each model's scores, and what could not be measured.
+"""The score card of a run: each model's scores, in points of the environment's scale, and what could not be measured.
 
-Pure: transcripts and settings in, numbers out. Scores are in points of the environment's scale (`measures`): mean, success and
-failure as in SAGE Table 2, groups as in its Table 3 and in EIBench Table 4, tokens per dialogue as in SAGE App. D. Does not cover
-the display (`leaderboard`, `heartloop.report`), nor tests between two models (`comparison`).
-
-Three rules. If a dialogue was played twice, the last transcript counts. An unscored dialogue is counted with its cause and enters
-no mean. Models are ranked on the dialogues scored for all of them, so that no model gains from an unscored hard scenario. Failure
+Mean, success and failure are as in SAGE Table 2, groups as in its Table 3 and in EIBench Table 4, tokens per dialogue as in SAGE
+App. D. If a dialogue was played twice, the last transcript counts. An unscored dialogue is counted with its cause and enters no
+mean. Models are ranked on the dialogues scored for all of them, so that no model gains from an unscored hard scenario. Failure
 cases (`heartloop/garbage`) and models with less than half of their dialogues scored are not ranked and do not shrink that set.
 """
 
@@ -21,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from heartloop.core.dialogue import Call, Transcript, Usage, total_usage
 from heartloop.core.errors import UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.episode import BROKEN_FORMATS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
@@ -31,37 +28,11 @@ from heartloop.scoring.repeats import repeats_of
 from heartloop.scoring.statistics import Shape, mean_interval, share_interval
 
 __all__ = [
-    "ALLOWED_UNSCORED",
-    "FAILURE_CASES",
-    "Cause",
-    "GroupMean",
-    "ModelScore",
-    "Outcomes",
-    "RoleUse",
-    "ScoreCard",
-    "Standing",
-    "TurnLength",
-    "bounds_of",
-    "common_keys",
-    "cost_of",
-    "cost_of_usage",
-    "course_of",
-    "group_letter",
-    "group_means",
-    "group_of",
-    "heard",
-    "in_group_order",
-    "latest",
-    "merged_prices",
-    "model_names",
-    "options_of",
-    "pairing_key",
-    "points_of",
-    "ranks_of",
-    "roles_of",
-    "scale_of",
-    "score_card",
-]
+    "ALLOWED_UNSCORED", "FAILURE_CASES", "Cause", "GroupMean", "ModelScore", "Outcomes", "RoleUse", "ScoreCard", "Standing",
+    "TurnLength", "bounds_of", "common_keys", "cost_of", "cost_of_usage", "course_of", "group_letter", "group_of",
+    "heard", "in_group_order", "latest", "merged_prices", "model_names", "options_of", "pairing_key", "points_of", "ranks_of",
+    "roles_of", "scale_of", "score_card",
+]  # fmt: skip
 
 
 Standing = Literal["ranked", "unranked", "failure case"]
@@ -82,13 +53,12 @@ class Outcomes(_Frozen):
     low: float | None = None
     high: float | None = None
     shape: Shape | None = None
-    """How the scenarios' scores are distributed, and so how far the interval can be trusted; `None` without dialogues, and in
-    files of older versions."""
+    """How the scenarios' scores are distributed, and so how far the interval can be trusted; `None` without dialogues."""
     success: int = 0
     failure: int = 0
     success_percent: float | None = None
     success_low: float | None = None
-    """Ends of Wilson's interval in percent, with scenarios as trials; `None` also in files of older versions."""
+    """Ends of Wilson's interval in percent, with scenarios as trials."""
     success_high: float | None = None
     failure_percent: float | None = None
     failure_low: float | None = None
@@ -142,8 +112,7 @@ class ModelScore(_Frozen):
     """Letter of the rank group: the model is not significantly below the first one of the group (`scoring.ranks`)."""
     best_rank: int | None = None
     worst_rank: int | None = None
-    """Ends of the rank interval: all of them together contain the true ranks with a probability of 95 %. `None` for an unranked
-    model, and in files of older versions."""
+    """Ends of the rank interval: all of them together contain the true ranks with a probability of 95 %."""
     planned: int | None
     """Dialogues planned in the settings; `None` if unknown."""
     played: int
@@ -214,17 +183,14 @@ class ScoreCard(_Frozen):
     common: int
     """Scenarios, each with one repeat and seed, scored for all ranked models."""
     scenarios: int | None = None
-    """Scenarios with at least one scored dialogue; `None` in files of older versions."""
+    """Scenarios with at least one scored dialogue."""
     notes: tuple[str, ...]
     """Limitations of the scores, as sentences."""
     models: tuple[ModelScore, ...]
 
 
 def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
-    """Cost of dialogues; `None` if a paid model was called and has no price.
-
-    A free model (scripted, embedded, a Python function, a local server) without a price costs 0. Earlier transcripts of dialogues
-    that were played again are not included.
+    """Cost of dialogues, without earlier transcripts of those that were played again; `None` if a paid model has no price.
 
     Args:
         prices: input and output price per million tokens by model, as a mapping or a pair; other values are ignored.
@@ -236,13 +202,13 @@ def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
 
 
 def cost_of_usage(usages: Iterable[tuple[str, Usage]], prices: object) -> float | None:
-    """Cost of what models used, each with its name; `None` if a paid model has no price."""
+    """Cost of what models used, each with its name; `None` if a paid model has no price. A free model without one costs 0."""
     total = 0.0
     for model, usage in usages:
-        price = _price(model, prices)
-        if price is None:
+        price = _sides(prices.get(model)) if isinstance(prices, Mapping) else None
+        if price is None and is_paid(model):
             return None
-        total += price.of(usage.prompt_tokens, usage.completion_tokens)
+        total += 0.0 if price is None else price.of(usage.prompt_tokens, usage.completion_tokens)
     return total
 
 
@@ -256,11 +222,6 @@ def merged_prices(tables: Iterable[object]) -> dict[str, object]:
     return merged
 
 
-def _price(model: str, prices: object) -> Price | None:
-    given = prices.get(model) if isinstance(prices, Mapping) else None
-    return _sides(given) or (None if is_paid(model) else Price(0.0, 0.0))
-
-
 def _sides(given: object) -> Price | None:
     """A price from a mapping or a pair; `None` if it is invalid."""
     pair = (given.get("input"), given.get("output")) if isinstance(given, Mapping) else given
@@ -272,11 +233,7 @@ def _sides(given: object) -> Price | None:
 
 
 def scale_of(environment: str) -> Scale:
-    """The scale of an environment's score.
-
-    Raises:
-        UseError: an unknown environment.
-    """
+    """The scale of an environment's score."""
     return load_environment(environment).scale
 
 
@@ -299,15 +256,6 @@ def course_of(transcript: Transcript) -> list[float]:
 def group_of(transcript: Transcript) -> str:
     """The group of its scenario, the fact named by `Scale.group`; empty if it has none."""
     return transcript.facts.get(scale_of(transcript.environment).group, "")
-
-
-def group_means(dialogues: Iterable[Transcript]) -> dict[str, float]:
-    """Mean points of each group that has a scored dialogue."""
-    groups: dict[str, list[float]] = {}
-    for dialogue in dialogues:
-        if (points := points_of(dialogue)) is not None:
-            groups.setdefault(group_of(dialogue), []).append(points)
-    return {key: float(np.mean(points)) for key, points in groups.items()}
 
 
 def in_group_order(scale: Scale, keys: Iterable[str]) -> list[str]:
@@ -376,15 +324,12 @@ _LEAST_SCORED = 0.5
 
 
 def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
-    """The last transcript of each dialogue, in the order of first appearance.
-
-    A dialogue is identified by model, scenario, repeat and seed.
-    """
+    """The last transcript of each dialogue (model, scenario, repeat, seed), in the order of first appearance."""
     return list({(transcript.model, *pairing_key(transcript)): transcript for transcript in transcripts}.values())
 
 
 def pairing_key(dialogue: Transcript) -> Key:
-    """Key by which dialogues of two models are paired: scenario, fingerprint of its text, repeat, seed."""
+    """Key by which dialogues of two models are paired."""
     return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
 
 
@@ -425,10 +370,9 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         if model not in FAILURE_CASES and _well_scored(sum(d.scored for d in mine), len(mine))
     ]
     common = common_keys(dialogues, contenders)
-    ranked = set(contenders) if common else set()
     planned = _planned(settings)
     rows = [
-        _model_score(model, mine, common if model in ranked else None, planned, settings, scale)
+        _model_score(model, mine, common if common and model in contenders else None, planned, settings, scale)
         for model, mine in by_model.items()
     ]
     finals = {
@@ -496,6 +440,10 @@ def _model_score(
     unscored = len(mine) - len(scored)
     share = unscored / len(mine) if mine else 0.0
     causes = Counter((d.failure.role, d.failure.kind) if d.failure else ("unknown", "unknown") for d in mine if not d.scored)
+
+    def counted(name: str) -> int:
+        return sum(d.counts.get(name, 0) for d in mine)
+
     policy_tokens = [d.usage["policy"].completion_tokens for d in scored if "policy" in d.usage]
     return ModelScore(
         model=model,
@@ -515,14 +463,18 @@ def _model_score(
         reply_lengths=_reply_lengths(scored),
         silences=sum(turn.silent for d in mine for turn in d.turns),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
-        broken_formats=_broken_formats(mine),
-        said_to_others=_said_to_others(scored),
+        broken_formats=sum(broken)
+        if (broken := [d.counts[BROKEN_FORMATS] for d in mine if BROKEN_FORMATS in d.counts])
+        else None,
+        said_to_others=(
+            repeats_of((d.scenario, heard(d)) for d in scored).said_to_others if len({d.scenario for d in scored}) > 1 else None
+        ),
         filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
-        reasks=sum(d.counts.get("re-asks", 0) for d in mine),
+        reasks=counted("re-asks"),
         repaired=sum(_repaired(d) for d in mine),
-        clamped=sum(d.counts.get("clamped changes", 0) for d in mine),
-        at_limit=sum(d.counts.get("states at their limit", 0) for d in mine),
-        lost_farewells=sum(d.counts.get("lost farewells", 0) for d in mine),
+        clamped=counted("clamped changes"),
+        at_limit=counted("states at their limit"),
+        lost_farewells=counted("lost farewells"),
         roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
         tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
         cost=cost_of(mine, settings.get("prices")),
@@ -575,34 +527,25 @@ def _end(value: float) -> float | None:
 
 
 def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, ...]:
-    means = group_means(dialogues)
-    groups = []
-    for key in in_group_order(scale, filter(None, means)):
-        mine = [d for d in dialogues if group_of(d) == key]
-        points = [points for d in mine if (points := points_of(d)) is not None]
+    groups: dict[str, list[tuple[float, str]]] = {}
+    for dialogue in dialogues:
+        if (points := points_of(dialogue)) is not None:
+            groups.setdefault(group_of(dialogue), []).append((points, dialogue.scenario))
+    means = []
+    for key in in_group_order(scale, filter(None, groups)):
+        values, scenarios = zip(*groups[key], strict=True)
         low, high = None, None
-        if scale.group_intervals and points:
-            seen = mean_interval(points, clusters=[d.scenario for d in mine if d.scored], within=(scale.low, scale.high))
+        if scale.group_intervals:
+            seen = mean_interval(values, clusters=scenarios, within=(scale.low, scale.high))
             low, high = _end(seen.low), _end(seen.high)
-        groups.append(GroupMean(key=key, n=len(points), mean=means[key], low=low, high=high))
-    return tuple(groups)
+        means.append(GroupMean(key=key, n=len(values), mean=float(np.mean(values)), low=low, high=high))
+    return tuple(means)
 
 
 def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
     longest = max((len(d.turns) for d in dialogues), default=0)
     by_turn = [[len(d.turns[turn].reply) for d in dialogues if turn < len(d.turns)] for turn in range(longest)]
     return tuple(TurnLength(n=len(lengths), characters=statistics.fmean(lengths)) for lengths in by_turn)
-
-
-def _broken_formats(dialogues: Sequence[Transcript]) -> int | None:
-    counted = [d.counts[BROKEN_FORMATS] for d in dialogues if BROKEN_FORMATS in d.counts]
-    return sum(counted) if counted else None
-
-
-def _said_to_others(scored: Sequence[Transcript]) -> float | None:
-    if len({d.scenario for d in scored}) < 2:
-        return None
-    return repeats_of((d.scenario, heard(d)) for d in scored).said_to_others
 
 
 def _repaired(dialogue: Transcript) -> int:
@@ -648,15 +591,12 @@ def _ranked(rows: list[ModelScore], ranks: Mapping[str, Rank]) -> list[ModelScor
         rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else float("-inf")))
     )
     means = [row.headline.mean for row in rows if row.standing == "ranked"]
-    placed = []
-    for row in rows:
-        if row.standing == "ranked":
-            update: dict[str, object] = {"rank": means.index(row.headline.mean) + 1}
-            if (rank := ranks.get(row.model)) is not None:
-                update |= {"group": group_letter(rank.group), "best_rank": rank.best, "worst_rank": rank.worst}
-            row = row.model_copy(update=update)
-        placed.append(row)
-    return placed
+    updates: dict[str, dict[str, object]] = {row.model: {} for row in rows}
+    for row in rows[: len(means)]:
+        updates[row.model] = {"rank": means.index(row.headline.mean) + 1}
+        if (rank := ranks.get(row.model)) is not None:
+            updates[row.model] |= {"group": group_letter(rank.group), "best_rank": rank.best, "worst_rank": rank.worst}
+    return [row.model_copy(update=updates[row.model]) for row in rows]
 
 
 def _source(settings: Mapping[str, Any]) -> Iterable[str]:

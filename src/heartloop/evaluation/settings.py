@@ -26,11 +26,10 @@ from pydantic_core import from_json
 import heartloop
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import nearest
-from heartloop.core.wording import amount
+from heartloop.core.text import amount, nearest
 from heartloop.environments.episode import own_prompt
+from heartloop.environments.records import Problem, Source, is_yaml, plain, sources
 from heartloop.environments.registry import stratified
-from heartloop.environments.sources import Problem, Source, is_yaml, plain, sources
 from heartloop.environments.spec import Ready
 from heartloop.environments.spec import Scenario as AnyScenario
 from heartloop.models.budget import Price

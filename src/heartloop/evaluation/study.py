@@ -1,9 +1,8 @@
-"""What runs say about the size of a study that compares two models: variances, calls, tokens, cost, designs.
+"""What runs say about the size of a study that compares two models: variances, calls, tokens, cost, designs, and their text.
 
-Pure: runs in, values out. The variance components are those of the difference of two models, averaged over all pairs of models in
-the runs. Repeats of a scenario are policy sampling (with whatever else changes between repeats). Runs of the same models and
-scenarios under other user simulators, or rejudged by other judges, add the variance between these instruments. Does not cover the
-components (`scoring.variance`), designs (`scoring.power`) or their text (`study_text`).
+The variance components are those of the difference of two models, averaged over all pairs of models in the runs. Repeats of a
+scenario are policy sampling (with whatever else changes between repeats). Runs of the same models and scenarios under other user
+simulators, or rejudged by other judges, add the variance between these instruments.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.text import printable
-from heartloop.core.wording import amount
+from heartloop.core.text import amount, printable
 from heartloop.environments.spec import EnvironmentSpec, Scale
+from heartloop.evaluation.compare import aligned
 from heartloop.evaluation.scores import FAILURE_CASES, cost_of, latest, merged_prices, points_of
 from heartloop.evaluation.store import StoredRun, judge_of
 from heartloop.models.budget import Price, is_paid
@@ -196,7 +195,7 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
 
 
 def mean_over_instruments(columns: Sequence[Iterable[Transcript]], model: str) -> JudgeMean | None:
-    """A model's mean over user simulators or judges, which stand for many, on the scenarios that all of them scored.
+    """A model's mean over user simulators or judges, taken as a sample of many, on the scenarios that all of them scored.
 
     `None` for fewer than two instruments or scenarios.
 
@@ -409,18 +408,15 @@ def _lines(study: Study, scale: Scale) -> Iterable[str]:
 
 def _table(study: Study) -> Iterable[str]:
     priced = any(design.use.cost for design in study.designs)
-    heads = ["scenarios", "repeats", *([f"{study.data.instrument}s"] if study.data.instrument else []), "calls", "tokens"]
-    rows = [[*heads, *(["cost"] if priced else []), ""]]
+    judges = bool(study.data.instrument)
+    heads = ["scenarios", "repeats", *([f"{study.data.instrument}s"] if judges else []), "calls", "tokens"]
+    rows = [["", *heads, *(["cost"] if priced else []), ""]]
     for design in study.designs:
-        rows.append([*_sizes(design, bool(study.data.instrument)), _short(design.use.calls), _short(design.use.tokens)])
-        if priced:
-            rows[-1].append("–" if design.use.cost is None else _money(design.use.cost))
-        rows[-1].append("< cheapest" if design in study.cheapest else "")
-    yield from _aligned(rows)
-
-
-def _sizes(design: Design, judges: bool) -> list[str]:
-    return [f"{design.scenarios:,}", str(design.repeats), *([str(design.judges)] if judges else [])]
+        sizes = [f"{design.scenarios:,}", str(design.repeats), *([str(design.judges)] if judges else [])]
+        cost = ["–" if design.use.cost is None else _money(design.use.cost)] if priced else []
+        note = "< cheapest" if design in study.cheapest else ""
+        rows.append(["", *sizes, _short(design.use.calls), _short(design.use.tokens), *cost, note])
+    yield from aligned(rows, left=(len(rows[0]) - 1,))
 
 
 def _calls(use: Use) -> str:
@@ -447,10 +443,3 @@ def _short(value: float) -> str:
         if value >= size:
             return f"{value / (1e3 if unit == 'k' else size):.1f}{unit}"
     return f"{value:,.0f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-        yield ("  " + "  ".join([*cells, row[-1]])).rstrip()

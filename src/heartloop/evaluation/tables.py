@@ -1,7 +1,6 @@
-"""The tables of a run as rows: dialogues, turns, calls. `Run.to_pandas` and the exports use them.
+"""A run as rows (dialogues, turns, calls), for `Run.to_pandas` and exports, and its dialogues as chat messages.
 
-Every row of a table has the same columns; what a dialogue does not have is `None`. Values are texts, numbers, booleans and
-`None`. Does not cover means over dialogues (`scores`) or files (`heartloop.integrations.export`).
+Every row of a table has the same columns; what a dialogue does not have is `None`.
 """
 
 from __future__ import annotations
@@ -39,23 +38,15 @@ def table_of(name: str) -> str:
 
 
 def rows_of(name: str, transcripts: Sequence[Transcript]) -> list[Row]:
-    """The rows of a table.
+    """The rows of a table: `dialogues` (one row each), `turns` (one per reply), `calls` (one per model call of any role).
 
     Columns of all tables: `environment`, `model`, `scenario`, `repeat`. Scores and states are in the units of the environment's
     page; `points` is the score as the leaderboard shows it.
 
-    Args:
-        name: `dialogues` (one row each), `turns` (one row per reply), `calls` (one row per model call of any role).
-
     Raises:
         UseError: no such table.
     """
-    make = {"dialogues": _dialogues, "turns": _turns, "calls": _calls}[table_of(name)]
-    return _even(make(transcripts))
-
-
-def _even(rows: Iterable[Row]) -> list[Row]:
-    rows = list(rows)
+    rows = list({"dialogues": _dialogues, "turns": _turns, "calls": _calls}[table_of(name)](transcripts))
     columns = dict.fromkeys(column for row in rows for column in row)
     return [{column: row.get(column) for column in columns} for row in rows]
 
@@ -147,8 +138,7 @@ def _calls(transcripts: Iterable[Transcript]) -> Iterable[Row]:
 class PolicyPrompts:
     """The system prompts of the policy in a run's dialogues.
 
-    Args:
-        settings: of the run.
+    A transcript has only their hashes; the prompt is made again from the scenario if both are unchanged.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

@@ -14,9 +14,9 @@ import heartloop
 from heartloop.core.chat import EMBEDDED, HUMAN
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
+from heartloop.environments.records import yaml_text
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sources import yaml_text
 from heartloop.evaluation.api import Run, load_run
 from heartloop.evaluation.store import RAW
 from heartloop.evaluation.tables import TABLES, PolicyPrompts, messages_of, table_of

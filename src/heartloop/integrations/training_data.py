@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.api import Run
 from heartloop.evaluation.scores import course_of, points_of
 from heartloop.evaluation.tables import PolicyPrompts, messages_of

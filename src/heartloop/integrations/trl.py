@@ -19,7 +19,8 @@ from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import EnvironmentSpec, Options, Training
+from heartloop.environments.spec import EnvironmentSpec, Options
+from heartloop.environments.training import Training
 from heartloop.models.names import close, resolve
 
 __all__ = ["RewardFunction", "dataset_rows", "reward_function"]

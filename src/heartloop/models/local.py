@@ -30,8 +30,7 @@ from typing import Any
 from heartloop.core.chat import LOCAL_PREFIX, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError, UseError
-from heartloop.core.install import install_command
-from heartloop.core.system import end_with_parent, sha256_of
+from heartloop.core.system import end_with_parent, install_command, sha256_of
 from heartloop.models.client import EndpointChat
 
 __all__ = ["CONTEXT", "INSTALL_LOCAL", "SLOTS", "LocalChat", "gguf_file", "is_local", "main", "model_path", "smollm2_file"]

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.scores import ModelScore
 from heartloop.scoring.statistics import Interval, mean_interval
 

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heartloop.core.blocks import ReportPanel
-from heartloop.core.content import HEAVY_TAGS, content_tags
-from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.dialogue import HEAVY_TAGS, Transcript, Turn, content_tags
 from heartloop.core.text import printable
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.evaluation.scores import group_of, points_of

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from heartloop.core.blocks import Chart, LeaderboardColumn, PanelInput, PanelOutput, Point, Section, Series, Shade, shade
 from heartloop.core.chat import EMBEDDED, is_embedded
-from heartloop.core.content import HEAVY_TAGS, content_tags
-from heartloop.core.dialogue import Transcript
-from heartloop.core.wording import amount
+from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
+from heartloop.core.text import amount
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.leaderboard import cautions, rank_interval, scripted_note

@@ -20,8 +20,7 @@ from markupsafe import Markup
 
 from heartloop.core.blocks import Published, Table
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import printable, script_json
-from heartloop.core.wording import money
+from heartloop.core.text import money, printable, script_json
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation.compare import Comparison

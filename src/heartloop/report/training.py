@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from heartloop.core.blocks import Point, Series
 from heartloop.core.errors import InputError
-from heartloop.core.steps import read_steps
-from heartloop.core.wording import amount
+from heartloop.core.system import read_steps
+from heartloop.core.text import amount
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.environments.spec import EnvironmentSpec, TrainingMetric
+from heartloop.environments.spec import EnvironmentSpec
+from heartloop.environments.training import TrainingMetric
 
 __all__ = [
     "GROUPS", "HELD_OUT", "SCORE", "SMOOTHING", "Arm", "Band", "Curve", "Metric", "MetricGroup", "TrainingRun", "arms_of",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from heartloop.core.blocks import Chart, Point, Series
 from heartloop.core.chat import is_embedded
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.evaluation.leaderboard import terminal_table
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.report.drawing import PALETTE, dashes_of

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError, UseError
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 from heartloop.training.rollouts import ChatFormat, Drawing, PromptFormat, TemplateFormat
 
 __all__ = ["PREFIX", "CheckpointModel", "weights_in"]
@@ -25,8 +25,7 @@ __all__ = ["PREFIX", "CheckpointModel", "weights_in"]
 PREFIX = "checkpoint:"
 
 _WEIGHTS = ("*.safetensors", "*.bin")
-_PLACES = (Path(), Path("actor", "huggingface"), Path("model"))
-"""Where the files of a model lie: in the directory, in a step of a training run, in a model of its `policies`."""
+_PLACES = (Path(), Path("actor", "huggingface"), Path("model"))  # of itself, of a step of a training run, of its `policies`
 _SMALL = 64 * 1024 * 1024
 _EXPECTED = "a directory that save_pretrained wrote, with its tokenizer, or a step of a training run"
 
@@ -114,7 +113,7 @@ class CheckpointModel:
         options = sampling.request.get("chat_template_kwargs")
         if not isinstance(options, dict) or not options:
             return loaded.form
-        if not isinstance(loaded.form, TemplateFormat):
+        if isinstance(loaded.form, ChatFormat):
             raise UseError(f"{self.name} has a chat template without options; omit chat_template_kwargs")
         key = json.dumps(options, sort_keys=True)
         if key not in self._forms:

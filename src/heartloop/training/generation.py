@@ -37,10 +37,9 @@ __all__ = ["KEPT_BYTES", "BatchedGenerator", "Read", "ReadTokens", "end_tokens"]
 KEPT_BYTES = 1024 * 2**20
 """Maximum size of the cached keys and values; the oldest are dropped first."""
 _GROUPED = "heartloop_grouped"
-GATHER = (0.004, 0.5)
-"""Least and most seconds without a new request after which a batch starts; between them a twentieth of what the last one took."""
-SHRINK = 0.75
-"""Share of unfinished rows in a batch at which finished rows leave it; leaving copies the keys and values."""
+# least and most seconds without a new request after which a batch starts; between them a twentieth of what the last one took
+_GATHER = (0.004, 0.5)
+_SHRINK = 0.75  # share of unfinished rows in a batch at which finished rows leave it; leaving copies the keys and values
 
 
 class _Request(NamedTuple):
@@ -83,7 +82,7 @@ class BatchedGenerator:
         self._known = ReadTokens()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._patience = GATHER[0]
+        self._patience = _GATHER[0]
 
     async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
         """One reply.
@@ -144,7 +143,7 @@ class BatchedGenerator:
             else:
                 for request, answer in zip(batch, answers, strict=True):
                     _resolve(request, answer)
-            self._patience = min(max(GATHER[0], (time.monotonic() - started) / 20), GATHER[1])
+            self._patience = min(max(_GATHER[0], (time.monotonic() - started) / 20), _GATHER[1])
             if ended:
                 return
 
@@ -183,7 +182,7 @@ class BatchedGenerator:
             ids = torch.tensor(sampled)[:, None]
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], -1)
             position = position[:, -1:] + 1
-            if len(unfinished) <= SHRINK * len(rows):
+            if len(unfinished) <= _SHRINK * len(rows):
                 keep = torch.tensor([place for place, row in enumerate(rows) if row in unfinished])
                 ids, mask, position = ids[keep], mask[keep], position[keep]
                 cache.batch_select_indices(keep.to(device))

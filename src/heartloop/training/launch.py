@@ -43,8 +43,7 @@ __all__ = ["Ended", "checkpoint_step", "policy_at", "train"]
 
 _LOOK_EVERY = 0.5
 _TRACKER = "latest_checkpointed_iteration.txt"
-_PATIENCE = 30.0
-"""Seconds that verl has to end its actors when it is stopped."""
+_PATIENCE = 30.0  # seconds that verl has to end its actors when it is stopped
 _ERROR = re.compile(r"(?:\(.*?\) ?)?\s*([\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

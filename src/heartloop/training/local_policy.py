@@ -15,7 +15,6 @@ import io
 import json
 import random
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from importlib.util import find_spec
@@ -26,17 +25,15 @@ from filelock import FileLock
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import UseError
-from heartloop.core.system import sha256_of
+from heartloop.core.system import replacing, sha256_of
 from heartloop.models.local import INSTALL_LOCAL, gguf_file
 from heartloop.training.recipe import FormStartSettings, Recipe
 from heartloop.training.rollouts import Drawing, TemplateFormat
 
 __all__ = ["learn_form", "missing_for", "prepare_gguf", "whole_part"]
 
-_FORM = "1"
-"""Changes with what is written from the same file."""
-_SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
-"""Special tokens of a tokenizer and their names in the metadata of a GGUF file."""
+_FORM = "1"  # changes with what is written from the same file
+_SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}  # names in a GGUF file
 _SENTENCE = re.compile(r".*[.!?…][\"”')]*", re.DOTALL)
 
 
@@ -93,18 +90,18 @@ def _digest(text: str) -> str:
 
 def _made_once(folder: Path, write: Callable[[Path], None]) -> Path:
     """The directory `model` in a folder, written whole by the first process that wants it."""
-    model, part = folder / "model", folder / "model.part"
+    model = folder / "model"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):
         if not model.is_dir():
-            shutil.rmtree(part, ignore_errors=True)
-            write(part)
-            part.rename(model)
+            with replacing(model) as part:
+                write(part)
     return model
 
 
 def _write(file: Path, folder: Path, name: str) -> None:
     import torch
+    from gguf import GGUFReader
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
     from transformers.utils.logging import disable_progress_bar
 
@@ -117,7 +114,9 @@ def _write(file: Path, folder: Path, name: str) -> None:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UseError(f"{name}: transformers does not read {file}: {reason}; choose another GGUF file") from error
     # transformers 5.10 takes the end token from the file for the model and not for the tokenizer
-    special = _special_tokens(file)
+    fields: Any = GGUFReader(file).fields
+    named = {token: fields.get(f"tokenizer.ggml.{name}_token_id") for token, name in _SPECIAL.items()}
+    special = {token: int(field.contents()) for token, field in named.items() if field is not None}
     if not tokenizer.chat_template or "eos_token" not in special:
         raise UseError(f"{name}: {file} has no chat template or no end token; expected the file of an instruct model")
     for token, number in special.items():
@@ -130,15 +129,6 @@ def _write(file: Path, folder: Path, name: str) -> None:
     tokenizer.clean_up_tokenization_spaces = False  # it would change a decoded reply
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def _special_tokens(file: Path) -> dict[str, int]:
-    """Ids of the special tokens by their names in transformers."""
-    from gguf import GGUFReader
-
-    fields: Any = GGUFReader(file).fields
-    named = {token: fields.get(f"tokenizer.ggml.{name}_token_id") for token, name in _SPECIAL.items()}
-    return {token: int(field.contents()) for token, field in named.items() if field is not None}
 
 
 def _learn(

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heartloop.core.dialogue import Transcript
-from heartloop.core.steps import read_steps
-from heartloop.core.system import write_whole
-from heartloop.core.wording import clock
+from heartloop.core.system import read_steps, write_whole
+from heartloop.core.text import clock
 from heartloop.evaluation.scores import heard
 from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED, repeats_of
@@ -24,10 +23,8 @@ from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
 __all__ = ["Failures", "MetricsFile", "dialogue_metrics", "dialogue_summary", "failures_of", "read_metrics", "step_line"]
 
-_RECENT = 10
-"""Steps whose mean duration gives the time left."""
-_NO_TERMS = {"return", "reward", "turns"}
-"""What verl's validation logs besides scores and the environment's terms."""
+_RECENT = 10  # steps whose mean duration gives the time left
+_NO_TERMS = {"return", "reward", "turns"}  # what verl's validation logs besides scores and the environment's terms
 
 
 def dialogue_summary(
@@ -155,17 +152,14 @@ class MetricsFile:
 
     def follow(self, attempt: Path) -> Iterator[list[dict[str, Any]]]:
         """At each iteration the lines that verl wrote since the last one, also written to the run's file. Endless."""
-        source, read = attempt / "metrics.jsonl", 0
+        source, done = attempt / "metrics.jsonl", 0
         while True:
-            lines = []
-            for raw in _whole_lines(source, read):
-                read += len(raw)
-                line = json.loads(raw)
-                if line["step"] <= self._resumed and self._resumed:
-                    continue  # verl repeats the evaluation that it resumes at
-                lines.append(self._line(line, attempt.name))
-                with self._file.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(lines[-1]) + "\n")
+            new = read_steps(source)[done:] if source.exists() else []
+            done += len(new)
+            # verl repeats the evaluation that it resumes at
+            lines = [self._line(line, attempt.name) for line in new if not self._resumed or line["step"] > self._resumed]
+            with self._file.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
             yield lines
 
     def _line(self, line: Mapping[str, Any], attempt: str) -> dict[str, Any]:
@@ -205,19 +199,8 @@ def _mean_of(values: Mapping[str, float], weights: Mapping[str, float]) -> float
     return sum(weights.get(name, 0) * value for name, value in values.items()) / weight if weight else None
 
 
-def _whole_lines(file: Path, start: int) -> Iterator[bytes]:
-    if not file.exists():
-        return
-    with file.open("rb") as lines:
-        lines.seek(start)
-        for line in lines:
-            if not line.endswith(b"\n"):
-                return  # half written
-            yield line
-
-
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`, as `steps.read_steps` has them."""
+    """The lines of a run's `metrics.jsonl`."""
     return read_steps(RunPaths(run).metrics)
 
 

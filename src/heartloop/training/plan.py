@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from heartloop.core.chat import EMBEDDED
 from heartloop.core.errors import UseError
-from heartloop.core.install import install_command
-from heartloop.core.wording import amount
+from heartloop.core.system import install_command
+from heartloop.core.text import amount
 from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve, settings_taken_by
@@ -184,11 +184,8 @@ def command_text(python: str, arguments: list[str]) -> str:
 
 EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
 """Modules of the extra `train`."""
-
-_LEAST_MEMORY = 3.0
-"""Gigabytes of memory for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)."""
-_WITH_GGUF = 15.0
-"""The same with the smallest instruct model, a GGUF file of 135M parameters (measured: 15.0 with `grpo_smollm2`)."""
+_LEAST_MEMORY = 3.0  # gigabytes for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)
+_WITH_GGUF = 15.0  # with the smallest instruct model, a GGUF file of 135M parameters (measured with `grpo_smollm2`)
 
 
 class Missing(NamedTuple):

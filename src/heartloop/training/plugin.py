@@ -28,7 +28,6 @@ __all__ = ["PlatformCPU"]
 
 
 def _always(value: Any) -> Callable[..., Any]:
-    """A function that returns the same whatever it is called with."""
     return lambda *_, **__: value
 
 
@@ -56,7 +55,7 @@ _DEVICE = _Device("heartloop_cpu")
 
 @PlatformRegistry.register(platform="cpu")
 class PlatformCPU(PlatformBase):  # type: ignore[misc]
-    """The CPU as verl's device. Never chosen automatically, only by `VERL_PLATFORM=cpu`."""
+    """Never chosen automatically."""
 
     device_name = property(lambda self: "cpu")
     vendor_name = property(lambda self: "generic")

@@ -18,9 +18,10 @@ from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import nearest
+from heartloop.environments.records import yaml_value
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sources import yaml_value
-from heartloop.environments.spec import EnvironmentSpec, Options, Training
+from heartloop.environments.spec import EnvironmentSpec, Options
+from heartloop.environments.training import Training
 from heartloop.models.budget import DEAREST
 from heartloop.models.local import is_local
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
@@ -79,12 +80,11 @@ class EnvironmentSettings(Section):
 
     @property
     def chosen(self) -> Options:
-        """The options as values; they decide what is learned from."""
         return self.spec.read_options(self.options)
 
     @property
     def played(self) -> Options:
-        """The options that dialogues are played and scored by."""
+        """The options that dialogues are played and scored by; the others affect only what is learned from."""
         return self.training.played(self.chosen)
 
 
@@ -240,13 +240,9 @@ class Optimiser(Section):
 
 
 class Batch(Section):
-    """Dialogues and updates of a step.
+    """Dialogues and updates of a step; docs/training.md says how the published numbers map to verl's.
 
-    A step plays `scenarios` x `rollouts` dialogues. With one sample a turn that is up to `max_turns` times as many samples. verl
-    multiplies its mini-batch by the rollouts: one update takes `mini_batch` x `rollouts` samples, so EIBench's 16 scenarios x 8
-    rollouts x 8 turns are 1,024 samples and its mini-batch of 32 makes 4 updates of 256. verl refuses a mini-batch above
-    `scenarios` (the published 32 above 16) unless it packs samples by their tokens, so samples are always packed here
-    (`tokens_per_device`).
+    verl refuses a mini-batch above `scenarios` (EIBench's 32 above 16) unless it packs samples by their tokens, so we always do.
     """
 
     scenarios: int = Field(ge=1)

@@ -25,7 +25,7 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, visible, writable
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import SILENCE
-from heartloop.environments.spec import Returns
+from heartloop.environments.training import Returns
 from heartloop.scoring.credit import RewardKind, broken_format_return, dialogue_rewards, keeps_format, rewards_to_go
 
 __all__ = [

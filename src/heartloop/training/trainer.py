@@ -21,20 +21,16 @@ from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
 from heartloop.core.errors import ModelError
-from heartloop.core.system import write_whole
+from heartloop.core.system import replacing, write_whole
 from heartloop.training.advantages import ESTIMATOR, RolloutRow, lone, shuffled
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED, TRAINER
 
-__all__ = ["POLL_INTERVAL", "DialogueTrainer", "merge_adapters", "merged", "remove_packed"]
+__all__ = ["DialogueTrainer", "merge_adapters", "merged", "remove_packed"]
 
 _PEFT = "base_model.model."
-POLL_INTERVAL = 0.05
-"""Seconds between two polls for finished rollouts; verl's own 2 s would be most of a laptop's step.
-`+trainer.v1.heartloop.poll_interval` sets another."""
-
-COMPARING = (ESTIMATOR, "grpo")
-"""Estimators that compare the rollouts of a group."""
+_POLL_INTERVAL = 0.05  # seconds between two polls for finished rollouts; verl's own 2 s would be most of a laptop's step
+_COMPARING = (ESTIMATOR, "grpo")  # estimators that compare the rollouts of a group
 
 
 @register_trainer(TRAINER)
@@ -44,12 +40,8 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _build_replay_buffer(self) -> Any:
         self.trainer_mode = "sync"  # the name that verl's branches test for
         buffer = super()._build_replay_buffer()
-        buffer.poll_interval = float(self._setting("poll_interval", POLL_INTERVAL))
+        buffer.poll_interval = _POLL_INTERVAL
         return buffer
-
-    def _setting(self, name: str, default: Any) -> Any:
-        """One of `trainer.v1.heartloop`."""
-        return (self.config.trainer.v1.get(TRAINER, None) or {}).get(name, default)
 
     def _step_once(self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int) -> Any:
         try:
@@ -64,13 +56,13 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **how: Any) -> Any:
         """Sorts rows, whichever dialogue was finished first: equal seeds make equal batches."""
-        where = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["index"])["index"]
+        where = _get(batch, "index")["index"]
         places = [(int(index), *map(int, key.rsplit("_", 2)[1:])) for index, key in zip(where, batch.keys, strict=True)]
         batch.reorder(sorted(range(len(places)), key=places.__getitem__))
         return super()._balance_batch(batch, metrics, **how)
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["uid", "extra_fields"])
+        data = _get(batch, "uid", "extra_fields")
         groups, extras = list(data["uid"]), list(data["extra_fields"])
         rows = [
             None if tag.get("is_padding", False) else RolloutRow.make(group, **extra["credit"])
@@ -81,29 +73,21 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         summaries = [extras[place]["dialogue"] for place in firsts]
         metrics.update(dialogue_metrics(summaries, [groups[place] for place in firsts], expected=expected))
         estimator = str(self.config.algorithm.adv_estimator)
-        if self._setting("shuffled", False):
+        if (self.config.trainer.v1.get(TRAINER) or {}).get("shuffled", False):
             rows = shuffled(rows, f"{self.config.data.seed}|{self.global_steps}")
         if estimator == ESTIMATOR:
             texts = [row.text() if row is not None else group for row, group in zip(rows, groups, strict=True)]
-            self._put(batch, batch.keys, {"uid": np.array(texts, dtype=object)})
+            _put(batch, batch.keys, {"uid": np.array(texts, dtype=object)})
         batch = super()._compute_advantage(batch, metrics)
         self._idle = False
-        if estimator in COMPARING:
+        if estimator in _COMPARING:
             alone = lone(rows)
             self._idle = all(alone[place] for place, row in enumerate(rows) if row is not None)
-            self._mask(batch, [key for key, is_lone in zip(batch.keys, alone, strict=True) if is_lone])
+            if keys := [key for key, is_lone in zip(batch.keys, alone, strict=True) if is_lone]:
+                masks = _get(batch, "response_mask", keys=keys)["response_mask"]
+                zeros = torch.nested.as_nested_tensor([torch.zeros_like(mask) for mask in masks.unbind()], layout=torch.jagged)
+                _put(batch, keys, {"response_mask": zeros, "loss_mask": zeros.clone()})
         return batch
-
-    def _mask(self, batch: Any, keys: list[str]) -> None:
-        """Sets the mask of these rows to 0."""
-        if not keys:
-            return
-        masks = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["response_mask"])["response_mask"]
-        zeros = torch.nested.as_nested_tensor([torch.zeros_like(mask) for mask in masks.unbind()], layout=torch.jagged)
-        self._put(batch, keys, {"response_mask": zeros, "loss_mask": zeros.clone()})
-
-    def _put(self, batch: Any, keys: list[str], fields: dict[str, Any]) -> None:
-        tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, Any]) -> Any:
         self._numbers = metrics
@@ -132,6 +116,14 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         return batch
 
 
+def _get(batch: Any, *fields: str, keys: list[str] | None = None) -> Any:
+    return tq.kv_batch_get(keys=keys or batch.keys, partition_id=batch.partition_id, select_fields=list(fields))
+
+
+def _put(batch: Any, keys: list[str], fields: dict[str, Any]) -> None:
+    tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
+
+
 def remove_packed(checkpoint: Path) -> None:
     """Removes the packed attention of `cpu` from a checkpoint's configurations, which other code cannot load."""
     for file in checkpoint.glob("*/huggingface/config.json"):
@@ -153,12 +145,11 @@ def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:
     state = {name: weights for file in files for name, weights in load_file(file).items()}
     if not any(".lora_A." in name for name in state):
         return False
-    part = folder / "merged.part"
-    save_file(merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
-    (folder / "model.safetensors.index.json").unlink(missing_ok=True)
-    for file in files:
-        file.unlink()
-    part.replace(folder / "model.safetensors")
+    with replacing(folder / "model.safetensors") as part:
+        save_file(merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
+        (folder / "model.safetensors.index.json").unlink(missing_ok=True)
+        for file in files:
+            file.unlink()
     return True
 
 
@@ -171,13 +162,8 @@ def merged(state: dict[str, Any], *, scale: float) -> dict[str, Any]:
             continue
         if plain.endswith(".base_layer.weight"):
             layer = plain.removesuffix(".base_layer.weight")
-            a, b = (_adapter(state, f"{_PEFT}{layer}.lora_{which}.") for which in "AB")
+            # the name of an adapter's matrix has the adapter's name in it
+            a, b = (next(state[one] for one in state if one.startswith(f"{_PEFT}{layer}.lora_{which}.")) for which in "AB")
             weights = (weights.float() + scale * b.float() @ a.float()).to(weights.dtype)
         plain_state[plain.replace(".base_layer.", ".")] = weights.contiguous()
     return plain_state
-
-
-def _adapter(state: dict[str, Any], before: str) -> torch.Tensor:
-    (name,) = (name for name in state if name.startswith(before))  # the name has the adapter's name in it
-    adapter: torch.Tensor = state[name]
-    return adapter

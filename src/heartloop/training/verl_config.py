@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import replacing
 from heartloop.environments.registry import owner_of, stratified
 from heartloop.environments.spec import AnyScenario
 from heartloop.training.recipe import Recipe
@@ -141,9 +142,8 @@ def write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
 
     paths.train.parent.mkdir(parents=True, exist_ok=True)
     for name, file in (("train", paths.train), ("held_out", paths.held_out)):
-        part = file.with_suffix(".part")
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(getattr(split, name), recipe, split=name)), part)
-        part.replace(file)
+        with replacing(file) as part:
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(getattr(split, name), recipe, split=name)), part)
     settings = recipe.model_dump(mode="json")
     # a set by its name, a file by its whole path: verl's processes have another working directory
     for name in ("train", "held_out"):

@@ -42,9 +42,10 @@ from heartloop.environments.eibench.scenario import (
     text_of,
 )
 from heartloop.environments.eibench.scoring import GAP, STEP
-from heartloop.environments.places import places
-from heartloop.environments.records import Matter, Part, Tag, load_own_or_imported, read_records, without_tags
+from heartloop.environments.records import load_own_or_imported, read_records, without_tags
 from heartloop.environments.spec import Scenarios
+from heartloop.environments.writing import places
+from heartloop.environments.written import Matter, Part, Tag
 
 __all__ = [
     "SCENARIOS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 from heartloop.environments.spec import ExternalRanking
 
 __all__ = ["arena"]

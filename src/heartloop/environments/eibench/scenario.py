@@ -31,9 +31,9 @@ from pydantic import (
 
 from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
-from heartloop.environments.cues import check_concerns, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_anchors
-from heartloop.environments.records import (
+from heartloop.environments.records import set_loader
+from heartloop.environments.written import (
     Cue,
     Key,
     Line,
@@ -43,8 +43,11 @@ from heartloop.environments.records import (
     Short,
     Tags,
     Written,
+    check_concerns,
     fingerprint_of,
-    set_loader,
+    problems_in_lines,
+    unfit_cues,
+    written_lines,
 )
 
 __all__ = [

@@ -12,7 +12,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.environments.eibench.environment import EIBenchOptions
 from heartloop.environments.eibench.scenario import EIBenchScenario, lines_of
 from heartloop.environments.eibench.scoring import STATE_LIMITS, process_rewards
-from heartloop.environments.spec import Returns, Training, rewards_by_turn, score_of
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 __all__ = ["TRAINING"]
 

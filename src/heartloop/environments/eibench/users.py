@@ -17,16 +17,8 @@ from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.appraising import (
-    Appraisal,
-    AppraisingPlayer,
-    evidence_of,
-    missed_by,
-    no_written_lines,
-    reason_of,
-)
 from heartloop.environments.base import RoleModel, SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, speaks_for
+from heartloop.environments.dialogue_text import alternating_text, least_recent, pick, pick_unsaid, speaks_for
 from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import (
     AnyEIBenchScenario,
@@ -39,8 +31,17 @@ from heartloop.environments.eibench.scenario import (
 )
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
-from heartloop.environments.lines import least_recent, pick, pick_unsaid
-from heartloop.environments.reading import LearnedReading, unsaid, with_cues
+from heartloop.environments.reading import (
+    Appraisal,
+    AppraisingPlayer,
+    LearnedReading,
+    evidence_of,
+    missed_by,
+    no_written_lines,
+    reason_of,
+    unsaid,
+    with_cues,
+)
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
 from heartloop.reader.reader import REPEATED, Output

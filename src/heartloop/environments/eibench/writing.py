@@ -35,8 +35,6 @@ from heartloop.environments.eibench.scenario import (
     problems_of,
 )
 from heartloop.environments.eibench.scoring import Anchors, check_anchors
-from heartloop.environments.places import places
-from heartloop.environments.records import Matter, Sentences, Tags
 from heartloop.environments.writing import (
     Answer,
     Seeded,
@@ -44,9 +42,11 @@ from heartloop.environments.writing import (
     Writing,
     as_json,
     check_size,
+    places,
     problems_of_tags,
     run_number,
 )
+from heartloop.environments.written import Matter, Sentences, Tags
 
 __all__ = ["EIBenchWriting"]
 

@@ -15,23 +15,24 @@ from statistics import fmean
 from typing import NamedTuple
 
 from heartloop.core.dialogue import Turn
-from heartloop.environments.appraising import (
+from heartloop.environments.dialogue_text import SILENT, least_recent, pick, pick_unsaid, stands_in
+from heartloop.environments.empa.environment import MEMORIES, MIN_TURNS, STAGES, Act, EmpaView, Judgement, releases
+from heartloop.environments.empa.scenario import EmpaBeat, EmpaBrief, EmpaScenario
+from heartloop.environments.empa.scoring import AXES, LEVELS, Case, form_keys, shares_of, trace
+from heartloop.environments.episode import CallLog
+from heartloop.environments.reading import (
     Appraisal,
     Appraiser,
     AppraisingPlayer,
+    LearnedReading,
     Missed,
     evidence_of,
     missed_by,
     no_written_lines,
     reason_of,
-)  # fmt: skip
-from heartloop.environments.empa.environment import MEMORIES, MIN_TURNS, STAGES, Act, EmpaView, Judgement, releases
-from heartloop.environments.empa.scenario import EmpaBeat, EmpaBrief, EmpaScenario
-from heartloop.environments.empa.scoring import AXES, LEVELS, Case, form_keys, shares_of, trace
-from heartloop.environments.episode import CallLog
-from heartloop.environments.lines import least_recent, pick, pick_unsaid
-from heartloop.environments.quotes import SILENT, stands_in
-from heartloop.environments.reading import LearnedReading, unsaid, with_cues
+    unsaid,
+    with_cues,
+)
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 

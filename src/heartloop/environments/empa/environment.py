@@ -34,23 +34,9 @@ from heartloop.environments.empa.scoring import (
     trace,
 )  # fmt: skip
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
-from heartloop.environments.spec import (
-    DemoRun,
-    EnvironmentSpec,
-    Options,
-    Pilot,
-    Player,
-    Returns,
-    Role,
-    Scale,
-    Sums,
-    Training,
-    Zone,
-    option,
-    rewards_by_turn,
-    score_of,
-)  # fmt: skip
-from heartloop.environments.stored import reading_transcript
+from heartloop.environments.replay import reading_transcript
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 __all__ = [
     "FUNCTIONS", "MAX_TURNS", "MEMORIES", "MIN_TURNS", "SPEC", "STAGES", "VARIANTS", "Act", "Empa", "EmpaEpisode", "EmpaOptions",

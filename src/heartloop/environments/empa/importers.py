@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from heartloop.core.dialogue import Failure, StopReason, Transcript, Turn
 from heartloop.core.errors import InputError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.empa.environment import VARIANTS, Judgement, judged_dialogue, judged_turn
 from heartloop.environments.empa.scenario import difficulty_of
 from heartloop.environments.empa.scoring import (

@@ -18,7 +18,7 @@ from heartloop.core.blocks import Column, Row, Table, Text
 from heartloop.core.chat import ChatModel, is_embedded
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
 from heartloop.environments.empa.environment import EmpaUser, judged_dialogue
 from heartloop.environments.empa.perturbations import (
@@ -35,7 +35,7 @@ from heartloop.environments.empa.perturbations import (
 )  # fmt: skip
 from heartloop.environments.empa.scenario import EmpaBrief
 from heartloop.environments.empa.scoring import trace
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import RejudgingSuite, Result, Slope, SlopePanel, Slopes, Variants
 from heartloop.scoring.effects import TIE, Shift, shift

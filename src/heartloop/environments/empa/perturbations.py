@@ -23,6 +23,7 @@ from heartloop.core.errors import UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.environments.dialogue_text import chance, file_hash
 from heartloop.environments.empa.embedded import net_effect
 from heartloop.environments.empa.environment import Empa, EmpaUser, EmpaView, Judgement, judged_dialogue
 from heartloop.environments.empa.scenario import SOURCES, Axis, EmpaBrief, Priorities, Priority, render_card, render_released
@@ -30,8 +31,7 @@ from heartloop.environments.empa.scoring import shares_of, trace
 from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.empa.users import window_blanks
 from heartloop.environments.episode import CallLog
-from heartloop.environments.lines import chance, file_hash
-from heartloop.environments.stored import check_readable, judged_fields, replayed, still_unscored, with_judge
+from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored, with_judge
 
 __all__ = [
     "ATTACKS", "DIRECT", "FLIP", "ORIGINAL", "PERTURBATIONS", "DirectJudge", "EmbeddedDirectJudge", "LLMDirectJudge",

@@ -15,10 +15,26 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from heartloop.core.schemas import Sent
-from heartloop.environments.cues import check_concerns, plain_words, problems_in_lines, unfit_cues, written_lines
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit, shares_of
-from heartloop.environments.records import Cue, Key, Line, Matter, Part, Passage, Sentences, Short, Tags, Written, set_loader
+from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import (
+    Cue,
+    Key,
+    Line,
+    Matter,
+    Part,
+    Passage,
+    Sentences,
+    Short,
+    Tags,
+    Written,
+    check_concerns,
+    plain_words,
+    problems_in_lines,
+    unfit_cues,
+    written_lines,
+)
 
 __all__ = [
     "DOMAINS", "SCENARIOS", "SOURCES", "Attempt", "Axis", "Difficulty", "Domain", "EmpaBeat", "EmpaBrief", "EmpaConcern",

@@ -17,8 +17,8 @@ from heartloop.environments.base import answered
 from heartloop.environments.empa.environment import Act, EmpaOptions, EmpaView, Judgement, ends, judged_dialogue, numbers_of
 from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
 from heartloop.environments.episode import CallLog
+from heartloop.environments.replay import StandIn, check_turns
 from heartloop.environments.spec import Player, Stored
-from heartloop.environments.stored import StandIn, check_turns
 
 __all__ = ["STORED", "FormJudge", "StoredPerson", "rescored"]
 

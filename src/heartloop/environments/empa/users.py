@@ -20,7 +20,7 @@ from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, speaks_for
+from heartloop.environments.dialogue_text import alternating_text, passages_of, speaks_for, stands_in
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
 from heartloop.environments.empa.environment import (
     FUNCTIONS,
@@ -37,7 +37,6 @@ from heartloop.environments.empa.environment import (
 from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card, render_released
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
-from heartloop.environments.quotes import passages_of, stands_in
 
 __all__ = ["EmpaLLMUser", "MixedRoles", "players", "window_blanks"]
 

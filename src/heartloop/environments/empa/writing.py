@@ -35,10 +35,9 @@ from heartloop.environments.empa.scenario import (
     unquoted,
 )
 from heartloop.environments.empa.scoring import DEFICIT_POINTS
+from heartloop.environments.importing import RawDialogue
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
-from heartloop.environments.places import places
-from heartloop.environments.raw_dialogues import RawDialogue
-from heartloop.environments.records import Line, Matter, Passage, Sentences, Tags, check_tags, crisis_tags
+from heartloop.environments.records import check_tags
 from heartloop.environments.writing import (
     MAX_SCENARIOS,
     Answer,
@@ -47,9 +46,11 @@ from heartloop.environments.writing import (
     Writing,
     as_json,
     check_size,
+    places,
     problems_of_tags,
     run_number,
 )  # fmt: skip
+from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags
 
 __all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "RUN", "SENTENCE", "EmpaDistilling", "carried_over"]
 

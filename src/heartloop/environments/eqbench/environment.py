@@ -21,8 +21,8 @@ from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.eqbench.scenario import KINDS, SCENARIOS, VARIANTS, EQBenchScenario, as_judged, sections_of
 from heartloop.environments.eqbench.scoring import rubric_score
+from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Zone, option
-from heartloop.environments.stored import reading_transcript, stored_from_score
 
 __all__ = [
     "SCALE", "SPEC", "STORED", "EQBench", "EQBenchAnswer", "EQBenchEpisode", "EQBenchOptions", "EQBenchUser", "EQBenchView",

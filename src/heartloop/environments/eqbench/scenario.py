@@ -19,7 +19,7 @@ from string import Formatter
 from typing import Any, Literal, NamedTuple, get_args
 
 from heartloop.core.errors import InputError, PromptError, UseError
-from heartloop.core.python_source import syntax_tree
+from heartloop.core.system import syntax_tree
 from heartloop.environments.records import read_text
 from heartloop.environments.spec import Scenarios
 

@@ -23,13 +23,13 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.schemas import Sent
-from heartloop.environments.appraising import WEIGHTS
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import EQBenchView, Marked
 from heartloop.environments.eqbench.scenario import EQBenchScenario
 from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.grading import REASKS, JudgeModel
+from heartloop.environments.reading import WEIGHTS
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
 from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import Reader, Reading, embedded_reader

@@ -33,8 +33,8 @@ from heartloop.environments.perm.scoring import (
     broken_form,
     perm_reward,
 )
+from heartloop.environments.replay import reading_transcript
 from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
-from heartloop.environments.stored import reading_transcript
 
 __all__ = [
     "DIMENSIONS", "JUDGES", "SCALE", "SPEC", "Perm", "PermEpisode", "PermOptions", "PermUser", "PermView", "Rules", "reward_of",

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from heartloop.core.errors import InputError
-from heartloop.core.wording import amount
-from heartloop.environments.importing import Imported, Importer
+from heartloop.core.text import amount
+from heartloop.environments.importing import REPAIRS, Imported, Importer, RawDialogue, read_dialogues
 from heartloop.environments.perm.scenario import EMOTIONS, FORM, DrawnScenario
 from heartloop.environments.personal_data import without_personal_data
-from heartloop.environments.raw_dialogues import REPAIRS, RawDialogue, read_dialogues
-from heartloop.environments.records import check_tags, crisis_tags
+from heartloop.environments.records import check_tags
 from heartloop.environments.registry import stratified
+from heartloop.environments.written import crisis_tags
 
 __all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "SAMPLES", "draw", "read_samples"]
 

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
-from heartloop.environments.cues import problems_in_cues, problems_in_speech, stands
-from heartloop.environments.records import Matter, Persona, Tag, Word, Written, first_record, set_loader
+from heartloop.environments.records import first_record, set_loader
 from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import Matter, Persona, Tag, Word, Written, problems_in_cues, problems_in_speech, stands
 
 __all__ = [
     "BROKEN", "EMOTIONS", "FORM", "PLACEHOLDERS", "SCENARIOS", "SETS", "AnyScenario", "DrawnScenario", "Emotion", "PermAnswer",

@@ -10,8 +10,8 @@ from typing import Any
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm.environment import PermOptions, Rules, reward_of, rules_of
 from heartloop.environments.perm.scoring import broken_form
+from heartloop.environments.replay import check_turns
 from heartloop.environments.spec import Stored
-from heartloop.environments.stored import check_turns
 
 __all__ = ["STORED", "rescored"]
 

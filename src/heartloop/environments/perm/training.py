@@ -11,8 +11,8 @@ from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm.environment import PermOptions, Rules, reward_of
 from heartloop.environments.perm.scenario import PLACEHOLDERS, PermScenario, parse
 from heartloop.environments.perm.scoring import broken_form
-from heartloop.environments.spec import AnswerForm, Returns, Training, TrainingMetric, score_of
-from heartloop.environments.stored import reading_transcript
+from heartloop.environments.replay import reading_transcript
+from heartloop.environments.training import AnswerForm, Returns, Training, TrainingMetric, score_of
 
 __all__ = ["TRAINING"]
 

@@ -19,15 +19,12 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.analyses import LearnedAnalysis
-from heartloop.environments.answer_grades import AnswerPlayer, leveled, quote_of, reason_for
-from heartloop.environments.appraising import WEIGHTS, evidence_of
 from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import Grade, JudgeModel, Level, Verdict, whole
+from heartloop.environments.grading import AnswerPlayer, Grade, JudgeModel, Level, Verdict, leveled, quote_of, reason_for
 from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, PermView
 from heartloop.environments.perm.scenario import AnyScenario, PermScenario
-from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.environments.reading import WEIGHTS, LearnedAnalysis, LearnedReading, evidence_of, whole, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 

@@ -24,10 +24,9 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.dialogue_text import quoted
 from heartloop.environments.perm.scenario import DrawnScenario, load_drawn
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
-from heartloop.environments.places import places
-from heartloop.environments.records import Persona, Tags, crisis_tags
 from heartloop.environments.registry import stratified
-from heartloop.environments.writing import Answer, Seeded, Stage, Writing, problems_of_tags
+from heartloop.environments.writing import Answer, Seeded, Stage, Writing, places, problems_of_tags
+from heartloop.environments.written import Persona, Tags, crisis_tags
 
 __all__ = ["SENTENCES", "PermEnriching"]
 

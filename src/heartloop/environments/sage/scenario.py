@@ -20,8 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
-from heartloop.environments.cues import check_concerns, problems_in_lines, written_lines
-from heartloop.environments.records import (
+from heartloop.environments.records import load_own_or_imported, set_loader
+from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import (
     Cue,
     Key,
     Line,
@@ -31,11 +32,11 @@ from heartloop.environments.records import (
     Short,
     Tags,
     Written,
+    check_concerns,
     fingerprint_of,
-    load_own_or_imported,
-    set_loader,
+    problems_in_lines,
+    written_lines,
 )
-from heartloop.environments.spec import Scenarios
 
 __all__ = [
     "FORM",

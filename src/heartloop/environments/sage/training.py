@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.sage.environment import SageOptions
-from heartloop.environments.spec import Returns, Training, rewards_by_turn, score_of
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 from heartloop.scoring.credit import TURN_SCALE, outcome_reward
 
 __all__ = ["TRAINING"]

@@ -23,19 +23,19 @@ from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.appraising import (
+from heartloop.environments.base import RoleModel, SystemPrompts
+from heartloop.environments.dialogue_text import alternating_text, least_recent, pick, pick_unsaid, speaks_for
+from heartloop.environments.episode import CallLog
+from heartloop.environments.reading import (
     Appraisal,
     AppraisingPlayer,
+    LearnedReading,
     Missed,
     evidence_of,
     no_written_lines,
     reason_of,
+    unsaid,
 )
-from heartloop.environments.base import RoleModel, SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, speaks_for
-from heartloop.environments.episode import CallLog
-from heartloop.environments.lines import least_recent, pick, pick_unsaid
-from heartloop.environments.reading import LearnedReading, unsaid
 from heartloop.environments.sage.environment import VARIANTS, Feeling, SageView, Speech
 from heartloop.environments.sage.scenario import (
     AnySageScenario,

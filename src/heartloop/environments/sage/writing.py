@@ -17,8 +17,6 @@ from pydantic import BaseModel, Field
 
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.places import places
-from heartloop.environments.records import Line, Tags
 from heartloop.environments.sage.scenario import (
     INTENTIONS,
     SETS,
@@ -39,9 +37,11 @@ from heartloop.environments.writing import (
     Writing,
     as_json,
     check_size,
+    places,
     problems_of_tags,
     run_number,
 )
+from heartloop.environments.written import Line, Tags
 
 __all__ = ["SageWriting", "persona_pools"]
 

@@ -10,9 +10,9 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from heartloop.environments.cues import problems_in_lines, problems_in_speech
-from heartloop.environments.records import Line, Part, Passage, Persona, Tag, Written, set_loader
+from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
+from heartloop.environments.written import Line, Part, Passage, Persona, Tag, Written, problems_in_lines, problems_in_speech
 
 __all__ = ["KINDS", "MOVES", "SCENARIOS", "SETS", "Kind", "Pushes", "StancesScenario", "load_scenarios", "problems_of"]
 

@@ -1,6 +1,6 @@
 """Inspect: tasks that play our episodes with Inspect's models, a provider, and the export of finished runs (docs/inspect.md)."""
 
-from heartloop.core.install import install_command
+from heartloop.core.system import install_command
 
 try:
     import inspect_ai  # noqa: F401 - checked here, so that every module raises the same error

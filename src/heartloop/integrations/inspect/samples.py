@@ -17,7 +17,7 @@ from inspect_ai.solver import TaskState
 
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import AnswerError, HeartloopError, ModelError
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.scores import bounds_of, points_of
 from heartloop.scoring.statistics import Interval, mean_interval

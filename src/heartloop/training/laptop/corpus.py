@@ -30,10 +30,10 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import write_whole
 from heartloop.environments.episode import YOU_BEGIN, play
-from heartloop.environments.records import half_of
+from heartloop.environments.records import half_of, yaml_value
 from heartloop.environments.registry import load_environment
-from heartloop.environments.sources import yaml_value
-from heartloop.environments.spec import AnswerForm, Ready, Training
+from heartloop.environments.spec import Ready
+from heartloop.environments.training import AnswerForm, Training
 from heartloop.models.baselines import Baseline
 from heartloop.training.verl_config import parted
 
@@ -53,8 +53,6 @@ policy should not have to unlearn it; `silent` and `garbage`, which are no Engli
 _IN_ANSWERS: Mapping[str, float] = {
     "reflector": 1.0, "template": 0.6, "lecturer": 0.6, "fixer": 0.6, "flatterer": 0.6, "interviewer": 0.3,
 }  # fmt: skip
-_MESSAGE_WORDS = 48
-"""Words that the policy reads of a message."""
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
 Job: TypeAlias = "tuple[Source | None, str, int]"
@@ -146,7 +144,7 @@ class CorpusSettings(_Settings):
     @property
     def layout(self) -> Layout:
         headings = [heading for source in self.learn if (one := source.training) is not None for heading in one.prompt_headings]
-        return Layout(tuple(dict.fromkeys(headings)), _MESSAGE_WORDS)
+        return Layout(tuple(dict.fromkeys(headings)))
 
     def held_out_texts(self) -> list[str]:
         """Texts of all held-out scenarios, sorted: for a tokenizer's words alone.

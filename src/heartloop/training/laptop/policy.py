@@ -42,9 +42,7 @@ MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
 """Token ids 0 to 5. `<end>` closes every message and ends a reply."""
 
 _SPACE = "▁"
-_OPENING = "“"
-"""An opening quotation mark is a token of its own, and the word after it the same token as without it, so that it can be
-copied."""
+_OPENING = "“"  # a token of its own; the word after it is the same token as without it, so that it can be copied
 _PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
 _TEMPLATE = """\
 {%- for m in messages -%}
@@ -130,9 +128,8 @@ PRIMED_CONFIG: dict[str, Any] = {
     "tie_word_embeddings": True,
     "initializer_range": 0.08,
 }
-"""Settings of the `LlamaConfig`: a head that looks a fixed distance back has queries and keys that depend on no word, so biases;
-positions rotate some dimensions of a head fast and leave most of them still, to carry words; input and output embeddings are
-one."""
+"""A head that looks a fixed distance back has queries and keys that depend on no word, so biases; positions rotate some
+dimensions of a head fast and leave most of them still, to carry words; input and output embeddings are one."""
 
 _FAST, _STILL = 0.02, 1.0 / 400  # radians a token: faster dimensions of a head encode positions, slower ones carry words
 _LARGE, _LAST_NORM = 8.0, 0.35  # embeddings over other weights; the last norm's weight, which keeps the logits moderate
@@ -268,8 +265,7 @@ class WarmStartSettings(BaseModel):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
 
-_BREAK_WEIGHT = 5.0
-"""Weight in the loss of a token of the form, relative to a frequent word (ours)."""
+_BREAK_WEIGHT = 5.0  # in the loss, of a token of the form, relative to a frequent word (ours)
 
 
 class ExampleRow(NamedTuple):

@@ -16,7 +16,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.text import short_number
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.eibench.scoring import axis_score
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 
 __all__ = ["PANEL", "SIDE", "Plane", "axis_course", "build", "plane_of", "published_results"]
 

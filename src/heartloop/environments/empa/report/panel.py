@@ -23,7 +23,7 @@ from heartloop.core.blocks import (
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.empa.report.board import EmpaBoard
 from heartloop.environments.empa.report.windows import journey
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 
 __all__ = ["PANEL", "build", "published_results"]
 

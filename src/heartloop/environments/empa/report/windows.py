@@ -13,8 +13,8 @@ import numpy as np
 
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import printable, printable_texts, short_number, utf16_place
+from heartloop.environments.dialogue_text import spans_of
 from heartloop.environments.empa.scoring import AXES, form_keys
-from heartloop.environments.quotes import spans_of
 
 __all__ = ["journey"]
 

@@ -24,11 +24,11 @@ from heartloop.core.blocks import (
     TurnView,
 )
 from heartloop.core.dialogue import Transcript, Turn
-from heartloop.core.wording import amount
+from heartloop.core.text import amount
 from heartloop.environments.eqbench.environment import SCALE
 from heartloop.environments.eqbench.scenario import KINDS
 from heartloop.environments.eqbench.scoring import HIGHEST_MARK
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 from heartloop.scoring.statistics import estimate
 
 __all__ = ["PANEL", "PRINTED", "build", "marks", "mean_mark", "published_results"]

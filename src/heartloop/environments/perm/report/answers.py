@@ -10,11 +10,11 @@ from typing import Any
 
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import printable, printable_texts, short_number, utf16_place
+from heartloop.environments.dialogue_text import spans_of
 from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, rules_of
 from heartloop.environments.perm.report.graded import Graded, broken_words, graded
 from heartloop.environments.perm.scenario import parse
 from heartloop.environments.perm.scoring import FREE_TOKENS, LENGTH_WEIGHT, PARTS, normalised
-from heartloop.environments.quotes import spans_of
 
 __all__ = ["HIGHEST", "answer", "reason_and_quote"]
 

@@ -24,7 +24,7 @@ from heartloop.core.blocks import (
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.perm.report.answers import answer
 from heartloop.environments.perm.report.board import PermBoard
-from heartloop.environments.published import PrintedRow, published
+from heartloop.environments.report import PrintedRow, published
 
 __all__ = ["CRITERIA", "PANEL", "build", "published_results"]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from heartloop.core.blocks import ModelRow
-from heartloop.core.content import HEAVY_TAGS, content_tags
+from heartloop.core.dialogue import HEAVY_TAGS, content_tags
 from heartloop.environments.perm.environment import JUDGES
 from heartloop.environments.perm.report.answers import HIGHEST, reason_and_quote
 from heartloop.environments.perm.report.graded import Graded, broken_words

@@ -7,7 +7,7 @@ from typing import Any
 
 from heartloop.core.blocks import Column, Published, PublishedTable, Range, ReportPanel, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 from heartloop.environments.sage.scenario import INTENTIONS
 
 __all__ = ["PANEL", "published_results"]

@@ -26,7 +26,7 @@ from heartloop.core.blocks import (
     TurnView,
 )
 from heartloop.core.dialogue import Transcript, Turn
-from heartloop.environments.published import published
+from heartloop.environments.report import published
 from heartloop.environments.stances.environment import MAX_TURNS
 from heartloop.environments.stances.scenario import MOVES
 from heartloop.environments.stances.scoring import VERDICTS, Standing

@@ -1,69 +1,100 @@
-"""Replay of a stored dialogue for rejudging, and parts that the environments share for rescoring.
+"""Stored dialogues played again: rescoring by other rules without a model call, and rejudging by another judge.
 
-Covers the policy that repeats the stored replies, replaying them through the turn loop, and dialogues that stay unscored. Does
-not cover an environment's rules (its own `stored`), nor whole runs (`heartloop.evaluation`).
+Both send the stored replies through the turn loop. The player of the roles returns the stored messages; its judgements are the
+stored ones (rescoring) or a judge's (rejudging).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Failure, Message, Sampling, Transcript
+from heartloop.core.dialogue import Failure, Message, Sampling, Transcript, Turn, turn_counts
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.episode import BROKEN_FORMATS, Environment, play
+from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Environment, Episode, play
 from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Stored
 
 __all__ = [
-    "RESCORING",
-    "StandIn",
-    "StoredReplies",
-    "check_readable",
-    "check_turns",
-    "judged_fields",
-    "judged_prompts",
-    "reading_transcript",
-    "rejudged",
-    "replayed",
-    "still_unscored",
-    "stored_from_score",
-    "unscored",
+    "RESCORING", "NotStored", "StandIn", "StoredReplies", "by_other_rules", "check_readable", "check_turns", "judged_fields",
+    "judged_prompts", "reading_transcript", "rejudged", "replayed", "still_unscored", "stored_from_score", "unscored",
     "with_judge",
-]
+]  # fmt: skip
 
 RESCORING = "rescoring"
 """The role in the `Failure` of a dialogue whose score does not follow from the stored transcript."""
+_NOT_PLAYED_ON = "the dialogue would continue under the other preset; it needs a new dialogue"
 
 JudgeT = TypeVar("JudgeT", bound=Judge)
 
 
+class NotStored(Exception):
+    """A dialogue needs what its transcript does not hold; `kind` is the cause in a word or two."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
+
+
 class StandIn(Generic[JudgeT]):
-    """Plays the roles of a stored dialogue: the messages are the stored ones, the judgements are the judge's.
+    """Plays the roles of a stored dialogue: the messages are the stored ones.
 
     Environments with a user simulator derive from it; in the others the judge itself is the player.
+
+    Args:
+        judge: judges the replies; `None`: the judgements are the stored ones.
+        since: the turn from which the judge judges; earlier judgements are the stored ones.
     """
 
-    def __init__(self, played: Transcript, judge: JudgeT) -> None:
-        self._played = played
-        self._judge = judge
+    def __init__(self, played: Transcript, judge: JudgeT | None = None, since: int = 0) -> None:
+        self._played, self._given, self._since = played, judge, since
+
+    @property
+    def has_judge(self) -> bool:
+        return self._given is not None
+
+    def turn(self, number: int) -> Turn:
+        """The stored turn; raises `NotStored` behind the last one."""
+        if number >= len(self._played.turns):
+            raise NotStored("not played on", _NOT_PLAYED_ON)
+        return self._played.turns[number]
+
+    @property
+    def _judge(self) -> JudgeT:
+        assert self._given is not None
+        return self._given
 
     @property
     def name(self) -> str:
-        return self._judge.name
+        return self._played.user if self._given is None else self._given.name
 
     def describe(self) -> Mapping[str, Any]:
-        """As the judge."""
-        return self._judge.describe()
+        return {} if self._given is None else self._given.describe()
 
     def admit(self, scenario: Any) -> None:
-        """As the judge."""
-        self._judge.admit(scenario)
+        if self._given is not None:
+            self._given.admit(scenario)
+
+    def judges(self, turn: int) -> bool:
+        """Whether the judge, and not the transcript, judges this turn."""
+        known = turn < len(self._played.turns) and self._played.turns[turn].change is not None
+        return self._given is not None and (turn >= self._since or not known)
+
+    def repeat_calls(self, log: CallLog, purpose: str, turn: int, reasks: int | None = None) -> None:
+        """Logs the stored calls of a purpose in a turn, up to this number of re-asks."""
+        for call in self._played.calls:
+            if call.purpose == purpose and call.turn == turn and (reasks is None or call.reask <= reasks):
+                log.calls.append(call)
+                if call.reask:
+                    log.count("re-asks")
 
 
 class StoredReplies:
-    """A policy that repeats the replies of a stored dialogue, with their tokens; it calls no model."""
+    """A policy that repeats the replies of a stored dialogue, with their tokens; it calls no model.
+
+    A reply that was not judged, because a role failed, is only among the calls.
+    """
 
     def __init__(self, played: Transcript) -> None:
         self._played = played
@@ -76,12 +107,72 @@ class StoredReplies:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The stored reply of the current turn."""
+        """The stored reply of the current turn; raises `NotStored` where there is none."""
         index = sum(message.role == "assistant" for message in messages)
-        call, turn = self._calls.get(index), self._played.turns[index]
-        if call is None:  # an imported dialogue has no calls, so no tokens
-            return Reply(turn.reply, finish_reason="length" if turn.truncated else "stop")
-        return Reply(call.text, call.reasoning, call.finish_reason, call.usage, cached=True)
+        call = self._calls.get(index)
+        if call is not None:
+            return Reply(call.text, call.reasoning, call.finish_reason, call.usage, cached=True)
+        if index >= len(self._played.turns):
+            raise NotStored("not played on", _NOT_PLAYED_ON)
+        turn = self._played.turns[index]  # an imported dialogue has no calls, so no tokens
+        return Reply(turn.reply, finish_reason="length" if turn.truncated else "stop")
+
+
+class _AsPlayed:
+    """An environment that describes a dialogue as its transcript does, but for the preset."""
+
+    def __init__(self, environment: Environment, played: Transcript, preset: str) -> None:
+        self._environment, self._played, self._preset = environment, played, preset
+        self.name = environment.name
+        self.scenario_ids = environment.scenario_ids
+
+    def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
+        return self._environment.begin(scenario_id, seed=seed)
+
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        names = ("fingerprint", "variant", "user", "facts", "models", "sampling", "prompts")
+        return {**{name: getattr(self._played, name) for name in names}, "preset": self._preset}
+
+
+def by_other_rules(played: Transcript, environment: Environment, preset: str) -> Transcript:
+    """The dialogue as the rules of `environment` score it; its player is a `StandIn` without a judge.
+
+    Unscored where the rules need what the transcript does not hold.
+    """
+    known = {"lost farewells", "re-asks", *turn_counts(played.turns)}
+    run = play(
+        _AsPlayed(environment, played, preset), played.scenario, StoredReplies(played), seed=played.seed, repeat=played.repeat,
+        sampling=played.sampling.get("policy"), policy_prompt="",
+    )  # fmt: skip
+    try:
+        result = _finished(run)
+    except NotStored as missing:
+        return unscored(played, preset, missing.kind, str(missing))
+    counts = {name: number for name, number in played.counts.items() if name not in known}
+    for name, number in result.counts.items():
+        counts[name] = counts.get(name, 0) + number
+    same = zip(result.turns, played.turns, strict=False)
+    update: dict[str, Any] = {
+        "turns": (*(old if new.state is not None else new for new, old in same), *result.turns[len(played.turns) :]),
+        "models": played.models,
+        "sampling": played.sampling,
+        "prompts": played.prompts,
+        "counts": counts,
+        "seconds": played.seconds,
+    }
+    if not played.calls:
+        update |= {"calls": (), "usage": played.usage}
+    return result.model_copy(update=update)
+
+
+def _finished(run: Coroutine[Any, Any, Transcript]) -> Transcript:
+    """The result of a coroutine that waits for nothing."""
+    try:
+        run.send(None)
+    except StopIteration as done:
+        result: Transcript = done.value
+        return result
+    raise RuntimeError("a stored dialogue waits for nothing")
 
 
 def check_turns(played: Transcript, options: Options) -> None:
@@ -157,7 +248,7 @@ def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], 
 
 
 async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, judge: Judge, options: Options) -> Transcript:
-    """A stored dialogue rejudged by another judge: replayed through the turn loop, by the rules of `options.preset`.
+    """A stored dialogue rejudged by another judge, by the rules of `options.preset`.
 
     A dialogue without score stays unscored, with its cause, and without a model call.
 
@@ -214,8 +305,8 @@ async def replayed(played: Transcript, environment: Environment) -> Transcript:
     """
     policy, sampling = StoredReplies(played), played.sampling.get("policy")
     result = await play(environment, played.scenario, policy, seed=played.seed, repeat=played.repeat, sampling=sampling)
-    kept = {BROKEN_FORMATS: played.counts[BROKEN_FORMATS]} if BROKEN_FORMATS in played.counts else {}
-    update: dict[str, Any] = {"facts": played.facts, "counts": {**result.counts, **kept}}
+    broken = {BROKEN_FORMATS: played.counts[BROKEN_FORMATS]} if BROKEN_FORMATS in played.counts else {}
+    update: dict[str, Any] = {"facts": played.facts, "counts": {**result.counts, **broken}}
     if not played.calls:  # the tokens of the replies are unknown, not 0
         update["calls"] = tuple(call for call in result.calls if call.role != "policy")
         update["usage"] = {role: usage for role, usage in result.usage.items() if role != "policy"}
@@ -229,23 +320,16 @@ def still_unscored(played: Transcript, judge: str, fields: Mapping[str, Any], pr
         role, kind, why = played.failure.role, played.failure.kind, played.failure.detail
     elif played.turns:
         return None
-    return played.model_copy(
-        update={
-            "preset": preset,
-            "user": judge,
-            "models": {"policy": played.model, **fields["models"]},
-            "prompts": fields["prompts"],
-            "stop": "failed",
-            "failure": Failure(role=role, kind=kind, detail=f"unscored before it was rejudged: {why}"),
-            "score": None,
-            "rewards": (),
-            "calls": (),
-            "usage": {},
-        }
-    )
+    models = {"policy": played.model, **fields["models"]}
+    update = {"user": judge, "models": models, "prompts": fields["prompts"], "calls": (), "usage": {}}
+    return _failed(played, preset, role, kind, f"unscored before it was rejudged: {why}").model_copy(update=update)
 
 
 def unscored(played: Transcript, preset: str, kind: str, why: str) -> Transcript:
     """The transcript without score and rewards, with the cause."""
-    failure = Failure(role=RESCORING, kind=kind, detail=why)
+    return _failed(played, preset, RESCORING, kind, why)
+
+
+def _failed(played: Transcript, preset: str, role: str, kind: str, why: str) -> Transcript:
+    failure = Failure(role=role, kind=kind, detail=why)
     return played.model_copy(update={"preset": preset, "stop": "failed", "failure": failure, "score": None, "rewards": ()})

@@ -1,0 +1,219 @@
+"""Scenarios written for this project: parts of their schemas, content tags, and rules that a schema cannot express."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from heartloop.core.schemas import Sent
+
+__all__ = [
+    "Cue",
+    "Key",
+    "Line",
+    "Matter",
+    "Part",
+    "Passage",
+    "Persona",
+    "Sentences",
+    "Short",
+    "Tag",
+    "Tags",
+    "Word",
+    "Written",
+    "check_concerns",
+    "crisis_tags",
+    "fingerprint_of",
+    "plain_words",
+    "problems_in_cues",
+    "problems_in_lines",
+    "problems_in_speech",
+    "stands",
+    "unfit_cues",
+    "written_lines",
+]
+
+Tag = Literal[
+    "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
+    "eating", "pregnancy-loss", "discrimination", "war", "none",
+]  # fmt: skip
+"""Content by which a user may want to exclude scenarios."""
+Tags = Annotated[tuple[Tag, ...], Field(min_length=1), Sent(maxItems=len(get_args(Tag)) - 1)]  # `none` stands alone
+
+Short = Annotated[str, Sent(maxLength=160)]
+"""A name, a title, a phrase. The lengths of `Short` to `Passage` are sent to a writer model and not required of a scenario; they
+are about twice what the shipped scenarios have."""
+Line = Annotated[str, Sent(maxLength=300)]
+"""A sentence, or what is said in one turn."""
+Sentences = Annotated[str, Sent(maxLength=600)]
+"""One to three sentences."""
+Passage = Annotated[str, Sent(maxLength=1200)]
+"""A paragraph."""
+Cue = Annotated[str, Sent(maxLength=60)]
+"""Words by which a reply would name something."""
+Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$"), Sent(pattern=r"^[a-z][a-z0-9-]{0,39}$", maxLength=40)]
+"""The name of a concern in a scenario; the pattern that is sent is bounded, since servers ignore `maxLength` beside a pattern."""
+
+
+def fingerprint_of(value: Any) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical JSON of a value: changes when any word does."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class Part(BaseModel):
+    """A part of a scenario of our own form: frozen, with the fields of its schema and no other, texts stripped."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+
+class Written(Part):
+    """A whole scenario of our own form."""
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.model_dump(mode="json"))
+
+
+Word = Annotated[str, Field(pattern=r"^[a-z][a-z' -]{1,28}$")]
+"""A lower-case word or short phrase, as for a feeling."""
+
+
+class Persona(Part):
+    """Who speaks, where one answer is judged."""
+
+    name: Short = Field(min_length=2)
+    age: int = Field(ge=14, le=96)
+    gender: Literal["woman", "man", "non-binary"]
+    occupation: Short = Field(min_length=4)
+
+
+class Matter(Part):
+    """Something a reply can do or name, with the lower-case words or short phrases by which it would."""
+
+    text: Line = Field(min_length=15)
+    cues: tuple[Cue, ...] = Field(min_length=3, max_length=12)
+
+
+_CRISIS: Mapping[Tag, re.Pattern[str]] = {
+    "suicide": re.compile(
+        r"\bsuicid\w*|\bkill(?:ing|ed)? my ?self\b|\b(?:end|ending|take|taking) my (?:own )?life\b|\bend(?:ing)? it all\b|"
+        r"\b(?:do not|don['’]?t) want to (?:live|be alive|exist|wake up)\b|\b(?:want|wanted|wish|going) to (?:die|be dead)\b|"
+        r"\bwish i (?:was|were) dead\b|\bbetter off (?:dead|without me)\b|\bunalive\b|\bkms\b",
+        re.IGNORECASE,
+    ),
+    "self-harm": re.compile(
+        r"\bself[- ]?(?:harm|injur)\w*|\b(?:cut|cutting|hurt|hurting|burn|burning|harm|harming) my ?self\b", re.IGNORECASE
+    ),
+}
+
+
+def crisis_tags(text: str) -> list[Tag]:
+    """The tags that the words of a text require, of `suicide` and `self-harm`.
+
+    >>> crisis_tags("Some days I don't want to live."), crisis_tags("This deadline is killing me.")
+    (['suicide'], [])
+    """
+    return [tag for tag, pattern in _CRISIS.items() if pattern.search(text)]
+
+
+class _Keyed(Protocol):
+    @property
+    def key(self) -> str: ...
+
+
+class _Told(Protocol):
+    @property
+    def concern(self) -> str: ...
+
+
+class _Named(Protocol):
+    @property
+    def cues(self) -> Sequence[str]: ...
+
+
+def stands(cue: str, text: str) -> bool:
+    """Whether a cue stands in a lower-case text, at a word's beginning."""
+    return re.search(rf"(?<!\w){re.escape(cue)}", text) is not None
+
+
+def problems_in_cues(named: Iterable[tuple[str, _Named]]) -> list[str]:
+    """Cues that are not one to four lower-case words, or that stand twice in their matter."""
+    found: list[str] = []
+    for name, matter in named:
+        for cue in matter.cues:
+            if (
+                cue != cue.lower()
+                or len(cue.split()) > 4
+                or not re.fullmatch(r"[a-z0-9àâäáãåçéèêëíîïñóôöõøúûüýšžčćğışąęłńśźżőű' -]+", cue)
+            ):
+                found.append(f"cue {cue!r} of {name} is not one to four lower-case words")
+        if len(set(matter.cues)) < len(matter.cues):
+            found.append(f"a cue of {name} stands twice")
+    return found
+
+
+def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
+    """Texts, by name, with a mark that nobody says."""
+    return [
+        f"the {name} has a bracket, mark or dash that nobody says"
+        for name, text in texts.items()
+        if re.search(r"[*\[\]{}<>#_]|[\u2014]", text)
+    ]
+
+
+def unfit_cues(matters: Iterable[_Named]) -> list[str]:
+    """Cues that are not in lower case or have more than four words."""
+    return [
+        f"cue {cue!r} is not lower case, or longer than four words"
+        for matter in matters
+        for cue in matter.cues
+        if cue != cue.lower() or len(cue.split()) > 4
+    ]
+
+
+def written_lines(lines: BaseModel) -> list[str]:
+    """The lines of all groups of a person's written lines."""
+    return [line for group in lines.model_dump().values() for line in group]
+
+
+def plain_words(text: str) -> str:
+    """Words in lower case with one space between them."""
+    return re.sub(r"\W+", " ", text.lower()).strip()
+
+
+def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
+    """Sentences that are spoken twice, and lines with a mark that nobody speaks.
+
+    Args:
+        marks: whether bullets, brackets and asterisks are problems.
+    """
+    found: list[str] = []
+    seen: set[str] = set()
+    for line in lines:
+        for sentence in re.split(r"(?<=[.!?…])\s+", line):
+            plain = plain_words(sentence)
+            if plain and plain in seen:
+                found.append(f"sentence is spoken twice: {sentence!r}")
+            seen.add(plain)
+        if marks and re.search(r"^\s*[-*•]|\(|\*", line):
+            found.append(f"a spoken line has a bullet, brackets or asterisks: {line!r}")
+    return found
+
+
+def check_concerns(concerns: Sequence[_Keyed], beats: Iterable[_Told]) -> None:
+    """Refuses concerns with equal keys, and beats that tell of no listed concern.
+
+    Raises:
+        ValueError: names the first violation.
+    """
+    keys = [concern.key for concern in concerns]
+    if len(set(keys)) < len(keys):
+        raise ValueError("concern keys repeat")
+    if unknown := {beat.concern for beat in beats} - set(keys):
+        raise ValueError(f"beats name concerns that are not listed: {', '.join(sorted(unknown))}")
