@@ -2,7 +2,7 @@
 
 1. `__all__` of every module names what it defines for others, and nothing that is not there.
 2. Every module opens by saying what it covers.
-3. Imports point one way (.importlinter), and no command needs heavy libraries to start.
+3. Imports point one way (.importlinter), never in a circle, and no command needs heavy libraries to start.
 4. Outside `environments/<env>/` no import, identifier, string literal, template, script or style names an environment.
 5. Every data file in the package is listed, so that a wheel holds it.
 """
@@ -85,6 +85,26 @@ def test_imports_point_one_way() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Modules of the package that a module imports, also in functions and for types only."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (
+                f"{node.module}.{name.name}" if f"{node.module}.{name.name}" in MODULES else node.module for name in node.names
+            )
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    trees = {name: syntax_tree(source(name).read_text(encoding="utf-8")) for name in MODULES if name != "heartloop"}
+    left = {name: {other for other in imported(tree) if other in trees} - {name} for name, tree in trees.items()}
+    while free := {name for name, others in left.items() if not others}:  # what imports nothing that is left is in no circle
+        left = {name: others - free for name, others in left.items() if name not in free}
+    assert left == {}
+    assert set(imported(syntax_tree("from heartloop.core import text"))) == {"heartloop.core.text"}
 
 
 @pytest.mark.parametrize(

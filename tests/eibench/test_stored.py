@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
-from heartloop.core.dialogue import Transcript, Usage
+from heartloop.core.dialogue import Transcript, Usage, write_line
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import load_scenarios
@@ -155,7 +155,9 @@ def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
 
 
 async def read(played: Transcript, judge: Any, *, preset: str = "paper", turns: int = TURNS) -> Transcript:
-    return await rejudged(BENCH, played, PEOPLE[played.scenario], judge, EIBenchOptions(preset=preset, max_turns=turns))
+    """As it is stored: that its replies were not paid for is not in a transcript."""
+    found = await rejudged(BENCH, played, PEOPLE[played.scenario], judge, EIBenchOptions(preset=preset, max_turns=turns))
+    return Transcript.model_validate_json(write_line(found))
 
 
 class TestJudges:

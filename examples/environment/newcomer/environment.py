@@ -113,15 +113,14 @@ class NewcomerEpisode(LoggedEpisode[NewcomerEnvironment, Newcomer]):
         return self._scenario.opening
 
     async def step(self, reply: str) -> UserTurn:
-        self._replies.append(reply)
-        before = self._ease[-1]
+        before, self._replies = self._ease[-1], [*self._replies, reply]
         appraisal = await answered("user", self._user.appraise(self._scenario, self._replies, before, self._seed, self._log))
         ease = min(HIGHEST, max(LOWEST, before + appraisal.change))
         self._ease.append(ease)
         over: StopReason | None = "turn_limit" if len(self._replies) >= self._options.max_turns else None
         stop = "success" if ease == HIGHEST else "failure" if ease == LOWEST else over
-        message, change = None if stop else appraisal.answer, {"ease": ease - before}
-        return UserTurn(message, {"ease": ease}, change, {"reason": appraisal.reason}, {}, stop)
+        answer = None if stop else appraisal.answer
+        return UserTurn(answer, {"ease": ease}, {"ease": ease - before}, {"reason": appraisal.reason}, {}, stop)
 
     def outcome(self) -> Outcome:
         rewards = tuple(after - before for before, after in zip(self._ease, self._ease[1:], strict=False))

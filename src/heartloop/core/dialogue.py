@@ -1,8 +1,4 @@
-"""The values of a dialogue (messages, turns, transcripts) and their JSON lines.
-
-Covers immutable records of what was said and judged, and splitting a reasoning model's reply into its visible text and the rest.
-Does not cover who produces them (`environments.episode`), nor scores (`scoring`).
-"""
+"""The values of a dialogue (messages, turns, transcripts) and their JSON lines."""
 
 from __future__ import annotations
 

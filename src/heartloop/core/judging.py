@@ -1,7 +1,6 @@
 """Ask a model for a typed answer, re-ask with the error, or raise.
 
-Covers one question with a bounded number of re-asks. Does not cover the wording of the question (`prompts`). An answer that does
-not parse is an `AnswerError`, never a default.
+An answer that does not parse is an `AnswerError`, never a default.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Prompts: Markdown files beside the code that owns them, with named blanks, identified by hash.
 
 A blank is written `{{name}}`. All blanks are filled in one pass: values are not searched for blanks, and other braces are text.
-Does not cover the prompts' wording.
 """
 
 from __future__ import annotations

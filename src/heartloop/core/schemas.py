@@ -1,12 +1,9 @@
 """The JSON schema of an answer, as it is sent to an endpoint.
 
-Covers what is sent beyond what an answer class accepts: the greatest length of a text, the true range of a number, the possible
-values. An endpoint that enforces them ends every answer of a weak model before its token limit. What is accepted stays with the
-class, so that an endpoint that enforces nothing is not refused because a text is long. Does not cover asking (`judging`), nor how
-an endpoint takes a schema (`heartloop.models.formats`).
-
-Lengths (ours) are several times what a prompt asks for, so that they do not shorten the answer of a model that follows it, and
-together stay within `LONGEST_ANSWER`. Fields have the order of the prompts, where thoughts come before numbers, as in the papers.
+It is narrower than what the answer class accepts: the greatest length of a text, the true range of a number, the possible
+values. An endpoint that enforces them ends every answer of a weak model before its token limit; an endpoint that enforces
+nothing is not refused because a text is long. Lengths (ours) are several times what a prompt asks for, and together stay within
+`LONGEST_ANSWER`. Fields have the order of the prompts, where thoughts come before numbers, as in the papers.
 """
 
 from __future__ import annotations
@@ -62,9 +59,6 @@ def schema_of(answer: type[BaseModel], passages: Sequence[str] = ()) -> Mapping[
     Args:
         passages: what can be quoted. Where given, a field that is `QUOTED` must be one of them, so that the schema is another in
             every call; a provider that prepares each new schema for seconds is not sent that.
-
-    Raises:
-        TypeError: the class contains itself, so that its answers have no greatest length.
     """
     return _of_class(answer) if not passages else _schema_of(answer, passages)
 

@@ -1,4 +1,4 @@
-"""Files and processes of this machine: the hash of a file, writing a file atomically, a process that ends with its parent."""
+"""Files, processes and the installation: hashes, atomic writes, the command that installs an extra, Python source."""
 
 from __future__ import annotations
 
@@ -101,11 +101,6 @@ def syntax_tree(text: str) -> ast.Module:
 
     CPython 3.11 to 3.11.7 counts the depth of all trees that are being built in one place. If garbage is collected meanwhile, and
     a finalizer parses source too, as showing a traceback does, a valid text raises SystemError (python/cpython issue 106905).
-
-    Raises:
-        SyntaxError: the text is no Python.
-        ValueError: it has a null character.
-        RecursionError: it is nested too deeply.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -120,9 +115,6 @@ def read_steps(file: Path) -> list[dict[str, Any]]:
     """The lines of a run's `metrics.jsonl`: `step`, `attempt`, and `data`, the metrics by name.
 
     A half-written last line is skipped. A metric without a value is `None` or nan, as it was logged.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not a step; names the line.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -1,7 +1,4 @@
-"""Text of models and scenarios made safe to show: characters that hide or turn text round become visible, JSON ends no script.
-
-Pure. Does not cover what is shown (`heartloop.report`), nor markup, which templates escape by themselves.
-"""
+"""Texts: the nearest name, text of models made safe to show, numbers, durations and costs in words."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Base classes of environments, episodes and players.
-
-Covers scenarios by id with a player and options, the transcript fields of an environment, and the call log. Does not cover the
-protocols and the turn loop (`episode`), nor the rules of a dialogue (each environment).
-"""
+"""Base classes of environments, episodes and players."""
 
 from __future__ import annotations
 

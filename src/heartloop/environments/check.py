@@ -1,8 +1,4 @@
-"""check_environment(): the public conformance test that every environment passes.
-
-Covers determinism, independent episodes, consistent states and rewards, silent replies, and transcripts that are equal after
-writing and reading. Does not cover whether scores are valid.
-"""
+"""check_environment(): the public conformance test that every environment passes."""
 
 from __future__ import annotations
 

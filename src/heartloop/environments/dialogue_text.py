@@ -1,7 +1,6 @@
-"""A dialogue as one block of text for a user simulator or judge; later turns are only appended.
+"""A dialogue as text: for a user simulator or judge, quotes found in it again, and the choice of a person's written lines.
 
-Shared by the LLM users of all environments. Covers quoting, so that a line of a message cannot be read as another turn, and
-detecting that an answer speaks for the other side. Does not cover the prompts (each environment).
+Later turns are only appended, and a line of a message cannot be read as another turn.
 """
 
 from __future__ import annotations

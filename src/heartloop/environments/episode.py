@@ -1,8 +1,5 @@
 """Environment and Episode, and the one turn loop that evaluation, training and the arena share.
 
-An `Environment` makes `Episode`s from scenarios; an episode is one dialogue. `play` runs it with a policy and returns a
-`Transcript`. Does not cover concurrent dialogues (`evaluation`), nor the rules of a dialogue (each environment).
-
 Everything the policy does is scored: refusals, silence, a reply that its token limit cuts. If a user simulator, judge or
 transport fails, the dialogue ends as `failed` and is unscored.
 """

@@ -1,8 +1,4 @@
-"""Judges of one answer: grades with reason and quote, concurrent judges, and the check of a judge model's answer.
-
-Shared by PERM and daily conversation, in part by EQ-Bench3. Does not cover the prompts, nor how grades become a score (each
-environment).
-"""
+"""Judges of one answer: grades with reason and quote, from a model or from the learned reader."""
 
 from __future__ import annotations
 
@@ -92,10 +88,6 @@ class JudgeModel(RoleModel):
         Args:
             number: number of the judge, added to the seed.
             judged: the text; it must contain the verdict's quote and must not contain the verdict itself.
-
-        Raises:
-            AnswerError: no valid verdict.
-            ModelError: a call failed after all retries.
         """
         planted = answers_in(judged, answer)
 

@@ -1,8 +1,8 @@
-"""Importers of `heartloop import`, and reading of released JSON-lines files.
+"""Reading the user's own files: released JSON lines for `heartloop import`, and dialogues of real people.
 
-Covers the values that `EnvironmentSpec.importers` name and return, JSON lines with file and line in every error, and text that
-UTF-8 can encode. Does not cover what a record means (each environment's importers), nor writing files and run directories
-(`heartloop.cli`). Released files are read from the user's disk; this project contains none of them.
+This project contains none of them. A damaged line of a dialogue is repaired if that is safe, otherwise refused; strategies,
+feedback and candidate answers are not read. ESConv (Liu et al. 2021, CC BY-NC 4.0), EmpatheticDialogues (Rashkin et al. 2019,
+CC BY-NC 4.0).
 """
 
 from __future__ import annotations
@@ -105,11 +105,7 @@ class Record(NamedTuple):
 
 
 def records(path: Path) -> Iterator[Record]:
-    """The JSON objects of a file, one per line; blank lines are skipped.
-
-    Raises:
-        InputError: the file cannot be read, has no record, or a line is not UTF-8, not JSON or not an object; names the line.
-    """
+    """The JSON objects of a file, one per line; blank lines are skipped."""
     for number, raw in _lines(path):
         place = f"{path}, line {number}"
         value = _value(place, raw)
@@ -121,11 +117,7 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
-    """Every line with its place, and its JSON value or the error in it; reading continues after an error.
-
-    Raises:
-        InputError: the file cannot be read, or is empty.
-    """
+    """Every line with its place, and its JSON value or the error in it; reading continues after an error."""
     for number, raw in _lines(path):
         place = f"{path.name}, line {number}"
         try:
@@ -231,10 +223,6 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
 
     Args:
         form: `esconv`, `empathetic` or `messages`.
-
-    Raises:
-        UseError: an unknown form, or a folder without such files.
-        InputError: a file that cannot be read, or no valid dialogue in any file.
     """
     if form not in FORMS:
         raise UseError(f"--form is {form!r}; expected {', '.join(FORMS)}")

@@ -1,7 +1,4 @@
-"""Options of an environment: each declared once, with type, bounds, default, help and published value.
-
-Covers reading them from a mapping or from `name=value` texts, and describing them. Does not cover their effect.
-"""
+"""Options of an environment: each declared once, with type, bounds, default, help and published value."""
 
 from __future__ import annotations
 

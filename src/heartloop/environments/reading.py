@@ -1,6 +1,8 @@
-"""An environment's `LearnedReading`: what the learned reader knows of a person besides the dialogue, and what a reply changes.
+"""What a reply does to a person without a language model: by the learned reader, or by a student of a judge.
 
-Covers what several environments share. Which texts and numbers an environment has is in its own `reading` module.
+An analysis that comes before an answer has a level from 1 to 5 by a linear model with two outputs. `level` is a ridge on n-grams
+and counts of the analysis; it measures depth by manner, also in an analysis of somebody else. `about` measures by overlaps with
+the scenario whether the analysis is about this person. The level counts as far as it is: 1 + about * (level - 1).
 """
 
 from __future__ import annotations
@@ -107,11 +109,7 @@ class LearnedAnalysis(NamedTuple):
 
     @property
     def model(self) -> LinearModel:
-        """The shipped weights.
-
-        Raises:
-            InputError: they cannot be read.
-        """
+        """The shipped weights."""
         return _loaded(self.weights)
 
     def level(self, scenario: Any, analysis: str) -> tuple[int, Mapping[str, float]]:
@@ -205,11 +203,7 @@ class Appraiser(Protocol):
         ...
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
-        """Refuses a scenario of whose texts it would understand nothing.
-
-        Raises:
-            InputError: says so.
-        """
+        """Refuses a scenario of whose texts it would understand nothing."""
         ...
 
     def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
@@ -259,11 +253,7 @@ class LearnedAppraiser:
 
 
 class StudentAppraiser:
-    """A student that `heartloop student fit` wrote.
-
-    Raises:
-        InputError: the student does not predict these changes.
-    """
+    """A student that `heartloop student fit` wrote."""
 
     def __init__(self, weights: LinearModel, outputs: Sequence[str]) -> None:
         if set(weights.outputs) != set(outputs):

@@ -1,7 +1,7 @@
-"""Scenario files of all environments: records of a schema, shipped sets, content tags, the two halves of a set.
+"""Scenario files as validated records: JSON lines or YAML, with the line of every field, and errors in plain words.
 
-Covers validated records, and the parts that the schemas of our own scenarios share. Does not cover the file formats (`sources`),
-nor the schemas (each environment).
+YAML is read as JSON with comments: true and false are the only booleans, a time or a day is text, a key may not repeat, and
+aliases are refused.
 """
 
 from __future__ import annotations
@@ -98,11 +98,7 @@ class RecordErrors(InputError):
 
 
 def read_text(path: Path) -> str:
-    """The text of a scenario file, with or without a byte order mark.
-
-    Raises:
-        InputError: it cannot be read, or is not UTF-8.
-    """
+    """The text of a scenario file, with or without a byte order mark."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -188,11 +184,7 @@ def _yaml(scalars: type[_Scalars], composer: type[Composer]) -> YAML:
 
 
 def yaml_value(text: str) -> Any:
-    """The value of one YAML 1.1 document, such as a recipe.
-
-    Raises:
-        ValueError: it is not YAML; says where.
-    """
+    """The value of one YAML 1.1 document, such as a recipe."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter(
@@ -360,9 +352,6 @@ def read_records(
     Args:
         correction: what the user can do about an invalid line; the end of the message.
         brief: the schema of a record that has none of the fields which only `kind` has.
-
-    Raises:
-        RecordErrors: invalid records, with line and field, or two equal ids; an `InputError`.
     """
     valid: list[tuple[int, Record]] = []
     problems: list[Problem] = []
@@ -407,11 +396,7 @@ def _keys(text: str) -> set[str]:
 
 
 def check_tags(tags: Sequence[str]) -> None:
-    """Checks that all tags exist.
-
-    Raises:
-        UseError: an unknown tag; names the first.
-    """
+    """Checks that all tags exist."""
     known = get_args(Tag)
     for tag in tags:
         if tag not in known:
@@ -419,11 +404,7 @@ def check_tags(tags: Sequence[str]) -> None:
 
 
 def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name: str) -> list[Tagged]:
-    """The scenarios of the set `name` without these tags.
-
-    Raises:
-        UseError: an unknown tag, or no scenario remains.
-    """
+    """The scenarios of the set `name` without these tags."""
     check_tags(exclude_tags)
     remaining = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
     if not remaining:
@@ -432,11 +413,7 @@ def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name:
 
 
 def with_tags(scenarios: Sequence[Tagged], tags: Sequence[str], name: str) -> list[Tagged]:
-    """The scenarios of the set `name` with one of these tags; all where no tag is given.
-
-    Raises:
-        UseError: an unknown tag, or no scenario has one.
-    """
+    """The scenarios of the set `name` with one of these tags; all where no tag is given."""
     check_tags(tags)
     chosen = [scenario for scenario in scenarios if not tags or set(tags) & set(scenario.tags)]
     if not chosen:
@@ -449,9 +426,6 @@ def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bo
 
     Args:
         exclude_unset: omit fields that were not set when the record was made.
-
-    Raises:
-        UseError: the file exists, or cannot be written.
     """
     if path.exists():
         raise UseError(f"{path} exists; choose another --out, or remove it")
@@ -522,10 +496,6 @@ def load_own_or_imported(
     Args:
         command: the kind of import.
         released: a field that only released records have.
-
-    Raises:
-        UseError: as `load`, or `exclude_tags` with imported scenarios, which have no tags.
-        InputError: as `load`, or a released file that was not imported.
     """
     keys = first_record(Path(name)).keys()
     if "form" in keys:

@@ -157,11 +157,11 @@ def by_other_rules(played: Transcript, environment: Environment, preset: str) ->
         "models": played.models,
         "sampling": played.sampling,
         "prompts": played.prompts,
+        "calls": tuple(call.model_copy(update={"cached": False}) for call in result.calls) if played.calls else (),
+        "usage": result.usage if played.calls else played.usage,
         "counts": counts,
         "seconds": played.seconds,
     }
-    if not played.calls:
-        update |= {"calls": (), "usage": played.usage}
     return result.model_copy(update=update)
 
 
@@ -176,11 +176,7 @@ def _finished(run: Coroutine[Any, Any, Transcript]) -> Transcript:
 
 
 def check_turns(played: Transcript, options: Options) -> None:
-    """Checks that a dialogue is not longer than `max_turns`.
-
-    Raises:
-        UseError: it is longer; names both numbers.
-    """
+    """Checks that a dialogue is not longer than `max_turns`."""
     if len(played.turns) > options.max_turns:
         raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
 
@@ -204,11 +200,7 @@ def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
 
 @contextmanager
 def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
-    """A context in which errors of reading a stored transcript become an `InputError`.
-
-    Raises:
-        InputError: a part is missing or has another form; names it and `expected`.
-    """
+    """A context in which errors of reading a stored transcript become an `InputError`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, UseError) as error:
@@ -216,11 +208,7 @@ def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
 
 
 def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:
-    """Checks that a dialogue can be rejudged.
-
-    Raises:
-        InputError: the scenario has changed since the dialogue was played, or the judge cannot judge it.
-    """
+    """Checks that a dialogue can be rejudged."""
     if scenario.fingerprint != played.fingerprint:
         raise InputError(
             f"scenario {played.scenario!r} has changed since the run (fingerprint {scenario.fingerprint}, "

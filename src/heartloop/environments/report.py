@@ -1,7 +1,6 @@
-"""Published results and settings as data: CSV tables in the folder `published` of a package.
+"""What the report parts of environments share: published tables as CSV files, and evidence of the learned reader in words.
 
-Covers reading a table, typed. Does not cover how it is shown (`core.blocks.Published`). The published numbers were measured with
-other user simulators, prompts and scenarios; single values are not comparable with ours.
+The published numbers were measured with other user simulators, prompts and scenarios; single values are not comparable with ours.
 """
 
 from __future__ import annotations
@@ -39,9 +38,6 @@ def published_names(package: str) -> tuple[str, ...]:
 
 def published(package: str, name: str) -> list[PrintedRow]:
     """A table as published. A column has the first type that fits all its filled cells: int, float or str.
-
-    Raises:
-        UseError: no such table.
 
     >>> published("heartloop.environments.sage.report", "rlver_table05_average_judge_correlation")[0]
     {'capability': 'empathic_depth', 'average_correlation': 0.981}

@@ -1,7 +1,6 @@
-"""The public interface of an environment: one `EnvironmentSpec`, its `Options`, `Role`s and `Scale`.
+"""The public interface of an environment: `EnvironmentSpec`, roles, scenarios and scale.
 
-Covers the contract between an environment's folder and all other code. Parts that are slow to import are given as
-`"module:attribute"` and loaded on first use. Does not cover how specs are looked up (`registry`), nor the turn loop (`episode`).
+Parts that are slow to import are given as `"module:attribute"` and loaded on first use.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ class Scenarios(NamedTuple):
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""
-    """A package whose `scenarios/template.yaml` is a complete example for `heartloop scenarios new` (`environments.templates`);
+    """A package whose `scenarios/template.yaml` is a complete example for `heartloop scenarios new` (`registry.template_of`);
     empty: none."""
     imported: Callable[[bytes], Any] | None = None
     """The scenario of one source line of an imported run; raises `InputError` for an invalid line. `None`: the lines of an

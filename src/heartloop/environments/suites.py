@@ -1,9 +1,7 @@
-"""The interfaces of validity suites: those that read runs, and those that rejudge stored dialogues in variants.
+"""The interfaces of validity suites.
 
-Covers what `heartloop validate` needs from a suite. A `RunSuite` reads the dialogues of runs, asks judges questions about them if
-it needs any, and gives a result; most suites are of this kind. A `RejudgingSuite` has the environment's own judge score stored
-dialogues under controlled changes. An environment names its own suites, of either kind, in `EnvironmentSpec.suites`. Does not
-cover the driver (`heartloop.validity`): selection of dialogues, stored answers, run directories, cost estimate, files and page.
+A `RunSuite` reads the dialogues of runs, asks judges about them if it needs any, and gives a result. A `RejudgingSuite` has the
+environment's own judge score stored dialogues under controlled changes. `EnvironmentSpec.suites` names an environment's own ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """An environment's part of the scenario writer: seeds, prompts for the writer model, and assembling the scenario.
 
-Covers the interface between `heartloop.authoring`, which calls the models, audits, compares and stores, and
-`EnvironmentSpec.writing`, which names a `Writing` per command: `write` (from seed pools), `distil` (from dialogues of a chat log)
-and `enrich` (from imported scenarios). Does not cover calling models.
+`EnvironmentSpec.writing` names a `Writing` per command: `write` (from seed pools), `distil` (from dialogues of a chat log) and
+`enrich` (from imported scenarios).
 """
 
 from __future__ import annotations
@@ -121,9 +120,6 @@ class Writing(ABC):
 
         Args:
             only: groups to write for; default: all.
-
-        Raises:
-            UseError: an unknown name in `only`, or fewer than `n` seeds.
         """
 
     def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
@@ -172,11 +168,7 @@ class Writing(ABC):
 
 
 def check_size(n: int, seed: int) -> None:
-    """Checks that ids can contain the seed and all numbers of a run.
-
-    Raises:
-        UseError: `n` or `seed` is out of range.
-    """
+    """Checks that ids can contain the seed and all numbers of a run."""
     if not 1 <= n <= MAX_SCENARIOS:
         raise UseError(f"--n is {n}; expected 1 to {MAX_SCENARIOS}")
     if not 0 <= seed < MAX_SCENARIOS:

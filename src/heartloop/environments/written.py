@@ -207,11 +207,7 @@ def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
 
 
 def check_concerns(concerns: Sequence[_Keyed], beats: Iterable[_Told]) -> None:
-    """Refuses concerns with equal keys, and beats that tell of no listed concern.
-
-    Raises:
-        ValueError: names the first violation.
-    """
+    """Refuses concerns with equal keys, and beats that tell of no listed concern."""
     keys = [concern.key for concern in concerns]
     if len(set(keys)) < len(keys):
         raise ValueError("concern keys repeat")

@@ -1,8 +1,4 @@
-"""Rejudging a run: another judge scores its stored replies.
-
-Covers reading the source run, the settings of the new run, and one dialogue as a job for `work_through`. Does not cover the
-judgement of one dialogue (`environments.replay`), nor the agreement of two judges (`agreement`). The source is not changed.
-"""
+"""Rejudging a run: another judge scores its stored replies. The source is not changed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Rescoring: a run's scores computed again from its transcripts with other score options, without a model call.
-
-Covers the new run directory, whose settings name the source. Does not cover one dialogue (`Stored.rescored`) or the score card
-(`scores`). The source is not changed.
-"""
+"""Rescoring: a run's scores computed again from its transcripts with other score options, without a model call."""
 
 from __future__ import annotations
 
@@ -68,11 +64,6 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
     Args:
         out: the new run directory; default: beside the run.
         options: score options of the run's environment and their new values.
-
-    Raises:
-        UseError: no option, an unknown or invalid one, one that changes the dialogue, a run that was rescored itself, another
-            preset of a rejudged run, or an `out` that is not empty.
-        InputError: a directory that is no run, or an invalid file in it.
     """
     settings = saved_settings(run)
     spec = load_environment(str(settings.get("environment")))

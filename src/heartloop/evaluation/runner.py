@@ -35,7 +35,7 @@ from heartloop.models.names import close, endpoint_habits, resolve
 
 __all__ = [
     "DECLINED", "PILOT", "Estimate", "Play", "Played", "RunPlan", "RunResult", "completed", "open_models",
-    "play_run", "player", "work_through",
+    "paid_usage", "play_run", "player", "unfinished", "work_through",
 ]  # fmt: skip
 
 PILOT = 2

@@ -43,6 +43,7 @@ __all__ = [
     "TIMES",
     "TRAINED",
     "UNFITTED_VOICES",
+    "Fitted",
     "change_of",
     "emphasised",
     "fit_effect",
