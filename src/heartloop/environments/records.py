@@ -195,7 +195,9 @@ def yaml_value(text: str) -> Any:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MantissaNoDotYAML1_1Warning)  # 1e-06 is a number here, as in YAML 1.2
+            warnings.simplefilter(
+                "ignore", MantissaNoDotYAML1_1Warning
+            )  # 1e-6 is text in YAML 1.1; a setting that is a number reads it
             return _yaml(_YAML_1_1, Composer).load(text)
     except YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
