@@ -170,7 +170,7 @@ def share_interval(successes: int, n: int, *, clusters: int | None = None, level
 
     share, n = successes / n, clusters or n
     low, high = proportion_confint(share * n, n, alpha=1.0 - level, method="wilson")
-    return Interval(share, float(low), float(high))
+    return Interval(share, float(low) if successes else 0.0, float(high) if share < 1.0 else 1.0)  # exact ends without rounding
 
 
 def paired_difference(
