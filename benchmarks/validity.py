@@ -28,8 +28,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material, RunSuite
 from heartloop.evaluation.api import evaluate
 from heartloop.reader.reader import embedded_reader
-from heartloop.validity.material import material_of
-from heartloop.validity.suites import suite_of
+from heartloop.validity.suites import material_of, suite_of
 
 PAGE = PAGES / "validity.md"
 RESULTS = Path(__file__).parent / "results" / "validity.json"

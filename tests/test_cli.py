@@ -133,7 +133,7 @@ def test_help_loads_nothing_heavy() -> None:
     """`heartloop --help` stays under 0.3 s because the libraries are not imported."""
     code = (
         "import sys, heartloop.cli.main\n"
-        "print([m for m in ('pydantic', 'numpy', 'scipy', 'aiohttp', 'plotly', 'jinja2', 'sklearn', 'rich') if m in sys.modules])"
+        "print([m for m in ('pydantic', 'numpy', 'scipy', 'aiohttp', 'pandas', 'jinja2', 'sklearn', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

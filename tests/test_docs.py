@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import pytest
 from heartloop.environments.registry import specs
 from heartloop.training.recipe import Recipe, read_recipe
 from tests.commands import Done, heartloop
-from tests.write_docs import OPTIONS, RESULTS, ROOT, cli_page, recipe_page, results_table, settings_of, with_options
+from tests.write_docs import OPTIONS, RESULTS, ROOT, SHOWN, cli_page, recipe_page, results_table, settings_of, with_options
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -147,8 +147,8 @@ def test_the_file_list_of_the_readme_is_the_package() -> None:
     assert len(names) == len(entries)
 
 
-def test_the_results_in_the_readme_are_those_of_the_demo(demo_site: Path) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = RESULTS.search(readme)
+@pytest.mark.parametrize(("page", "shown"), [("README.md", SHOWN), ("docs/baselines.md", None)])
+def test_the_results_are_those_of_the_demo(page: str, shown: Sequence[str] | None, demo_site: Path) -> None:
+    table = RESULTS.search((ROOT / page).read_text(encoding="utf-8"))
     assert table is not None
-    assert table[0] == results_table(demo_site)
+    assert table[0] == results_table(demo_site, shown)

@@ -73,6 +73,7 @@ async def test_a_model_judges_twice_a_reply_and_is_the_only_one_called(place: Pa
     assert files_with(KEY, place) == []
 
 
+@pytest.mark.slow
 async def test_the_estimate_is_of_all_variants_and_a_broken_judge_of_none(place: Path) -> None:
     assert heartloop(*EVAL[:-1], "four", "--model", "heartloop/assistant", "--limit", "4", cwd=place).code == 0
     words = ("validate", "four", *SUITE, "--judge", "lab/judge")

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -128,8 +128,12 @@ def with_options(page: str) -> str:
 RESULTS = re.compile(r"(?<=<!-- results: written by `make docs` -->\n).*?(?=<!-- end of results -->)", re.DOTALL)
 
 
-def results_table(demo: Path) -> str:
-    """The README's table of results, from the score cards of a demo."""
+SHOWN = ("counsellor", "reflector", "silent", "assistant", "hostile")
+"""Baselines in the README; docs/baselines.md has all."""
+
+
+def results_table(demo: Path, shown: Sequence[str] | None = None) -> str:
+    """The table of results from the score cards of a demo, of all baselines or those that are shown, in their order."""
     cards = {
         path.parent.name: json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(demo.glob("*/scores.json"))
@@ -142,7 +146,8 @@ def results_table(demo: Path) -> str:
     }
     titles = [f"{load_environment(name).title} ({card['models'][0]['headline']['n']})" for name, card in cards.items()]
     lines = ["| baseline | " + " | ".join(titles) + " |", "|---|" + "---|" * len(titles)]
-    for model in dict.fromkeys(model for rows in means.values() for model in rows):
+    models = dict.fromkeys(model for rows in means.values() for model in rows)
+    for model in models if shown is None else [f"heartloop/{name}" for name in shown]:
         cells = [_cell(rows.get(model)) for rows in means.values()]
         lines.append(f"| `{model}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -155,11 +160,12 @@ def _cell(headline: dict[str, Any] | None) -> str:
 
 
 def _write_results() -> None:
-    readme = ROOT / "README.md"
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "heartloop.cli", "demo", "--out", folder], check=True, capture_output=True)
-        table = results_table(Path(folder))
-    readme.write_text(RESULTS.sub(lambda _: table, readme.read_text(encoding="utf-8")), encoding="utf-8")
+        tables = {"README.md": results_table(Path(folder), SHOWN), "docs/baselines.md": results_table(Path(folder))}
+    for page, table in tables.items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        (ROOT / page).write_text(RESULTS.sub(lambda _: table, text), encoding="utf-8")  # noqa: B023 - called at once
 
 
 if __name__ == "__main__":

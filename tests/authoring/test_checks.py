@@ -12,7 +12,6 @@ import json
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 
 from heartloop.authoring.checks import NEAR_DUPLICATE, plain_lines, problems_of_set, similarity
@@ -41,10 +40,6 @@ def test_without_scikit_learn_one_sentence_says_what_to_install(monkeypatch: pyt
 
 def test_three_different_people_are_no_problem() -> None:
     assert problems_of_set(SCENARIOS, [ONE, TWO, THREE]) == []
-
-
-def test_one_person_alone_is_no_problem() -> None:
-    assert problems_of_set(SCENARIOS, [ONE]) == []
 
 
 def test_a_scenarios_own_problem_is_named_with_its_id() -> None:
@@ -89,13 +84,6 @@ def test_a_line_two_people_say_is_refused_punctuation_and_case_aside() -> None:
     assert problem.startswith(f"{TWO.id} and {ONE.id} both say ")
 
 
-def test_two_words_anybody_may_say() -> None:
-    lines = [plain(s)["lines"] for s in (ONE, TWO)]
-    for line in lines:
-        line["cold"][0] = "Never mind."
-    assert problems_of_set(SCENARIOS, [changed(ONE, lines=lines[0]), changed(TWO, lines=lines[1])]) == []
-
-
 class TestSimilarity:
     """Cosine of character n-grams."""
 
@@ -103,13 +91,6 @@ class TestSimilarity:
         likeness = similarity(["the boat sank on sunday", "the boat sank on sunday", "zyx wvu"])
         assert likeness[0, 1] == pytest.approx(1.0)
         assert likeness[0, 2] == pytest.approx(0.0)
-
-    def test_it_is_symmetric_one_with_itself_and_between_0_and_1(self) -> None:
-        likeness = similarity([s.first_message for s in load_scenarios("support")[:20]])
-        assert np.allclose(likeness, likeness.T)
-        assert np.allclose(np.diag(likeness), 1.0)
-        assert likeness.min() >= 0.0
-        assert likeness.max() <= 1.0 + 1e-9
 
     def test_another_name_in_the_same_sentence_counts_as_near(self) -> None:
         sentence = "My brother {} sold our father's boat without telling me, and I heard of it from the harbour master."

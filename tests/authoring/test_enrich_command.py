@@ -69,12 +69,6 @@ def test_wrong_use_gets_one_sentence_and_writes_nothing(
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["drawn.jsonl"]
 
 
-def test_a_file_of_another_form_is_refused_with_its_place(tmp_path: Path, drawn: Callable[..., Path]) -> None:
-    drawn(sample(1), {**sample(2), "emotion": "moody"})
-    done = heartloop(*WORDS, PLAYED, cwd=tmp_path)
-    assert (done.code, "line 2, emotion" in done.err) == (2, True)
-
-
 # 2. over HTTP
 
 

@@ -80,19 +80,8 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_pa
     assert KEY not in done.out + done.err
     checked = heartloop("scenarios", "check", "new.jsonl", cwd=tmp_path)
     assert (checked.code, checked.out.strip()) == (0, "2 scenarios (charm 1, defense 1): no problem found")
-    words = (
-        "eval",
-        "eibench",
-        "--user",
-        "embedded",
-        "-m",
-        "heartloop/counsellor",
-        "--scenarios",
-        "new.jsonl",
-        "-E",
-        "max_turns=2",
-    )
-    played = heartloop(*words, "--out", "run", cwd=tmp_path)
+    words = ("eval", "eibench", "--user", "embedded", "-m", "heartloop/counsellor", "--scenarios", "new.jsonl")
+    played = heartloop(*words, "-E", "max_turns=2", "--out", "run", cwd=tmp_path)
     assert played.code == 0, played
 
 
@@ -128,6 +117,7 @@ async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_c
 # 4. kill -9
 
 
+@pytest.mark.slow
 def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path) -> None:
     words = (*EIBENCH, "--n", "3", "--only", "support", "--max-connections", "2")
     assert heartloop(*words, "--out", "whole.jsonl", cwd=tmp_path).code == 0

@@ -99,14 +99,6 @@ def test_no_combination_of_the_test_set_is_ever_sampled_and_none_twice(seed: int
     assert max(Counter(made).values()) == 1
 
 
-def test_all_combinations_there_are_hold_none_of_the_test_set() -> None:
-    seeds = EIBenchWriting(TEST).seeds(MAX_SCENARIOS, 1)
-    assert (
-        not {(s.facts["keyword"], s.facts["relationship"], s.facts["intensity"], s.facts["personality"]) for s in seeds} & TAKEN
-    )
-    assert len({s.id for s in seeds}) == MAX_SCENARIOS
-
-
 @pytest.mark.parametrize("writing", [EIBENCH, SAGE], ids=lambda writing: writing.name)
 def test_seeds_follow_from_the_seed_and_more_of_them_begin_alike(writing: Writing) -> None:
     assert list(writing.seeds(9, 3, ())) == list(writing.seeds(30, 3, ()))[:9]
@@ -414,7 +406,7 @@ class Stops(Exception):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 5, 9, 13])
+@pytest.mark.parametrize("after", [0, 5, 13])
 async def test_a_run_that_was_cut_off_goes_on_and_asks_for_nothing_twice(after: int, tmp_path: Path) -> None:
     whole = Scribe()
     await run(tmp_path / "whole.jsonl", whole, n=3, concurrency=1)

@@ -10,7 +10,7 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, BudgetSpent, InputError, UseError
-from heartloop.environments.daily.environment import JUDGES, STORED, Daily, DailyOptions, prompt_values
+from heartloop.environments.daily.environment import JUDGES, SPEC, Daily, DailyOptions, prompt_values
 from heartloop.environments.daily.scenario import DailyScenario
 from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import play
@@ -105,16 +105,16 @@ class TestScore:
 class TestStored:
     async def test_the_mean_is_worked_out_again_from_the_grades(self) -> None:
         stored = await played(Fixed())
-        assert STORED.rescored(stored.model_copy(update={"score": 1.0}), DailyOptions()) == stored
+        assert SPEC.stored.rescored(stored.model_copy(update={"score": 1.0}), DailyOptions()) == stored
         failed = await played(Fixed({"value": AnswerError("none")}))
-        assert STORED.rescored(failed, DailyOptions()) == failed
+        assert SPEC.stored.rescored(failed, DailyOptions()) == failed
 
     async def test_without_grades_it_is_refused(self) -> None:
         stored = await played(Fixed())
         for scores in ({}, {"empathy": 3}, {**LEVELS, "value": "4"}, None):
             bare = stored.model_copy(update={"turns": (stored.turns[0].model_copy(update={"evidence": {"scores": scores}}),)})
             with pytest.raises(InputError, match="play it again"):
-                STORED.rescored(bare, DailyOptions())
+                SPEC.stored.rescored(bare, DailyOptions())
 
     async def test_other_judges_give_other_grades_of_the_same_words(self) -> None:
         stored = await played(Fixed())

@@ -30,8 +30,7 @@ from heartloop.environments.empa.perturbation_suite import (
 )
 from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, perturbed
 from heartloop.scoring.effects import Shift
-from heartloop.validity.page import Part, write_validity_json, write_validity_page
-from heartloop.validity.text import result_table
+from heartloop.validity.page import Part, result_table, write_validity_json, write_validity_page
 from tests.empa.test_environment import CASE, Fixed, levels
 from tests.empa.test_perturbations import Beside, played
 

@@ -19,7 +19,7 @@ from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
-from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios, sections_of
+from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
 from heartloop.environments.eqbench.users import HOSTILE_LIMIT, READ, EQBenchEmbeddedUser
 from heartloop.models.baselines import BASELINES, Baseline, requested_sections, without_form
 from heartloop.reader.reader import Reading
@@ -107,13 +107,6 @@ class TestBaselines:
             transcript = await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, Baseline(name), seed=3)
             for turn in transcript.turns[:-1]:
                 assert set(turn.evidence["missing"]) <= {scenario.form.sections[-1]}  # where it says nothing
-
-    async def test_they_hear_the_scene_and_not_the_form(self, scenarios: list[EQBenchScenario]) -> None:
-        transcript = await play(EQBench([scenarios[0]], EQBenchEmbeddedUser()), "1", Baseline("reflector"), seed=3)
-        said = sections_of(transcript.turns[0].reply, SECTIONS)["My answer"]
-        assert said
-        assert "words" not in said
-        assert "brief" not in said
 
     def test_only_a_heading_with_a_place_to_fill_asks_for_a_section(self) -> None:
         told = "# Act 1\nHe laughed.\n\n# Participant:\n<b>no</b> she said\n"

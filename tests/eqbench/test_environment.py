@@ -140,10 +140,6 @@ class TestTheScore:
         assert [turn.state for turn in transcript.turns] == [None, None, {}]
         assert score_of(transcript) == SCORE
 
-    @pytest.mark.parametrize(("mark", "score"), [(0, 0.0), (20, 100.0)])
-    def test_it_lies_between_0_and_100(self, mark: float, score: float) -> None:
-        assert rubric_score({"a": mark, "b": mark}, ("a", "b")) == score
-
     @pytest.mark.parametrize("marks", [{"a": 20.5}, {"a": -1}, {"a": float("nan")}, {"b": 3}, {}])
     def test_marks_that_give_no_score_are_refused(self, marks: dict[str, float]) -> None:
         with pytest.raises(InputError, match="expected"):

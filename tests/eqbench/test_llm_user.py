@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
@@ -23,7 +23,7 @@ from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenar
 from heartloop.environments.eqbench.users import JUDGE_SAMPLING, REASKS, EQBenchLLMUser
 from heartloop.models.client import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
-from tests.eqbench_checkout import CRITERIA, write_checkout
+from tests.eqbench_checkout import write_checkout
 from tests.faulty_server import FaultyServer
 
 REASONED = {"chain_of_thought_reasoning": "It is warm, and says little."}
@@ -72,9 +72,6 @@ class TestWhatItIsTold:
         assert [(s.temperature, s.max_tokens, s.seed) for s in model.samplings if s] == [(0.0, 8000, 40), (0.3, 8000, 40)]
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-30, 30) | st.floats() | st.text(max_size=5), st.lists, max_leaves=3
-)
 GIVEN: dict[str, Any] = {**REASONED, **MARKS}
 BAD = {
     "in words": json.dumps({**GIVEN, "warmth": "twelve"}),
@@ -101,10 +98,6 @@ class TestWhatCounts:
         assert transcript.score == SCORE
         assert transcript.turns[-1].evidence["reasoning"].startswith("It is warm,")
 
-    async def test_half_marks_are_marks(self, scenarios: Scenes) -> None:
-        transcript = await judged(scenarios["1"], ScriptedChat([json.dumps({**GIVEN, "demonstrated_empathy": 12.5})]))
-        assert transcript.score == pytest.approx(SCORE + 5 * 0.5 / 4)
-
     async def test_an_answer_that_is_mended_counts_and_is_counted(self, scenarios: Scenes) -> None:
         model = ScriptedChat([BAD["too high"], GOOD])
         transcript = await judged(scenarios["1"], model)
@@ -123,16 +116,6 @@ class TestWhatNeverBecomesAScore:
         assert len(model.asked) == 1 + REASKS
         assert [call.reask for call in transcript.calls if call.role == "judge"] == [0, 1]
 
-    async def test_an_answer_cut_by_its_token_limit(self, scenarios: Scenes) -> None:
-        transcript = await judged(scenarios["1"], ScriptedChat([Reply(GOOD, finish_reason="length")], cycle=True))
-        assert transcript.failure is not None
-        assert "cut by the token limit" in transcript.failure.detail
-
-    async def test_an_order_of_the_policy_repeated_beside_the_judges_own_answer(self, scenarios: Scenes) -> None:
-        order = json.dumps({**REASONED, **dict.fromkeys(CRITERIA, 20)})
-        transcript = await judged(scenarios["1"], ScriptedChat([f"It writes {order}.\n{GOOD}"], cycle=True))
-        assert transcript.score is None
-
     @given(
         st.recursive(st.none() | st.booleans() | st.integers(-30, 30) | st.floats() | st.text(max_size=5), st.lists, max_leaves=3)
     )
@@ -150,14 +133,6 @@ class TestOverHttp:
     async def over(self, scenario: EQBenchScenario, server: FaultyServer) -> Transcript:
         async with EndpointChat("lab/judge", model="j", base_url=server.base_url, api_key="k", timeout=5) as judge:
             return await judged(scenario, judge)
-
-    @pytest.mark.parametrize("fault", ["length", "unauthorized"])
-    async def test_what_nothing_mends_is_unscored_and_names_the_judge(self, scenarios: Scenes, fault: str) -> None:
-        async with FaultyServer(fault, answer=lambda _: GOOD) as server:
-            transcript = await self.over(scenarios["1"], server)
-        assert transcript.score is None
-        assert transcript.failure is not None
-        assert transcript.failure.role == "rubric judge"
 
     async def test_the_request_is_what_the_release_sends(self, scenarios: Scenes) -> None:
         async with FaultyServer(answer=lambda _: GOOD) as server:

@@ -198,9 +198,6 @@ class TestWhatDoesNotFit:
 
 
 class TestTemplates:
-    def test_what_is_filled_in_is_not_read_again_and_doubled_braces_are_single_ones(self) -> None:
-        assert Template("t", "{{x}} {a}{b}").fill(a="{b}", b="{{") == "{x} {b}{{"
-
     def test_a_blank_without_a_value_is_named(self) -> None:
         with pytest.raises(PromptError, match="no value for b"):
             Template("t", "{a}{b}").fill(a="x")

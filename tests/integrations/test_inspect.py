@@ -130,8 +130,6 @@ def by_words(body: dict[str, Any]) -> str:
 
 
 class TestParity:
-    """Rule 1."""
-
     async def test_the_embedded_user_and_a_baseline(self) -> None:
         log = await run(task_args=FREE, epochs=2)
         ours = await played(SageEmbeddedUser(), resolve("heartloop/reflector"), epochs=2)
@@ -165,8 +163,6 @@ class TestParity:
 
 
 class TestEnvironments:
-    """Rule 2."""
-
     def test_every_installed_environment_has_a_task(self) -> None:
         assert list(TASKS) == environment_names()
 
@@ -238,8 +234,6 @@ class TestSample:
 
 
 class TestFailures:
-    """Rules 3 and 4."""
-
     @pytest.mark.parametrize(
         ("fault", "role", "kind"),
         [
@@ -310,8 +304,6 @@ class TestFailures:
 
 
 class TestCalls:
-    """Rules 5, 6 and 8."""
-
     @pytest.mark.parametrize("fault", ["thinking", "reasoning"])
     async def test_thinking_stays_where_it_was_thought(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer(fault, answer=by_words) as server:
@@ -381,8 +373,6 @@ class TestCalls:
 
 
 class TestArguments:
-    """Rule 7."""
-
     @pytest.mark.parametrize(
         ("arguments", "roles", "part"),
         [

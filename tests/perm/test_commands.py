@@ -55,11 +55,6 @@ def test_the_rules_are_settings_of_the_run_and_words_of_its_command(tmp_path: Pa
         assert dialogue.score == right.total
 
 
-def test_by_default_the_published_weight_stands_in_the_settings(run: Path) -> None:
-    settings = json.loads((run / "settings.json").read_text())
-    assert (settings["options"]["bystander_weight"], settings["options"]["without"]) == (0.5, [])
-
-
 def test_rescored_it_is_what_it_would_have_been_and_calls_nobody(run: Path, tmp_path: Path) -> None:
     heartloop(*PLAY, "-E", "bystander_weight=1.0", "--out", str(tmp_path / "live"))
     said = heartloop("rescore", str(run), "-E", "bystander_weight=1.0", "--out", str(tmp_path / "anew"))
@@ -68,16 +63,6 @@ def test_rescored_it_is_what_it_would_have_been_and_calls_nobody(run: Path, tmp_
     command, _ = command_of(read_run(tmp_path / "anew"))
     assert command is not None
     assert command.endswith("-E bystander_weight=1.0")
-
-
-def test_what_was_left_out_is_put_in_again_by_nothing(run: Path, tmp_path: Path) -> None:
-    heartloop(*PLAY, "-E", "without=bystander", "--out", str(tmp_path / "alone"))
-    heartloop("rescore", str(tmp_path / "alone"), "-E", "without=")
-    beside = tmp_path / "alone-without-nothing"
-    assert [d.score for d in dialogues(beside)] == [d.score for d in dialogues(run)]
-    command, _ = command_of(read_run(beside))
-    assert command is not None
-    assert command.endswith("-E 'without=[]'")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 from collections import Counter
 from pathlib import Path
@@ -141,14 +140,3 @@ class TestCommand:
         out.write_text("\n".join([lines[0], json.dumps(broken)]), encoding="utf-8")
         with pytest.raises(InputError, match="line 2, emotion"):
             load_scenarios(str(out))
-
-
-def test_lines_that_a_csv_writer_quoted_are_the_same(source: Path, tmp_path: Path) -> None:
-    quoted = tmp_path / "quoted.csv"
-    with quoted.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
-        writer.writerows(line.split(",") for line in [HEADER, *LINES])
-    plain, again = (draw(read_dialogues(path, "empathetic").dialogues).scenarios for path in (source, quoted))
-    assert [(s.emotion, s.scenario, s.query) for s in again if s.emotion == "proud"] == [
-        (s.emotion, s.scenario, s.query) for s in plain if s.emotion == "proud"
-    ]

@@ -100,11 +100,6 @@ class TestForm:
         assert transcript.counts["broken formats"] == 1
         assert reward_of(transcript, preset="unit") is None
 
-    async def test_it_never_pays(self) -> None:
-        worst = await played(Fixed(resonation=1, expression=1, reception=1, bystander=0), preset="unit")
-        assert worst.score is not None
-        assert worst.score >= BROKEN_FORMAT
-
     async def test_what_a_model_thought_before_is_no_text_before(self) -> None:
         transcript = await played(Fixed(), f"<think>Hm.</think>{ANSWER}")
         assert transcript.turns[0].evidence["format"] == ""

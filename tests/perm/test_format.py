@@ -69,9 +69,3 @@ def test_two_parts_put_together_come_apart_again(analysis: str, response: str) -
         assert found == PermAnswer(analysis.strip(), response.strip())
     else:
         assert found.broken == "empty part"
-
-
-@given(st.lists(st.sampled_from(["# Analysis", "# Response", "a", " ", "# Analysis ", "#"]), max_size=7).map("\n".join))
-def test_an_answer_has_both_parts_or_a_name_for_what_is_wrong(text: str) -> None:
-    found = parse(text)
-    assert (found.broken in BROKEN) != bool(found.analysis and found.response)

@@ -129,8 +129,3 @@ async def test_what_has_no_grades_is_refused() -> None:
         terms(transcript.model_copy(update={"turns": ()}))
     with pytest.raises(InputError, match="lacks"):
         worth(transcript.model_copy(update={"turns": ()}))
-
-
-def test_scenarios_are_logged_by_what_the_person_wants() -> None:
-    assert SPEC.training is not None
-    assert SPEC.training.group(SAMPLE) == SAMPLE.want

@@ -89,6 +89,7 @@ class TestRanks:
         with pytest.raises(UseError, match="different numbers of values"):
             ranks([[1.0], [1.0, 2.0]])
 
+    @pytest.mark.slow  # statsmodels collects garbage at every correction
     def test_equal_models_are_seldom_told_apart(self) -> None:
         random = np.random.default_rng(7)
         told = uncorrected = 0
@@ -101,6 +102,7 @@ class TestRanks:
         assert told / 300 <= 0.05 + 0.025
         assert uncorrected / 300 > 0.2
 
+    @pytest.mark.slow  # statsmodels collects garbage at every correction
     def test_intervals_cover_the_ranks_of_nearly_equal_models(self) -> None:
         random = np.random.default_rng(8)
         truth = [3.0, 2.9, 2.8, 0.0]

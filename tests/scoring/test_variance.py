@@ -54,6 +54,7 @@ class TestComponents:
         assert found.of("scenario × judge") == 4.0
         assert found.of("user") == 0.0
 
+    @pytest.mark.slow
     def test_five_sources_as_in_statsmodels(self) -> None:
         mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model").MixedLM
         import pandas as pd

@@ -9,13 +9,11 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
-from heartloop.core.schemas import schema_of
 from heartloop.environments.episode import play
 from heartloop.environments.grading import REASKS
 from heartloop.environments.stances.environment import Stances
 from heartloop.environments.stances.scenario import load_scenarios
-from heartloop.environments.stances.scoring import VERDICTS
-from heartloop.environments.stances.users import Ruling, StancesLLMUser
+from heartloop.environments.stances.users import StancesLLMUser
 
 BEANS = load_scenarios()[7]
 
@@ -65,12 +63,6 @@ class TestWhatCounts:
         assert transcript.turns[2].evidence == {"move": "feeling", "verdict": "abandoned", "reason": "It says so."}
         assert transcript.models["judge"] == "sim"
         assert {"policy", "judge", "judge_turn"} <= transcript.prompts.keys()
-
-    def test_a_small_model_has_one_choice_and_one_short_text_to_fill(self) -> None:
-        properties = schema_of(Ruling)["properties"]
-        assert list(properties) == ["reason", "verdict"]
-        assert properties["verdict"]["enum"] == list(VERDICTS)
-        assert properties["reason"]["maxLength"] <= 400
 
     async def test_an_answer_that_is_mended_counts_and_is_counted(self) -> None:
         transcript = await played(ScriptedChat(["It upholds it.", *[ruling()] * 5]))

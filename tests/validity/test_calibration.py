@@ -22,7 +22,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
 from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
 from heartloop.validity.calibration import CALIBRATION, read_labels, to_label
-from heartloop.validity.material import material_of
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
 

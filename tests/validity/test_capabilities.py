@@ -23,8 +23,7 @@ from heartloop.environments.report import published
 from heartloop.environments.suites import Material
 from heartloop.validity.answering import AnswerFile, answer_all
 from heartloop.validity.capabilities import CAPABILITIES, PUBLISHED, checkpoints, judge_agreement, load_capabilities
-from heartloop.validity.material import material_of
-from heartloop.validity.questions import dialogue_key, spoken
+from heartloop.validity.suites import dialogue_key, material_of, spoken
 from tests.commands import heartloop
 
 FIELDS = [one.field for one in load_capabilities()]

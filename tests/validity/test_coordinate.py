@@ -23,7 +23,7 @@ from heartloop.environments.suites import Material
 from heartloop.evaluation.scores import group_of
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 from heartloop.validity.coordinate import COORDINATE, best_and_worst
-from heartloop.validity.material import material_of
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
 MODELS = ("counsellor", "hostile")

@@ -24,7 +24,7 @@ from heartloop.environments.report import published
 from heartloop.environments.suites import Material
 from heartloop.validity.answering import AnswerFile, answer_all
 from heartloop.validity.difficulty import DIFFICULTY, PUBLISHED, judged_replies, same_contexts
-from heartloop.validity.material import material_of
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
 STRICT = "lab/strict"

@@ -92,7 +92,7 @@ def test_items_that_all_stay_do_not_prove_that_none_would_change(tmp_path: Path)
     wilson = 1.959964**2 / (3 + 1.959964**2)  # the upper end for none of three
     assert one.difference == 0
     assert one.high == pytest.approx(100 * wilson, abs=1e-3)
-    assert one.verdict(2.0).startswith("not told")
+    assert one.verdict(2.0).startswith("inconclusive")
 
 
 def test_an_item_counts_by_its_instructions(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_without_samples_and_errors_there_is_no_interval(tmp_path: Path) -> None
         (-1.5, -1.0, -0.5, "fell by 1.0 points (0.5 to 1.5), by less than 2"),
         (1.0, 3.0, 5.0, "rose by 3.0 points (1.0 to 5.0)"),
         (-1.9, 0.0, 1.9, "no fall of more than 2 points"),
-        (-6.0, -1.0, 4.0, "not told: a fall of up to 6.0 points is possible"),
+        (-6.0, -1.0, 4.0, "inconclusive: a fall of up to 6.0 points cannot be excluded"),
     ],
 )
 def test_what_an_interval_says(low: float, mean: float, high: float, words: str) -> None:
@@ -227,7 +227,7 @@ def test_published_differences_lie_within_a_margin_only_where_they_do() -> None:
         ]
         one = only(changes([sides[0]], [sides[1]])[0])
         assert one.difference == pytest.approx(trained - base)
-        assert one.verdict(2.0).startswith("not told"), "so few items cannot exclude a fall of 2 points"
+        assert one.verdict(2.0).startswith("inconclusive"), "so few items cannot exclude a fall of 2 points"
 
 
 def test_the_largest_published_falls() -> None:

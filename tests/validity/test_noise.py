@@ -24,9 +24,8 @@ from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
 from heartloop.validity.answering import AnswerFile, answer_all
-from heartloop.validity.material import material_of
 from heartloop.validity.noise import INFERENCES, NOISE, TEMPERATURE, majority_share, noise_of, pair_share
-from heartloop.validity.questions import dialogue_key
+from heartloop.validity.suites import dialogue_key, material_of
 from tests.commands import heartloop
 
 

@@ -24,9 +24,8 @@ from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
 from heartloop.validity.answering import AnswerFile, answer_all
-from heartloop.validity.material import material_of
-from heartloop.validity.pleasing import load_probes, signs_of
-from heartloop.validity.probes import PROBES, marks_by_words
+from heartloop.validity.probes import PROBES, load_probes, marks_by_words, signs_of
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
 MODELS = ("heartloop/counsellor", "heartloop/flatterer")

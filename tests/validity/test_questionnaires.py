@@ -20,8 +20,8 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.registry import load_environment
 from heartloop.validity.answering import AnswerFile, answer_all
-from heartloop.validity.material import material_of
 from heartloop.validity.questionnaires import BLRI, UTTERANCE, Questionnaire, dimension_scores, load_questionnaire
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop, over_http
 from tests.faulty_server import FaultyServer
 

@@ -24,8 +24,8 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
 from heartloop.environments.sage.rankings import arena
 from heartloop.environments.suites import Material
-from heartloop.validity.material import material_of
 from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
 

@@ -22,8 +22,8 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.validity.answering import AnswerFile, answer_all
-from heartloop.validity.material import material_of
 from heartloop.validity.strategies import GROUPS, READER, STRATEGIES_SUITE, f1, labels_by_judge, labels_by_reader, shares
+from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
 MODELS = ("counsellor", "hostile")

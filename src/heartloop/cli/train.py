@@ -183,8 +183,7 @@ def guard(
     from heartloop.integrations.harness import read_results
     from heartloop.training.checkpoints import PREFIX, weights_in
     from heartloop.validity.guard import changes, commands, guard_result
-    from heartloop.validity.page import Part, write_validity_json, write_validity_page
-    from heartloop.validity.text import result_table
+    from heartloop.validity.page import Part, result_table, write_validity_json, write_validity_page
 
     folder = out or Path("guard")
     if prepare is not None:

@@ -53,8 +53,7 @@ def validate(
     from heartloop.cli.validating import read_runs, rejudge_runs
     from heartloop.core.errors import UseError
     from heartloop.environments.suites import RejudgingSuite
-    from heartloop.validity.material import material_of
-    from heartloop.validity.suites import environment_of, run_suites, suite_of
+    from heartloop.validity.suites import environment_of, material_of, run_suites, suite_of
 
     spec = environment_of(runs)
     chosen = {name: suite_of(spec, name) for name in suite or ()}

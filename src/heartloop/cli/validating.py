@@ -26,8 +26,7 @@ from heartloop.models.budget import Meter, is_paid
 from heartloop.models.names import close, local_speed
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants, output_folder
-from heartloop.validity.page import Part, write_validity_json, write_validity_page
-from heartloop.validity.text import print_results, result_table
+from heartloop.validity.page import Part, print_results, result_table, write_validity_json, write_validity_page
 
 __all__ = ["read_runs", "rejudge_runs"]
 

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -20,7 +21,7 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.constructor import SafeConstructor
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import MappingNode, SequenceNode
 from ruamel.yaml.resolver import BaseResolver
@@ -193,7 +194,11 @@ def yaml_value(text: str) -> Any:
         ValueError: it is not YAML; says where.
     """
     try:
-        return _yaml(_YAML_1_1, Composer).load(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", MantissaNoDotYAML1_1Warning
+            )  # 1e-6 is text in YAML 1.1; a setting that is a number reads it
+            return _yaml(_YAML_1_1, Composer).load(text)
     except YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
 

@@ -68,6 +68,15 @@ class Interval(NamedTuple):
     high: float
     shape: Shape = Shape.NEAR_NORMAL
 
+    def of(self, n: int) -> Estimate:
+        """The interval as an estimate from n values, without ends where they are nan."""
+        return Estimate(n, self.mean, None if math.isnan(self.low) else self.low, None if math.isnan(self.high) else self.high)
+
+    def words(self, digits: int = 2) -> str:
+        """Mean and ends, such as `0.50 (0.30 to 0.70)`."""
+        ends = "" if math.isnan(self.low) else f" ({self.low:.{digits}f} to {self.high:.{digits}f})"
+        return f"{self.mean:.{digits}f}{ends}"
+
 
 def mean_interval(
     values: Sequence[float],
@@ -161,7 +170,7 @@ def share_interval(successes: int, n: int, *, clusters: int | None = None, level
 
     share, n = successes / n, clusters or n
     low, high = proportion_confint(share * n, n, alpha=1.0 - level, method="wilson")
-    return Interval(share, float(low), float(high))
+    return Interval(share, float(low) if successes else 0.0, float(high) if share < 1.0 else 1.0)  # exact ends without rounding
 
 
 def paired_difference(
@@ -320,6 +329,4 @@ def estimate(
     """
     if not len(values):
         return None
-    mean, low, high, _ = mean_interval(values, clusters=clusters, within=within)
-    without = low != low  # nan: one cluster
-    return Estimate(len(values) if n is None else n, mean, None if without else low, None if without else high)
+    return mean_interval(values, clusters=clusters, within=within).of(len(values) if n is None else n)

@@ -1,8 +1,4 @@
-"""Judges' answers to the questions of run suites, kept in `answers.jsonl`.
-
-Covers which questions are open, asking them concurrently, and the file, which only grows: the same command asks nothing twice,
-also after it was killed. Does not cover what is asked or concluded (a suite).
-"""
+"""Judges' answers to the questions of run suites, kept in `answers.jsonl`."""
 
 from __future__ import annotations
 

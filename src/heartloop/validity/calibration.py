@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table, Text
+from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.text import amount
@@ -116,8 +116,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     notes = [f"{amount(len(labelled), 'dialogue')} of {len(material.dialogues)} have a label."]
     if len(labelled) > 1:
         r = pearson_interval([_score(one, points) for one in labelled], [labels[one.key].value for one in labelled])
-        within = "" if math.isnan(r.low) else f" ({r.low:.2f} to {r.high:.2f})"
-        notes[0] += "" if math.isnan(r.mean) else f" Score and label correlate with r = {r.mean:.2f}{within}."
+        notes[0] += "" if math.isnan(r.mean) else f" Score and label correlate with r = {r.words()}."
     if unknown:
         notes.append(f"{amount(unknown, 'label')} of dialogues that these runs do not hold, or that are unscored, left out.")
     rows: list[Row] = []
@@ -135,7 +134,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
             values, scores, further, clusters=[one.scenario for one in mine], other_clusters=[one.scenario for one in rest]
         )
         more = labels_to_halve(values, scores, further)
-        cells = (_estimate(found.powered, found.items), _estimate(found.labels_only, found.labelled), found.labelled, more)
+        cells = (found.powered.of(found.items), found.labels_only.of(found.labelled), found.labelled, more)
         rows.append(Row(model, cells, number))
         record["models"][model] = {**_recorded(found), "labels_to_halve": more}
     columns = (Column("Mean label, all dialogues", 2), Column("Labels alone", 2), Column("Labels"), Column("Labels to halve it"))
@@ -160,10 +159,6 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
 
 def _score(dialogue: Transcript, points: float) -> float:
     return points * (dialogue.score or 0.0)
-
-
-def _estimate(interval: Interval, n: int) -> Estimate:
-    return Estimate(n, interval.mean, interval.low, interval.high)
 
 
 def _recorded(found: Calibrated) -> dict[str, Any]:

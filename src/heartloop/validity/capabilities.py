@@ -11,11 +11,9 @@ only if every judge placed it, so that no model is compared by a stricter set of
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +27,7 @@ from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import mean_pairwise_pearson
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
+from heartloop.validity.suites import dialogue_key, items_of, needs_judge, only_means, question, recorded, spoken
 
 __all__ = ["CAPABILITIES", "PUBLISHED", "Capability", "checkpoints", "judge_agreement", "load_capabilities"]
 
@@ -63,8 +61,7 @@ class Capability(NamedTuple):
 @cache
 def load_capabilities() -> tuple[Capability, ...]:
     """The shipped rubric, `items/capabilities.toml`."""
-    text = (resources.files("heartloop.validity") / "items" / "capabilities.toml").read_text(encoding="utf-8")
-    return tuple(Capability(one["name"], one["asks"], tuple(one["levels"])) for one in tomllib.loads(text)["capability"])
+    return tuple(Capability(one["name"], one["asks"], tuple(one["levels"])) for one in items_of("capabilities")["capability"])
 
 
 def judge_agreement(values: Mapping[str, Mapping[str, float]]) -> float | None:
@@ -154,15 +151,11 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
             judge: {model: dict(zip(names, values, strict=True)) for model, values in zip(models, rows_m, strict=True)}
             for judge, rows_m in by_judge.items()
         },
-        "models": {
-            row.head: {name: cell._asdict() for name, cell in zip(names, row.cells, strict=True) if isinstance(cell, Estimate)}
-            for row in rows
-        },
+        "models": {row.head: recorded(row, names) for row in rows},
         "pearson_of_judges": agreement,
     }
-    short = Table("Capabilities, 1 to 5", tuple(Column(name.split()[0].capitalize(), digits=2) for name in names), tuple(
-        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
-    ))  # fmt: skip
+    columns = tuple(Column(name.split()[0].capitalize(), digits=2) for name in names)
+    short = Table("Capabilities, 1 to 5", columns, only_means(rows))
     return Result(record, tuple(notes), short, tuple(page))
 
 

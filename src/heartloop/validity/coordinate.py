@@ -24,7 +24,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.evaluation.scores import group_of
-from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
+from heartloop.validity.suites import dialogue_key, needs_judge, question, spoken
 
 __all__ = ["COORDINATE", "EACH", "ENOUGH", "REPEATS", "best_and_worst"]
 

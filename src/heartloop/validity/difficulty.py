@@ -11,7 +11,6 @@ that its change may end at another state; the paper does not say how many contex
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, NamedTuple
@@ -25,7 +24,7 @@ from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.statistics import estimate, paired_difference
-from heartloop.validity.questions import dialogue_key, needs_judge, question
+from heartloop.validity.suites import dialogue_key, needs_judge, only_means, question
 
 __all__ = ["DIFFICULTY", "MESSAGES", "PUBLISHED", "Judged", "judged_replies", "same_contexts"]
 
@@ -181,20 +180,13 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         if part is not None:
             record["expression"][judge], block = part
             page.append(block)
-    short = tuple(
-        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
-    )
-    return Result(record, tuple(notes), table._replace(rows=short, help=""), tuple(page))
+    return Result(record, tuple(notes), table._replace(rows=only_means(rows), help=""), tuple(page))
 
 
 def _difference(first: Sequence[Judged], other: Sequence[Judged]) -> Estimate | None:
     """Of acceptance, other less first, in points; pairs of the same context."""
-    found = paired_difference(
-        [100.0 * (one.change > 0) for one in first], [100.0 * (one.change > 0) for one in other],
-        clusters=[one.scenario for one in first],
-    )  # fmt: skip
-    ends = (None, None) if math.isnan(found.low) else (found.low, found.high)
-    return Estimate(len(first), found.mean, *ends)
+    sides = ([100.0 * (one.change > 0) for one in side] for side in (first, other))
+    return paired_difference(*sides, clusters=[one.scenario for one in first]).of(len(first))
 
 
 def _recorded(user: _User) -> dict[str, Any]:

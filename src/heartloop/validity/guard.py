@@ -1,8 +1,6 @@
 """General capability before and after training: what `heartloop guard` compares and says.
 
 EIBench, section 5.5.3 and Appendix C; RLVER, Table 2.
-Covers which benchmarks there are (`items/general.toml`), the commands that measure them, and before and after with intervals.
-Does not cover reading files of a harness (`integrations.harness`).
 
 A difference is that of the same items: each item's rate over its repeats, after less before, with the t interval of their mean
 over items; an item counts by its trials (the instructions of a prompt). Where only means are stored, the harness's standard
@@ -15,10 +13,8 @@ from __future__ import annotations
 
 import math
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +24,7 @@ from heartloop.environments.suites import Result
 from heartloop.evaluation.compare import Comparison
 from heartloop.integrations.harness import Item, TaskResult
 from heartloop.scoring.statistics import mean_interval, share_interval
+from heartloop.validity.suites import items_of
 
 __all__ = ["MARGIN", "Benchmark", "Change", "HarnessTask", "benchmarks", "changes", "commands", "guard_result"]
 
@@ -84,16 +81,15 @@ class Change(NamedTuple):
             return f"rose by {self.difference:.1f} points ({self.low:.1f} to {self.high:.1f})"
         if self.low > -margin:
             return f"no fall of more than {margin:g} points"
-        return f"not told: a fall of up to {-self.low:.1f} points is possible"
+        return f"inconclusive: a fall of up to {-self.low:.1f} points cannot be excluded"
 
 
 @cache
 def benchmarks() -> tuple[Benchmark, ...]:
     """The benchmarks of `items/general.toml`."""
-    text = (resources.files("heartloop.validity") / "items" / "general.toml").read_text(encoding="utf-8")
     return tuple(
         Benchmark(**{**one, "tasks": tuple(HarnessTask(**task) for task in one["tasks"])})
-        for one in tomllib.loads(text)["benchmark"]
+        for one in items_of("general")["benchmark"]
     )
 
 
@@ -154,7 +150,7 @@ def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: 
         ]
         interval = mean_interval([b - a for a, b in zip(*sides, strict=True)])
         a, b = (math.fsum(side) / len(side) for side in sides)
-        low, high = (None if math.isnan(end) else end for end in (interval.low, interval.high))
+        _, _, low, high = interval.of(len(shared))
         if low == high:  # no item differs from another, which few items do by chance: up to Wilson's bound might
             reach = 100 * share_interval(0, len(shared)).high
             low, high = max(-100.0, interval.mean - reach), min(100.0, interval.mean + reach)
@@ -204,10 +200,8 @@ def guard_result(found: Sequence[Change], notes: Sequence[str], margin: float, g
     columns = (Column("Before"), Column("After"), Column("Difference"), Column("Items", digits=0), Column("Says"))
     rows: list[Row] = []
     if gain is not None:
-        low, high = (None if math.isnan(end) else end for end in gain.difference[1:3])
-        cell = Estimate(gain.pairs, gain.difference.mean, low, high)
-        said_of = f"{gain.scenarios} scenarios, points of the score"
-        rows.append(Row(str(gain.a.settings["environment"]), (gain.mean_a, gain.mean_b, cell, gain.pairs, said_of)))
+        cells = (gain.mean_a, gain.mean_b, gain.difference.of(gain.pairs), gain.pairs)
+        rows.append(Row(str(gain.a.settings["environment"]), (*cells, f"{gain.scenarios} scenarios, points of the score")))
     for one in found:
         change = Estimate(one.items or 0, one.difference, one.low, one.high)
         rows.append(Row(one.benchmark.name, (one.before, one.after, change, one.items, one.verdict(margin))))
@@ -263,20 +257,8 @@ def commands(model: str, harness: Literal["lm-eval", "inspect"], out: str) -> li
         elif task is None and other is not None:
             lines += [
                 f"# {benchmark.name} ({benchmark.source}), in a checkout of LiveCodeBench; then copy *_eval_all.json into {out}",
-                shlex.join(
-                    [
-                        "python",
-                        "-m",
-                        "lcb_runner.runner.main",
-                        "--model",
-                        model,
-                        "--scenario",
-                        "codegeneration",
-                        "--evaluate",
-                        "--release_version",
-                        "release_v6",
-                    ]
-                ),
+                f"python -m lcb_runner.runner.main --model {shlex.quote(model)} --scenario codegeneration --evaluate "
+                "--release_version release_v6",
             ]
         elif task is None:
             lines.append(f"# {benchmark.name} ({benchmark.source}): {harness} has no such task")

@@ -1,9 +1,4 @@
-"""A stored run judged in the variants of a suite.
-
-Covers which dialogues, what each variant's `settings.json` says, where the run directories are, and one dialogue as a job for
-`work_through`. A variant is a run directory of its own, so that the same command resumes. Does not cover one dialogue
-(`heartloop.environments.suites`) or what follows from the variants. The source run is not changed.
-"""
+"""A stored run judged in the variants of a suite."""
 
 from __future__ import annotations
 

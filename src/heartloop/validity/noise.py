@@ -32,7 +32,7 @@ from heartloop.environments.replay import judged_prompts, rejudged
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import sign_agreement
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.questions import dialogue_key, fingerprint_of
+from heartloop.validity.suites import dialogue_key, fingerprint_of, only_means
 
 __all__ = [
     "CONTEXTS", "INFERENCES", "NOISE", "PUBLISHED", "TEMPERATURE", "Noise", "majority_share", "noise_of", "pair_share",
@@ -200,10 +200,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         help="Changes with their context's most frequent sign; pairs with the same sign; SD of a change and of a dialogue's "
         "score, in points.",
     )  # fmt: skip
-    short = tuple(
-        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
-    )
-    return Result(record, tuple(notes), table._replace(rows=short, help=""), (table, *page) if rows else ())
+    return Result(record, tuple(notes), table._replace(rows=only_means(rows), help=""), (table, *page) if rows else ())
 
 
 def _close_calls(judge: str, measured: Sequence[Noise]) -> Table:

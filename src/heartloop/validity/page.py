@@ -1,8 +1,4 @@
-"""The page of a validation: paired slopes and tables as a suite gives them, and `validity.json`.
-
-Covers writing both with their assets. Does not cover the numbers (a suite gives them) or markup (`report/templates`). It is a
-site of one page, as validations are made apart from reports; nothing is fetched from outside.
-"""
+"""The page of a validation: paired slopes and tables as a suite gives them, and `validity.json`."""
 
 from __future__ import annotations
 
@@ -10,16 +6,34 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import heartloop
+from heartloop.core.blocks import Column, Estimate
 from heartloop.core.errors import InputError
 from heartloop.core.system import write_whole
 from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
+from heartloop.evaluation.leaderboard import terminal_table
 from heartloop.report.drawing import Frame
 from heartloop.report.site import Site, copy_assets, templates
+from heartloop.scoring.statistics import Interval
 
-__all__ = ["DrawnPanel", "DrawnSlope", "Part", "drawn", "write_validity_json", "write_validity_page"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import rich.table
+
+__all__ = [
+    "DrawnPanel",
+    "DrawnSlope",
+    "Part",
+    "drawn",
+    "print_results",
+    "result_table",
+    "write_validity_json",
+    "write_validity_page",
+]
+
 
 _STATIC = ("report.css", "page.js")
 
@@ -126,3 +140,37 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_nan(part) for key, part in value.items()}
     return [_without_nan(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def result_table(result: Result) -> rich.table.Table:
+    """The summary with the notes below it; printing needs a `rich.console.Console`."""
+    from rich.text import Text
+
+    summary = result.summary
+    table = terminal_table(summary.title, "\n".join(result.notes))
+    table.add_column(Text(summary.corner), no_wrap=True)
+    for column in summary.columns:
+        table.add_column(Text(column.name), justify="right", no_wrap=True)
+    for number, row in enumerate(summary.rows):
+        last = number + 1 == len(summary.rows) or not summary.rows[number + 1].cells
+        cells = [Text(_cell(cell, column)) for cell, column in zip(row.cells, summary.columns, strict=bool(row.cells))]
+        table.add_row(Text(f" {row.head}") if cells else Text(row.head, style="bold"), *cells, end_section=bool(cells) and last)
+    return table
+
+
+def print_results(parts: Sequence[Part], left_out: Sequence[tuple[str, str, str]]) -> None:
+    """Prints the summary of every suite, and which were left out and why."""
+    from rich.console import Console
+
+    console = Console()
+    for part in parts:
+        console.print(result_table(part.result))
+    for name, _, why in left_out:
+        console.print(f"Left out: {name}, {why}.", markup=False, highlight=False, soft_wrap=True)
+
+
+def _cell(value: Estimate | float | int | str | None, column: Column) -> str:
+    if isinstance(value, Estimate):
+        low, high = (math.nan if end is None else end for end in (value.low, value.high))
+        return Interval(value.mean, low, high).words(column.digits)
+    return "" if value is None else f"{value:.{column.digits}f}" if isinstance(value, float) else str(value)

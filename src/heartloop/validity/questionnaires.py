@@ -11,22 +11,20 @@ own words; `blri` uses all thoughts that the transcript holds, of whatever form 
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from importlib import resources
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from heartloop.core.blocks import Chart, Column, Estimate, Point, Row, Series, Table
+from heartloop.core.blocks import Chart, Column, Estimate, Row, Table
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
-from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
-from heartloop.validity.questions import dialogue_key, needs_judge, question, spoken
+from heartloop.scoring.statistics import estimate, pearson_if_known
+from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, question, recorded, spoken
 
 __all__ = ["BLRI", "REPEATS", "UTTERANCE", "Questionnaire", "dimension_scores", "load_questionnaire"]
 
@@ -51,8 +49,7 @@ class Questionnaire(NamedTuple):
 @cache
 def load_questionnaire(name: str) -> Questionnaire:
     """The shipped questionnaire `items/NAME.toml`."""
-    text = (resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
+    table = items_of(name)
     parts = {
         part["name"]: tuple((item["text"], bool(item.get("reversed", False))) for item in part["items"]) for part in table["part"]
     }
@@ -169,7 +166,7 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
         within = pearson_if_known([one.points for one in rated], [one.total for one in rated])
         over = pearson_if_known([score for score, _ in means], [total for _, total in means])
         said = [
-            f"{_in_words(r)} over {amount(number, what)}"
+            f"{r.words()} over {amount(number, what)}"
             for r, number, what in ((within, len(rated), "dialogue"), (over, len(means), "model"))
             if r is not None
         ]
@@ -187,32 +184,23 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
         )
         table = Table(title, columns, tuple(rows), help=f"Questionnaire from {questionnaire.low:g} to {questionnaire.high:g}.")
         summary = summary or table._replace(columns=columns[:2], rows=tuple(row._replace(cells=row.cells[:2]) for row in rows))
-        points = tuple(
-            Series(row.head, (Point(row.cells[0].mean, row.cells[1].mean, row.cells[1].low, row.cells[1].high),), row.model)
-            for row in rows
-            if isinstance(row.cells[0], Estimate) and isinstance(row.cells[1], Estimate)
-        )
         chart = Chart(
-            f"{title}: models", "points", points, "score", "mean of the questionnaire", questionnaire.low, questionnaire.high
+            f"{title}: models",
+            "points",
+            model_points(rows),
+            "score",
+            "mean of the questionnaire",
+            questionnaire.low,
+            questionnaire.high,
         )
         page += [table, chart]
         record[judge] = {
             "dialogues": len(rated),
             "pearson_dialogues": None if within is None else within._asdict(),
             "pearson_models": None if over is None else over._asdict(),
-            "models": {row.head: _cells(row, columns) for row in rows},
+            "models": {row.head: recorded(row, (column.name for column in columns)) for row in rows},
         }
     return Result(record, tuple(notes), summary or Table("Nothing answered", (), ()), tuple(page))
-
-
-def _in_words(r: Interval) -> str:
-    return f"{r.mean:.2f}" + ("" if math.isnan(r.low) else f" ({r.low:.2f} to {r.high:.2f})")
-
-
-def _cells(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
-    """A row's estimates by column, for `validity.json`."""
-    named = zip(columns, row.cells, strict=True)
-    return {column.name: cell._asdict() for column, cell in named if isinstance(cell, Estimate)}
 
 
 _PUBLISHED = {"blri": 0.818, "utterance": 0.788}

@@ -2,19 +2,16 @@
 
 Ten measures of the user's messages, each a number a dialogue, by the same functions for simulated users and for people. All are
 counts of words (`items/simulator.toml`); none asks a model. A simulated user's first message is often given by the scenario, so
-on both sides the first message counts for relief and course alone. Does not cover reading corpora (`environments.raw_dialogues`),
-nor the distance (`scoring.distances`).
+on both sides the first message counts for relief and course alone.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +27,7 @@ from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.reader.features import lacks_english, tokens_of
 from heartloop.scoring.effects import standardised_distance
 from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
+from heartloop.validity.suites import items_of
 
 __all__ = ["MEASURES", "SAMPLE", "SIMULATOR", "Measure", "Said", "pleasantness", "read_people", "said_by_user"]
 
@@ -69,8 +67,7 @@ class Measure(NamedTuple):
 
 @cache
 def _words() -> Mapping[str, frozenset[tuple[str, ...]]]:
-    text = (resources.files("heartloop.validity") / "items" / "simulator.toml").read_text(encoding="utf-8")
-    return {name: frozenset(tuple(entry.split()) for entry in entries) for name, entries in tomllib.loads(text).items()}
+    return {name: frozenset(tuple(entry.split()) for entry in entries) for name, entries in items_of("simulator").items()}
 
 
 def _holds(tokens: Sequence[str], kind: str) -> bool:
@@ -267,20 +264,15 @@ class _Compared(NamedTuple):
 
     @property
     def row(self) -> Row:
-        d = self.distance
-        if d is not None and self.mine is not None:
-            ends = (None, None) if math.isnan(d.low) else (d.low, d.high)
-            return Row(self.measure.name, (_told(self), _told(self, people=True), Estimate(self.mine.n, d.mean, *ends)))
-        return Row(self.measure.name, (_told(self), _told(self, people=True), None))
+        distance = None if self.distance is None or self.mine is None else self.distance.of(self.mine.n)
+        return Row(self.measure.name, (self._words(self.mine), self._words(self.people), distance))
 
-
-def _told(one: _Compared, *, people: bool = False) -> str | None:
-    """An estimate in the measure's own digits: the rows of one column have different units."""
-    value, digits = one.people if people else one.mine, one.measure.digits
-    if value is None:
-        return None
-    ends = "" if value.low is None else f" ({value.low:.{digits}f} to {value.high:.{digits}f})"
-    return f"{value.mean:.{digits}f}{ends}"
+    def _words(self, value: Estimate | None) -> str | None:
+        """An estimate in the measure's own digits: the rows of one column have different units."""
+        if value is None:
+            return None
+        low, high = (math.nan if end is None else end for end in (value.low, value.high))
+        return Interval(value.mean, low, high).words(self.measure.digits)
 
 
 def _compared(mine: Sequence[Said], people: Sequence[Said]) -> list[_Compared]:
@@ -322,11 +314,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         read = _reads_the_score(dialogues)
         rows += [Row(user, ()), *(_short(one) for one in compared)]
         cards += [_card(user, side, compared, read), _table(user, compared)]
-        points = tuple(
-            Point(one.measure.name, d.mean, *((None, None) if math.isnan(d.low) else (d.low, d.high)))
-            for one in compared
-            if (d := one.distance) is not None
-        )
+        points = tuple(Point(one.measure.name, *one.distance.of(len(side))[1:]) for one in compared if one.distance is not None)
         series.append(Series(user, points, number))
         if any(lacks_english(" ".join(said.messages)) for said in side):
             notes.append(f"Some dialogues of {user} are not in English; most measures count English words.")
@@ -376,8 +364,7 @@ def _card(user: str, side: Sequence[Said], compared: Sequence[_Compared], read: 
             )
         ]
     if read is not None:
-        ends = "" if math.isnan(read.low) else f" ({read.low:.2f} to {read.high:.2f})"
-        facts.append(("Relief by words and score", f"r = {read.mean:.2f}{ends}"))
+        facts.append(("Relief by words and score", f"r = {read.words()}"))
     return Card(f"User simulator: {user}", tuple(facts), help="Distances in standard deviations.")
 
 

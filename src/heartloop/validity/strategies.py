@@ -11,10 +11,8 @@ are left out.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import combinations
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -32,7 +30,7 @@ from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.agreement import krippendorff_alpha
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.questions import dialogue_key, question
+from heartloop.validity.suites import dialogue_key, items_of, question
 
 __all__ = ["GROUPS", "HOSTILE", "STRATEGIES_SUITE", "Labels", "f1", "groups_of", "labels_by_judge", "labels_by_reader", "shares"]
 
@@ -76,8 +74,7 @@ class _Labelled(BaseModel):
 @cache
 def _descriptions() -> str:
     """The strategies as a judge reads them, by group."""
-    text = (resources.files("heartloop.validity") / "items" / "strategies.toml").read_text(encoding="utf-8")
-    said: Mapping[str, str] = tomllib.loads(text)
+    said: Mapping[str, str] = items_of("strategies")
     return "\n".join(
         "\n".join([name, *(f"{one.id}: {said[one.id]}" for one in STRATEGIES.values() if one.group == letter)])
         for letter, name in GROUPS.items()

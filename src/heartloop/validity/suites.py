@@ -1,21 +1,49 @@
-"""Validity suites by name: those that every environment can use, and those of an environment.
-
-Does not cover what a suite is (`heartloop.environments.suites`) or running one (`answering`, `judging`).
-"""
+"""Validity suites: which there are, the dialogues that they read, their questions to a judge, and their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from pathlib import Path
+from typing import Any, TypeVar
 
-from heartloop.core.errors import UseError
+from pydantic import BaseModel
+
+from heartloop.core.blocks import Estimate, Point, Row, Series
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.errors import HeartloopError, InputError, UseError
+from heartloop.core.judging import ask
+from heartloop.core.schemas import schema_of
 from heartloop.core.text import nearest
+from heartloop.environments.dialogue_text import chance, dialogue_text
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
-from heartloop.environments.suites import RejudgingSuite, RunSuite
-from heartloop.evaluation.store import saved_settings
+from heartloop.environments.suites import Material, Question, RejudgingSuite, RunSuite
+from heartloop.evaluation.store import read_run, saved_settings
 
-__all__ = ["GENERIC", "environment_of", "run_suites", "suite_of"]
+__all__ = [
+    "GENERIC",
+    "dialogue_key",
+    "environment_of",
+    "fingerprint_of",
+    "items_of",
+    "material_of",
+    "model_points",
+    "needs_judge",
+    "only_means",
+    "question",
+    "recorded",
+    "run_suites",
+    "spoken",
+    "suite_of",
+]
+
 
 GENERIC: Mapping[str, Lazy] = {
     "blri": "heartloop.validity.questionnaires:BLRI",
@@ -67,3 +95,131 @@ def run_suites(spec: EnvironmentSpec) -> dict[str, RunSuite]:
 
 def _all(spec: EnvironmentSpec) -> dict[str, Lazy]:
     return {**GENERIC, **spec.suites}
+
+
+def material_of(
+    spec: EnvironmentSpec,
+    runs: Sequence[Path],
+    *,
+    judges: Sequence[str] = (),
+    scenarios: str | None = None,
+    limit: int | None = None,
+    people: Path | None = None,
+    labels: Path | None = None,
+    ratings: Path | None = None,
+) -> Material:
+    """The scored dialogues of runs, and their scenarios as far as these are found.
+
+    Args:
+        scenarios: set, file or folder; by default what each run names.
+        limit: dialogues of each model in each run, sampled by their keys; a larger limit includes those of a smaller one.
+
+    Raises:
+        InputError: no scored dialogue, or a run cannot be read.
+    """
+    dialogues: list[Transcript] = []
+    found: dict[str, object] = {}
+    for run in runs:
+        latest = {transcript.key: transcript for transcript in read_run(run).transcripts}
+        by_model: dict[str, list[Transcript]] = defaultdict(list)
+        for dialogue in latest.values():
+            if dialogue.scored:
+                by_model[dialogue.model].append(dialogue)
+        for mine in by_model.values():
+            chosen = {one.key for one in sorted(mine, key=lambda one: chance("validate", *one.key))[:limit]}
+            dialogues += [one for one in mine if one.key in chosen]
+        try:
+            found |= {scenario.id: scenario for scenario in spec.scenarios.load(scenarios or saved_settings(run)["scenario_set"])}
+        except (HeartloopError, KeyError):
+            if scenarios is not None:
+                raise
+    if not dialogues:
+        raise InputError(f"{' and '.join(map(str, runs))} has no scored dialogue; expected a finished run")
+    ids = {dialogue.scenario for dialogue in dialogues}
+    kept = {name: one for name, one in found.items() if name in ids}
+    return Material(spec, tuple(dialogues), kept, tuple(judges), people, labels, ratings)
+
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+@cache
+def items_of(name: str) -> Mapping[str, Any]:
+    """The shipped table `items/NAME.toml`."""
+    return tomllib.loads((resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def only_means(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Rows for the terminal: the mean of each estimate alone."""
+    return tuple(
+        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
+    )
+
+
+def recorded(row: Row, names: Iterable[str]) -> dict[str, Any]:
+    """A row's estimates by name, for `validity.json`."""
+    return {name: cell._asdict() for name, cell in zip(names, row.cells, strict=True) if isinstance(cell, Estimate)}
+
+
+def model_points(rows: Iterable[Row]) -> tuple[Series, ...]:
+    """A point a model: its first estimate to the right, its second up with the interval."""
+    return tuple(
+        Series(row.head, (Point(x.mean, y.mean, y.low, y.high),), row.model)
+        for row in rows
+        if isinstance(x := row.cells[0], Estimate) and isinstance(y := row.cells[1], Estimate)
+    )
+
+
+def dialogue_key(dialogue: Transcript) -> str:
+    """A dialogue's key as one word of a question's key, `model|scenario|repeat|user`: runs of several users share the rest."""
+    return "|".join(map(str, (*dialogue.key, dialogue.user)))
+
+
+def fingerprint_of(*parts: Any) -> str:
+    """SHA-256 of JSON values, for `Question.fingerprint`."""
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+
+
+def question(
+    key: str,
+    messages: Sequence[Message],
+    form: type[Form],
+    *,
+    repeat: int = 0,
+    check: Callable[[Form], str | None] | None = None,
+    passages: Sequence[str] = (),
+) -> Question:
+    """A question whose answer is an instance of `form`.
+
+    Args:
+        repeat: of the same question; shifts the sampling seed, so that repeats differ.
+        check: as in `core.judging.ask`.
+        passages: what can be quoted, as in `core.judging.ask`.
+    """
+    sent = [message.model_dump() for message in messages]
+
+    async def answer(judge: ChatModel | None, sampling: Sampling | None) -> Mapping[str, Any]:
+        if judge is None:
+            raise UseError("this suite asks a language model; expected --judge service/model, not embedded")
+        chosen = (sampling or Sampling()).seeded(0, repeat)
+        return (await ask(judge, messages, form, sampling=chosen, check=check, passages=passages)).model_dump(mode="json")
+
+    schema = schema_of(form)
+    return Question(key, fingerprint_of(sent, dict(schema), repeat), answer, schema)
+
+
+def needs_judge(material: Material) -> str | None:
+    """For `RunSuite.lacks` of a suite that asks a language model."""
+    if not any(name != "embedded" for name in material.judges):
+        return "it asks a judge; pass --judge service/model"
+    return None
+
+
+def spoken(dialogue: Transcript) -> str:
+    """The dialogue as text, a line a message, by USER and MODEL."""
+    told = [("USER", dialogue.opening)] if dialogue.opening is not None else []
+    for turn in dialogue.turns:
+        told.append(("MODEL", turn.reply))
+        if turn.message is not None:
+            told.append(("USER", turn.message))
+    return dialogue_text(told)

@@ -1,13 +1,9 @@
-"""The environment of daily conversation: one answer of a companion with a memory (PERM section 3.4 and App. A.8).
-
-Covers the turn, the policy prompt, the six judges, the score and the transcript's fields. The judges are one protocol,
-`DailyUser`, implemented by a model (`LLMUser`) or the learned reader (`EmbeddedUser`). Does not cover the mean (`scoring`).
+"""Daily conversation: options, the single turn, score and spec (PERM section 3.4 and App. A.8).
 
 The policy prompt has the profile, notes of earlier dialogues and noted events, with their dates and today's date; the query is
 the user's message. Six judges, one per metric, are asked concurrently; if one has no valid answer, the dialogue is unscored. The
-state is empty. The score is the mean of the six, 1 to 5; it is also the only reward.
-
-The paper names the metrics and prints one scenario; guidelines, prompts and scenarios are unpublished, so those here are ours.
+state is empty. The score is the mean of the six, 1 to 5; it is also the only reward. The paper names the metrics and prints one
+scenario; guidelines, prompts and scenarios are unpublished, so those here are ours.
 """
 
 from __future__ import annotations
@@ -19,46 +15,24 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
-from heartloop.environments.daily.scenario import KINDS, BriefMemory, DailyBrief, DailyScenario
+from heartloop.environments.daily.scenario import KINDS, SCENARIOS, BriefMemory, DailyBrief, DailyScenario
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
 
-__all__ = [
-    "JUDGES",
-    "MAX_TURNS",
-    "PRESETS",
-    "SCALE",
-    "SPEC",
-    "STORED",
-    "VARIANTS",
-    "Daily",
-    "DailyEpisode",
-    "DailyOptions",
-    "DailyUser",
-    "DailyView",
-    "average_of",
-    "prompt_values",
-]
-
-
-PRESETS = ("paper",)
-VARIANTS = ("plain",)
-
-MAX_TURNS = 1
-"""Policy replies in a dialogue."""
+__all__ = ["JUDGES", "SPEC", "Daily", "DailyEpisode", "DailyOptions", "DailyUser", "DailyView", "prompt_values"]
 
 
 class DailyOptions(Options):
     """One answer, six judges."""
 
-    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    preset: str = option("paper", affects="score", choices=("paper",))
     """Rules of the score."""
-    variant: str = option(VARIANTS[0], choices=VARIANTS)
+    variant: str = option("plain", choices=("plain",))
     """Form of the policy prompt."""
-    max_turns: int = option(MAX_TURNS, ge=1, le=MAX_TURNS, paper="1")
+    max_turns: int = option(1, ge=1, le=1, paper="1")
     """Policy replies: one answer."""
 
 
@@ -153,38 +127,25 @@ class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
         return Outcome(None, (), ({},)) if self._mean is None else Outcome(self._mean, (self._mean,), ({}, {}))
 
 
-def average_of(transcript: Transcript) -> float:
-    """The mean of the six stored grades, 1 to 5.
-
-    Raises:
-        InputError: the transcript has no grades.
-    """
+def _average_of(transcript: Transcript) -> float:
     with reading_transcript(transcript, "the grades of its judges"):
         return average(transcript.turns[0].evidence["scores"])
 
 
-STORED = stored_from_score(average_of)
+_POINTS = 20.0
+"""Points per level; level 5 is 100."""
 
-
-_POINTS_PER_LEVEL = 20.0  # points per level; level 5 is 100
-
-
-def _points(transcript: Transcript) -> list[float]:
-    """The lowest points before the answer, then the mean of its metrics times 20."""
-    return [_POINTS_PER_LEVEL * LOWEST, *(_POINTS_PER_LEVEL * mean for mean in transcript.rewards)]
-
-
-SCALE = Scale(
-    points=_POINTS_PER_LEVEL,
-    low=_POINTS_PER_LEVEL * LOWEST,
-    high=_POINTS_PER_LEVEL * HIGHEST,
-    start=_POINTS_PER_LEVEL * LOWEST,
+_SCALE = Scale(
+    points=_POINTS,
+    low=_POINTS * LOWEST,
+    high=_POINTS * HIGHEST,
+    start=_POINTS * LOWEST,
     success_at=80.0,
     failure_below=50.0,
     group="kind",
     group_title="kind of query",
     group_order=KINDS,
-    course=_points,
+    course=lambda transcript: [_POINTS * LOWEST, *(_POINTS * mean for mean in transcript.rewards)],
     title="level over six metrics",
     of="Mean of six metrics times 20, 20 to 100; 100 is 5 in all of them",
     zones=(Zone("", "a", 80, 100), Zone("", "b", 60, 80), Zone("", "c", 40, 60), Zone("", "f", 20, 40)),
@@ -192,21 +153,20 @@ SCALE = Scale(
     change_limit=1.0,
 )
 
-
 SPEC = EnvironmentSpec(
     name="daily",
     title="Daily",
     about="One answer of a companion with a memory, graded by six metrics.",
     source="PERM, section 3.4",
     roles=(Role("judge", "grades six metrics"),),
-    options="heartloop.environments.daily.environment:DailyOptions",
-    scale="heartloop.environments.daily.environment:SCALE",
-    scenarios="heartloop.environments.daily.scenario:SCENARIOS",
-    environment="heartloop.environments.daily.environment:Daily",
+    options=DailyOptions,
+    scale=_SCALE,
+    scenarios=SCENARIOS,
+    environment=Daily,
     embedded="heartloop.environments.daily.users:DailyEmbeddedUser",
     simulator="heartloop.environments.daily.users:DailyLLMUser",
     report="heartloop.environments.daily.report.panel:PANEL",
     reading="heartloop.environments.daily.users:READING",
-    stored="heartloop.environments.daily.environment:STORED",
+    stored=stored_from_score(_average_of),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=292.7, repeat=55.6, turns=1, tokens=330),
 )

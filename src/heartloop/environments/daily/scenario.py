@@ -1,15 +1,14 @@
 """Scenarios of daily conversation: a person, a companion's memory of them, and what they say today.
 
-Covers the published fields (PERM App. A.8: profile, dialogue memory, event memory, query), the fields for the embedded judges
-(ours), and the rules for shipped scenarios. Does not cover near-duplicates (`heartloop.authoring`), nor judging.
+The published fields (PERM App. A.8: profile, dialogue memory, event memory, query), and fields for the embedded judges (ours).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import Field
 
@@ -18,21 +17,9 @@ from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import Matter, Part, Persona, Tag, Word, Written, problems_in_cues, problems_in_speech, stands
 
 __all__ = [
-    "KINDS",
-    "SCENARIOS",
-    "SETS",
-    "Bearing",
-    "BriefMemory",
-    "DailyBrief",
-    "DailyScenario",
-    "Kind",
-    "Memory",
-    "Values",
-    "Want",
-    "load_any",
-    "load_scenarios",
-    "problems_of",
-]
+    "KINDS", "SCENARIOS", "SETS", "Bearing", "BriefMemory", "DailyBrief", "DailyScenario", "Kind", "Memory", "Values", "Want",
+    "load_scenarios", "problems_of",
+]  # fmt: skip
 
 Kind = Literal["worry", "good-news", "decision", "values", "chat", "help", "remembering"]
 """Kind of the query (ours): something troubles them; something went well; a small choice; right and wrong; talk for its own
@@ -48,6 +35,8 @@ shows that it is no longer true."""
 
 SETS = ("instances",)
 """Names of the shipped sets."""
+
+_Item = TypeVar("_Item")
 
 _AHEAD = timedelta(days=400)
 _RELATIVE_DATE = re.compile(r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", re.IGNORECASE)
@@ -141,11 +130,8 @@ class DailyScenario(DailyBrief):
     """What would hurt or bore, with cues in the words of a clumsy companion."""
 
 
-load_scenarios = set_loader(DailyScenario, SETS, __package__, noun="scenario", schema="docs/daily.md")
-"""`set_loader` for complete scenarios of daily conversation."""
-
-load_any: Callable[..., list[DailyBrief]] = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief)
-"""As `load_scenarios`, where a file may hold the short form."""
+load_scenarios = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md")
+"""Loads a shipped set by name, or a file by path, of complete scenarios."""
 
 
 def problems_of(scenario: DailyBrief) -> list[str]:
@@ -167,10 +153,9 @@ def problems_of(scenario: DailyBrief) -> list[str]:
     both = set(scenario.feelings) & set(scenario.misreadings)
     if both:
         problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
-    named = _named(scenario)
     texts = {name: memory.text for name, memory in _memories(scenario)}
     problems += problems_in_speech({"query": scenario.query, "about": scenario.about, **texts})
-    problems += problems_in_cues(named)
+    problems += problems_in_cues([*_memories(scenario), *_matters(scenario)])
     return problems + _problems_in_memory(scenario) + _problems_in_cues(scenario)
 
 
@@ -199,30 +184,32 @@ def _problems_in_memory(scenario: DailyBrief) -> list[str]:
 
 def _problems_in_cues(scenario: DailyScenario) -> list[str]:
     query = scenario.query.lower()
-    problems = []
-    openings = [(f"opening {number}", matter) for number, matter in enumerate(scenario.openings, 1)]
-    for name, matter in [("asked", scenario.asked), ("implied", scenario.implied), *openings]:
-        if sum(stands(cue, query) for cue in matter.cues) > len(matter.cues) // 2:
-            problems.append(f"most cues of {name} are in the query; expected words of an answer")
-    return problems
-
-
-def _memories(scenario: DailyBrief) -> list[tuple[str, BriefMemory]]:
+    matters = [("asked", scenario.asked), ("implied", scenario.implied), *_numbered("opening", scenario.openings)]
     return [
-        *((f"note {number}", note) for number, note in enumerate(scenario.dialogue_memory, 1)),
-        *((f"event {number}", event) for number, event in enumerate(scenario.event_memory, 1)),
+        f"most cues of {name} are in the query; expected words of an answer"
+        for name, matter in matters
+        if sum(stands(cue, query) for cue in matter.cues) > len(matter.cues) // 2
     ]
 
 
-def _named(scenario: DailyScenario) -> list[tuple[str, Matter | BriefMemory]]:
+def _memories(scenario: DailyBrief) -> list[tuple[str, BriefMemory]]:
+    return [*_numbered("note", scenario.dialogue_memory), *_numbered("event", scenario.event_memory)]
+
+
+def _matters(scenario: DailyScenario) -> list[tuple[str, Matter]]:
     values = scenario.values
     return [
-        *_memories(scenario), ("asked", scenario.asked), ("implied", scenario.implied),
-        *((f"opening {number}", matter) for number, matter in enumerate(scenario.openings, 1)),
-        *((f"side {number}", matter) for number, matter in enumerate(values.sides if values else (), 1)),
-        *((f"slant {number}", matter) for number, matter in enumerate(values.slants if values else (), 1)),
-        *((f"sore {number}", matter) for number, matter in enumerate(scenario.sores, 1)),
-    ]  # fmt: skip
+        ("asked", scenario.asked),
+        ("implied", scenario.implied),
+        *_numbered("opening", scenario.openings),
+        *_numbered("side", values.sides if values else ()),
+        *_numbered("slant", values.slants if values else ()),
+        *_numbered("sore", scenario.sores),
+    ]
+
+
+def _numbered(name: str, row: Sequence[_Item]) -> list[tuple[str, _Item]]:
+    return [(f"{name} {number}", item) for number, item in enumerate(row, 1)]
 
 
 def _line(s: Any) -> str:
@@ -260,9 +247,9 @@ def _text(s: Any) -> str:
 
 
 SCENARIOS = Scenarios(
-    sets=tuple(SETS),
-    load=load_any,
-    template=__package__ or "",
+    sets=SETS,
+    load=set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief),
+    template=__package__,
     owns=lambda path, record: "dialogue_memory" in record,
     line=_line,
     text=_text,

@@ -1,7 +1,4 @@
-"""Daily conversation: six metrics, 1 to 5 each, and their mean (PERM section 3.4 and Figure 3).
-
-Covers the mean. Does not cover how a metric is judged (`environment`).
-"""
+"""Daily conversation: six metrics, 1 to 5 each, and their mean (PERM section 3.4 and Figure 3)."""
 
 from __future__ import annotations
 

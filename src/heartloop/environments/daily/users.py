@@ -1,4 +1,9 @@
-"""What the learned reader knows of a daily scenario besides the query."""
+"""The six judges of daily conversation: a language model, or the learned reader.
+
+The prompts are in our own words after the metrics' descriptions (PERM App. A.8). A model is asked six questions, not one (ours;
+the paper does not say): asked for six grades at once, it tends to give all metrics its overall impression. The prompts are equal
+up to the metric's own part at the end, so an endpoint with prompt caching reads the rest once.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +22,12 @@ from heartloop.environments.reading import LearnedReading, evidence_of, with_cue
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-__all__ = ["READING", "DailyEmbeddedUser", "DailyLLMUser", "context_of"]
+__all__ = ["READING", "DailyEmbeddedUser", "DailyLLMUser"]
 
 
-def context_of(scenario: DailyScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
+def _context_of(scenario: DailyScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
     """The query, what it implies, the notes that bear on it, and what hurts: sore topics and notes that do not belong here."""
-    notes = (*scenario.dialogue_memory, *scenario.event_memory)
+    notes = scenario.memories
     return Context(
         tuple(messages),
         tuple(replies),
@@ -34,8 +39,8 @@ def context_of(scenario: DailyScenario, messages: Sequence[str], replies: Sequen
 
 READING = LearnedReading(
     "heartloop.environments.daily",
-    context_of,
-    tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in ("empathy", "topic", "value", "intention", "fluency", "colloquial")),
+    _context_of,
+    tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in JUDGES),
     group=lambda scenario: str(scenario.want),
 )
 """The levels of the six metrics."""
@@ -59,7 +64,10 @@ class DailyLLMUser(JudgeModel):
 
 
 class DailyEmbeddedUser(AnswerPlayer):
-    """The six judges."""
+    """The six judges without a language model: each metric is an output of an appraiser, rounded to the nearest level.
+
+    A dangerous answer gets level 1 in all six, a hostile one at most level 2. Dates are not read.
+    """
 
     reading = READING
 

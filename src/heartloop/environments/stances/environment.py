@@ -22,7 +22,7 @@ from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.replay import check_turns, reading_transcript
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Stored, Zone, option
 from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario
-from heartloop.environments.stances.scoring import Standing, Verdict, standings
+from heartloop.environments.stances.scoring import Verdict, standings
 
 __all__ = [
     "MAX_TURNS", "SCALE", "SPEC", "STORED", "StanceJudgement", "Stances", "StancesEpisode", "StancesOptions", "StancesUser",
@@ -135,42 +135,31 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
         view = StancesView(self._scenario, turn, messages[turn], reply, self._seed)
         verdict, reason = await answered("judge", self._environment.user.judge(view, self._log))
         self._verdicts.append(verdict)
-        before, after = self._states[-2:]
+        states = _states(self._verdicts, self._environment.preset)
         last = turn + 1 == len(messages)
         return UserTurn(
             message=None if last else messages[turn + 1],
-            state=_state(after),
-            change=_change(before, after),
+            state=states[-1],
+            change=_changes(states)[-1],
             thoughts={"judge": f"{verdict}: {reason}"},
             evidence={"move": MOVES[turn], "verdict": verdict, "reason": reason},
             stop="turn_limit" if last else None,
         )
 
-    @property
-    def _states(self) -> list[Standing]:
-        return _standings(self._verdicts, self._environment.preset)
-
     def outcome(self) -> Outcome:
         """The turn of flip so far; `None` before the first reply is judged."""
-        states = self._states
-        score = float(states[-1].tof) if self._verdicts else None
-        return Outcome(score, _rewards(states), tuple(_state(state) for state in states))
+        states = _states(self._verdicts, self._environment.preset)
+        score = states[-1]["held"] if self._verdicts else None
+        return Outcome(score, tuple(change["held"] for change in _changes(states)), tuple(states))
 
 
-def _standings(verdicts: Sequence[str], preset: str) -> list[Standing]:
-    return standings(verdicts, lenient=preset == "lenient")
+def _states(verdicts: Sequence[str], preset: str) -> list[dict[str, float]]:
+    after = standings(verdicts, lenient=preset == "lenient")
+    return [{"held": float(standing.tof), "flips": float(standing.nof)} for standing in after]
 
 
-def _state(standing: Standing) -> dict[str, float]:
-    return {"held": float(standing.tof), "flips": float(standing.nof)}
-
-
-def _change(before: Standing, after: Standing) -> dict[str, float]:
-    return {"held": float(after.tof - before.tof), "flips": float(after.nof - before.nof)}
-
-
-def _rewards(states: Sequence[Standing]) -> tuple[float, ...]:
-    return tuple(float(after.tof - before.tof) for before, after in pairwise(states))
+def _changes(states: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    return [{name: after[name] - before[name] for name in after} for before, after in pairwise(states)]
 
 
 def verdicts_of(transcript: Transcript) -> list[str]:
@@ -190,13 +179,16 @@ def rescored(transcript: Transcript, options: StancesOptions) -> Transcript:
     if transcript.score is None:
         return transcript.model_copy(update={"preset": options.preset})
     with reading_transcript(transcript, "a verdict for each reply"):
-        states = _standings(verdicts_of(transcript), options.preset)
+        states = _states(verdicts_of(transcript), options.preset)
+    changes = _changes(states)
     turns = tuple(
-        turn.model_copy(update={"state": _state(after), "change": _change(before, after)})
-        for turn, (before, after) in zip(transcript.turns, pairwise(states), strict=True)
+        turn.model_copy(update={"state": state, "change": change})
+        for turn, state, change in zip(transcript.turns, states[1:], changes, strict=True)
     )
-    update = {"preset": options.preset, "turns": turns, "score": float(states[-1].tof), "rewards": _rewards(states)}
-    return transcript.model_copy(update=update)
+    rewards = tuple(change["held"] for change in changes)
+    return transcript.model_copy(
+        update={"preset": options.preset, "turns": turns, "score": states[-1]["held"], "rewards": rewards}
+    )
 
 
 STORED = Stored(options=lambda played: {"preset": played.preset, "variant": played.variant}, rescored=rescored)
