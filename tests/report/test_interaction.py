@@ -306,11 +306,14 @@ def test_a_chart_names_the_point_nearest_to_the_pointer(
     index = write_site([write_run([talk("m", "s1", [10, 10]), talk("m", "s2", [10, 10])])], tmp_path / "site")
     page.set_viewport_size({"width": 1280, "height": 900})
     with quiet(page):
+        page.emulate_media(reduced_motion="reduce")  # no smooth scrolling while the place of the point is asked for
         page.goto(index.as_uri() + "#tokens")
-        point = page.locator("#tokens .wide-plot .point").first
-        point.hover(force=True)  # its number covers it
+        box = page.locator("#tokens .wide-plot .point").first.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         page.wait_for_selector(".tip:visible")
         name, mean, tokens = page.locator(".tip").inner_text().replace(": ", " at ").split(" at ")
-        assert (name, float(mean), float(tokens)) == ("m", pytest.approx(60, abs=0.5), pytest.approx(100, abs=1))
+        assert name == "m"
+        assert [float(mean), float(tokens)] == pytest.approx([60, 100], abs=1)
         page.mouse.move(5, 5)
         assert not page.locator(".tip").is_visible()
