@@ -449,9 +449,10 @@ async def test_a_slot_is_free_while_a_call_waits_for_its_retry() -> None:
 
 
 async def test_a_cancelled_call_releases_its_slot() -> None:
-    async with served("timeout:1", connections=1) as (_, model, _):
+    async with served("timeout:1", connections=1) as (server, model, _):
         call = asyncio.create_task(model.complete(HELLO))
-        await asyncio.sleep(0.05)
+        while not server.requests:  # noqa: ASYNC110 - it has the fault, and not the call that follows
+            await asyncio.sleep(0.01)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

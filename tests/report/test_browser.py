@@ -1,330 +1,146 @@
-"""The report in a real browser, opened from disk: nothing breaks out, nothing is fetched, everything can be reached."""
+"""Every page of a report of all environments in a real browser: wide and on a phone, light and dark.
+
+1. axe finds no violation of its rules (WCAG 2.2 A and AA, best practices).
+2. The browser reports nothing, and a page on a phone does not scroll sideways.
+3. No text, in tables or in drawings, is rendered below 12 pixels.
+
+`make test-browser` installs what this needs. What a reader does on the pages is in the slow tests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from heartloop.core.dialogue import Call, Transcript
+import heartloop
+from heartloop.environments.registry import environment_names
+from heartloop.evaluation.compare import choose_sides, compare
+from heartloop.evaluation.store import read_run
 from heartloop.report.site import write_site
-from tests.report.bench import bench_talk
-from tests.report.browser import FAINT, quiet, view
+from tests.eqbench_checkout import write_checkout
+from tests.report.browser import quiet
 from tests.report.training_bench import training_run
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
-WriteRun = Callable[..., Path]
+MODELS = ("heartloop/counsellor", "heartloop/hostile")
+LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark"))
+
+_VIOLATIONS = """async () => (await axe.run(document, { resultTypes: ["violations"], preload: false })).violations
+    .flatMap(({ id, impact, nodes }) => nodes.map((node) => `${id} (${impact}): ${node.html.slice(0, 120)}`))"""
+_SMALL = """() => [...document.querySelectorAll("body *")].flatMap((e) => {
+    const words = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.textContent.trim()).join("");
+    if (!words || !e.checkVisibility()) return [];
+    const grown = e.ownerSVGElement ? Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1;
+    const size = grown * parseFloat(getComputedStyle(e).fontSize);
+    return size < 11.95 ? [words.slice(0, 30) + ": " + size.toFixed(1)] : [];
+})"""
+"""Texts below 12 pixels as rendered: of a drawing, after it was scaled."""
+_UNFOLD = """() => {
+    document.body.classList.remove("views"); // every view under the other, as without scripts
+    for (const part of document.querySelectorAll("details")) part.open = true;
+}"""
 
 
-def test_the_report_works_in_a_browser(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
-    index = write_site([write_run(dialogues)], tmp_path / "site")
-    with quiet(page):
-        page.goto(index.as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-        assert page.locator("#list .row").count() == 10
-        assert "100" in page.locator("#list .row").first.inner_text()
-        assert "unscored" in page.locator("#list .row").last.inner_text()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-        # the hostile dialogue: shown as text, run by nobody
-        page.select_option("#filters [name=model]", label="x/plain")
-        page.select_option("#filters [name=sort]", "worst")
-        page.locator("#list .row").first.press("Enter")
-        page.wait_for_selector("dialog[open] .bubble")
-        assert "</script><script>" in page.locator("dialog .bubble.reply").first.inner_text()
-        assert page.evaluate("window.hacked") is None
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert "▼ −5" in page.locator("dialog .felt").first.inner_text()
-        assert "Empathy with the problem restated 80 %" in page.locator("dialog .signs").first.inner_text()
-        page.keyboard.press("ArrowRight")
-        page.wait_for_selector("dialog[open] :text('2 of 3')")
-        page.keyboard.press("Escape")
-        page.wait_for_selector("dialog", state="hidden")
-
-        # what was said is searched only when asked, and reads the chunks
-        page.select_option("#filters [name=model]", "")
-        page.fill("#filters [name=text]", "Reply 2 of x/good")
-        page.wait_for_selector("#found:has-text('0 dialogues')")
-        page.check("#filters [name=said]")
-        page.wait_for_selector("#found:has-text('2 dialogues')")
-
-        # a deep link, a silent turn, a folded talk, a failed one
-        page.goto(index.as_uri() + "#dialogue-x-mute-s1")
-        page.wait_for_selector("dialog[open] .bubble.silence")
-        page.goto(index.as_uri() + "#dialogue-x-good-s3")
-        page.wait_for_selector("dialog[open] details.care")
-        assert not page.locator("dialog .bubble").first.is_visible()
-        page.goto(index.as_uri() + "#dialogue-x-plain-s3")
-        page.wait_for_selector("dialog[open] .banner.warning:has-text('AnswerError')")
-        page.keyboard.press("Escape")
-
-        # the small curves start where the person did
-        assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 23.4h92"  # 3 + 34 * (1 - 0.4)
-        high = [dialogue.model_copy(update={"start": {"emotion": 60.0}}) for dialogue in dialogues]
-        page.goto(write_site([write_run(high, "high")], tmp_path / "high-site").as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-        assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 16.6h92"
-        page.goto(index.as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-
-        view(page, "leaderboard")
-        page.locator("#explore > summary").click()
-        page.wait_for_selector("#chart .plot-container", timeout=30_000)
-
-    # markup that did get in could still neither run a script nor ask the network
-    problems: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.evaluate("""() => {
-        const script = document.createElement("script");
-        script.textContent = "window.hacked = 1";
-        const image = new Image();
-        image.src = "https://example.invalid/x.png";
-        document.body.append(script, image);
-    }""")
-    page.wait_for_timeout(300)
-    assert page.evaluate("window.hacked") is None
-    assert len(problems) == 2
-    assert all("Content Security Policy" in problem for problem in problems)
+def thinking(messages: Sequence[Mapping[str, str]]) -> str:
+    """A policy that thinks before it replies, and now and then forgets the form that it was asked for."""
+    said = "I am sorry that it went like this. What was the worst of it?"
+    return said if len(messages) % 3 == 0 else f"<think>They sound tired.\n\nI should ask.</think>{said}"
 
 
-def test_everything_is_reached_by_the_keyboard(
-    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    index = write_site([write_run(dialogues)], tmp_path / "site")
-    page.goto(index.as_uri())
-    page.wait_for_selector("#list .row", state="attached")
-
-    def focused(expression: str) -> str:
-        return str(page.evaluate(f"(() => {{ const e = document.activeElement; return {expression}; }})()"))
-
-    # the skip link comes first and is seen; what is reached shows it
-    page.keyboard.press("Tab")
-    assert focused("e.textContent") == "Skip to the leaderboard"
-    assert page.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
-    page.keyboard.press("Tab")
-    assert focused("getComputedStyle(e).outlineStyle + getComputedStyle(e).outlineWidth") == "solid2px"
-    unreached = page.evaluate(
-        """() => [...document.querySelectorAll("a[href], button, input, select, summary, .box")]
-            .filter((e) => e.checkVisibility() && e.tabIndex < 0).map((e) => e.outerHTML)"""
-    )
-    assert unreached == []
-
-    # from the search down into the list, along it, and back
-    view(page, "dialogues")
-    page.focus("#filters [name=text]")
-    page.keyboard.press("ArrowDown")
-    assert focused("[...document.querySelectorAll('#list .row')].indexOf(e)") == "0"
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowUp")
-    assert focused("[...document.querySelectorAll('#list .row')].indexOf(e)") == "1"
-    page.keyboard.press("End")
-    assert focused("[...document.querySelectorAll('#list .row')].indexOf(e)") == "9"
-    page.keyboard.press("Home")
-    address = focused("e.getAttribute('href')")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("dialog[open] .bubble")
-    page.keyboard.press("Escape")
-    page.wait_for_selector("dialog", state="hidden")
-    page.wait_for_selector(f'#list .row[href="{address}"]:focus')  # where one was before
-    page.wait_for_timeout(200)
-    page.keyboard.press("Escape")
-    assert focused("e.name") == "text"
-
-
-@pytest.mark.parametrize(("width", "first"), [(390, 12), (1280, 40)])
-def test_the_end_of_the_list_brings_more(
-    page: Page, talk: Callable[..., Transcript], write_run: WriteRun, tmp_path: Path, width: int, first: int
-) -> None:
-    page.set_viewport_size({"width": width, "height": 844})
-    page.goto(write_site([write_run([talk("m", f"s{n}", [5]) for n in range(60)])], tmp_path / "site").as_uri() + "#dialogues")
-    page.wait_for_selector("#list .row")
-    assert page.locator("#list .row").count() == first
-    page.locator("#list .row").first.focus()
-    page.keyboard.press("End")
-    page.keyboard.press("ArrowDown")
-    assert page.locator("#list .row").count() == min(60, 2 * first)
-    assert page.evaluate("[...document.querySelectorAll('#list .row')].indexOf(document.activeElement)") == first
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_training_curves_open_without_a_fault_and_fit(page: Page, tmp_path: Path, width: int, scheme: str) -> None:
-    runs = [
-        training_run(tmp_path / f"{name}{seed}", variants=(name,), seed=seed)
-        for name in ("no_floor", "control")
-        for seed in (0, 1)
-    ]
-    index = write_site(runs, tmp_path / "site")
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    with quiet(page) as asked:
-        page.goto(index.as_uri())
-        page.wait_for_selector("h1")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert not any("plotly" in url for url in asked)  # large: loaded when it is wanted
-        page.locator("#explore > summary").click()
-        page.wait_for_selector("#chart .plot-container", timeout=30_000)
-        page.select_option("#chart-metric", label="Entropy")
-        page.wait_for_selector("#chart .ytitle:has-text('nats')")
-        assert page.locator("#chart .legend .traces").count() == 2
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_the_other_pages_open_without_a_fault_and_fit_a_phone(
-    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    long = {"x/good": "service/" + "very-long-name-" * 8}
-    said = [d.model_copy(update={"model": long.get(d.model, d.model)}) for d in dialogues]
-    other = [d.model_copy(update={"user": "x/sim"}) for d in said]
-    site = write_site([write_run(said), write_run(other, "other", user="x/sim")], tmp_path / "site").parent
-    for name in ("published", "numbers", "side-by-side", "settings"):
-        with quiet(page):
-            page.goto((site / f"{name}.html").as_uri())
-            page.wait_for_selector("h1")
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
-    page.locator("summary:has-text('settings.json')").first.click()
-    page.locator(".copy:visible").first.click()
-    page.wait_for_selector("#copied:has-text('Copied'), #copied:has-text('Marked')")
-
-
-def test_thinking_opens_on_demand_and_a_broken_format_is_marked(
-    page: Page, talk: Callable[..., Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    said = ["<think>She is <b>hurt</b>.</think>Reply 0 of m.", "Reply 1 of m."]
-    calls = [Call(role="policy", purpose="reply", turn=turn, text=text) for turn, text in enumerate(said)]
-    site = write_site([write_run([talk("m", "s1", [5, 5], calls=calls, counts={"broken formats": 1})])], tmp_path / "site")
-    with quiet(page):
-        page.goto(site.as_uri() + "#dialogue-m-s1")
-        thinking = page.locator("dialog[open] details.thinking")
-        thinking.wait_for()
-        assert (thinking.count(), thinking.get_attribute("open")) == (1, None)
-        page.locator("dialog .copy:has-text('Unfold all details')").click()
-        assert thinking.get_attribute("open") is None  # of its own
-        thinking.locator("summary").click()
-        assert "She is <b>hurt</b>." in thinking.inner_text()
-        assert page.locator("dialog .bubble.reply").first.inner_text() == "Reply 0 of m."
-        marks = page.locator("dialog .signs .flaw:has-text('broken format')")
-        assert marks.count() == 1
-        assert "think block" in str(marks.get_attribute("title"))
-        assert page.evaluate(FAINT) == []
-
-
-def test_paper_shows_what_is_folded(page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
-    page.goto(write_site([write_run(dialogues)], tmp_path / "site").as_uri() + "#dialogues")
-    page.wait_for_selector("#list .row")
-    page.emulate_media(media="print", color_scheme="dark")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details.quiet:not(#explore):not([open])").count() == 0
-    assert not page.locator("#filters").is_visible()
-    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1d2228"
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details.quiet[open]").count() == 0
-
-
-def _bench_site(write_run: WriteRun, folder: Path) -> Path:
-    """Four scenes, two models, of which one gives itself away as hostile and long; a run unscored in part."""
-    wild = "service/" + "very-long-name-" * 6 + "end"
-    path = [(58.0, 32.0), (50.0, 33.0), (50.0, 34.0), (44.0, 41.0), (39.0, 50.0)]
-    talks = [
-        bench_talk(model, f"{scene}-{n}", path[: 2 + n] if model == "x/one" else [(70.0, 20.0), (90.0, 5.0)], scene=scene)
-        for model in ("x/one", wild)
-        for scene in ("charm", "defense", "repair", "support")
-        for n in range(3)
-    ]
-    talks.append(bench_talk("x/one", "repair-9", [(50.0, 33.0)], scene="repair", failed=True))
-    told = {
-        "played": "Barış, new flatmate",
-        "task": "Stay for breakfast.",
-        "goal": "To find out <b>who</b> stays.",
-        "limits": "None.",
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A run of every environment, one of SAGE as if by another user simulator, and two of a training."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_checkout(folder / "checkout")
+    changed: dict[str, dict[str, Any]] = {
+        "eqbench": {"scenarios": folder / "checkout"},
+        "sage": {"limit": 6, "models": [*MODELS, thinking], "options": {"form": "think"}},
     }
-    talks = [talk.model_copy(update={"facts": {**talk.facts, **told}}) for talk in talks]
-    run = write_run(talks, "bench", environment="eibench", preset="paper", variant="think", max_turns=8)
-    return write_site([run], folder)
+    for name in environment_names():
+        how = {"limit": None if name == "eqbench" else 6, "models": MODELS, **changed.get(name, {})}
+        heartloop.evaluate(name, user="embedded", out=folder / name, progress=False, **how)
+    (folder / "sage-other").mkdir()
+    for file in ("settings.json", "transcripts.jsonl"):
+        text = (folder / "sage" / file).read_text(encoding="utf-8")
+        (folder / "sage-other" / file).write_text(re.sub(r'"user": ?"embedded"', '"user":"x/sim"', text), encoding="utf-8")
+    for variant in ("no_floor", "control"):
+        training_run(folder / variant, variants=(variant,))
+    return sorted(path.parent for path in folder.glob("*/settings.json"))
 
 
-def test_a_page_of_eibench_opens_without_a_fault_and_fits_a_phone(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
-    index = _bench_site(write_run, tmp_path / "site")
-    with quiet(page):
-        page.goto(index.as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-        assert page.locator("#list .row").count() == 12
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        # on a phone the scenes stand under each other, with the name of each
-        view(page, "groups")
-        scenes = page.locator("#groups [role=row]").nth(1)
-        assert scenes.locator("[data-label]").count() == 5
-        assert page.evaluate("(e) => e.scrollWidth <= e.clientWidth", page.locator("#groups .box").element_handle())
-        view(page, "leaderboard")
-        assert page.locator("#leaderboard .more-numbers:visible").first.inner_text().startswith("charm")
-        assert page.locator("#planes svg.plane").count() == 2
-        assert page.locator("svg[role=img]:not([aria-label])").count() == 0
-        for name in ("tokens", "lengths"):
-            view(page, name)
-            assert page.locator(".plot .narrow-plot:visible").count() == 1
-        view(page, "leaderboard")
-        page.set_viewport_size({"width": 1280, "height": 900})
-        assert page.locator(".board thead th:visible").all_inner_texts()[5:9] == ["Charm", "Defense", "Repair", "Support"]
-        page.locator("#explore > summary").click()
-        page.wait_for_selector("#chart .plot-container", timeout=30_000)
+@pytest.fixture(scope="module")
+def site(runs: Sequence[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of all runs, with a comparison of two models."""
+    (sage,) = (run for run in runs if run.name == "sage")
+    comparison = compare(*choose_sides(read_run(sage), None, *MODELS))
+    return write_site(runs, tmp_path_factory.mktemp("site"), comparison=comparison).parent
 
 
-def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
-    with quiet(page):
-        page.goto(_bench_site(write_run, tmp_path / "site").as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-        page.focus("#filters [name=text]")
-        page.keyboard.press("ArrowDown")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("dialog[open] svg.plane")
-        sheet = page.locator("dialog")
+@pytest.fixture(scope="module")
+def axe() -> str:
+    pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed; it holds axe")
+    return (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 
-        # the plane: start, success and failure by shape and word, the path numbered by turn, in room of its own
-        plane = sheet.locator("svg.plane")
-        assert (plane.locator(".ring").count(), plane.locator(".success").count(), plane.locator(".anchor").count()) == (1, 1, 1)
-        words = plane.locator("text").all_text_contents()
-        assert {"start", "success", "failure", "start 60", "success 20", "failure 100"} <= set(words)
-        turns = plane.locator(".turn").all_text_contents()
-        assert turns[0] == "4"  # the end is named first
-        assert {"1", "2–3"} <= set(turns)  # two replies that moved it by one unit share a place
-        boxes = [found.bounding_box() for found in plane.locator(".turn").all()]
-        for i, one in enumerate(boxes):
-            for other in boxes[:i]:
-                assert one is not None
-                assert other is not None
-                apart = one["x"] >= other["x"] + other["width"] - 2 or other["x"] >= one["x"] + one["width"] - 2
-                assert apart or one["y"] >= other["y"] + other["height"] - 4 or other["y"] >= one["y"] + one["height"] - 4
 
-        # the table beside it adds up to the outcome
-        cells = [line.locator("th, td").all_inner_texts() for line in sheet.locator(".axes tbody tr").all()]
-        assert cells == [["negative emotion a", "100", "60", "20", "44", "+0.40"], ["relation t", "0", "30", "70", "41", "+0.28"]]
-        assert sheet.locator(".axes p").first.inner_text() == "Outcome 33.8 = 100 × (50 % of +0.40 and 50 % of +0.28)"
+def faults(page: Page, axe: str) -> list[str]:
+    """What is wrong with the page as it is, in each look."""
+    if not page.evaluate("Boolean(window.axe)"):
+        page.evaluate(axe)
+    found = []
+    for width, scheme in LOOKS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        wrong = [f"too small: {words}" for words in page.evaluate(_SMALL)]
+        if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
+            wrong.append(f"{wide} pixels wide")
+        if (width == 1280) is (scheme == "light"):  # crosswise: each width and each scheme once
+            wrong += page.evaluate(_VIOLATIONS)
+        found += [f"{width} {scheme}: {words}" for words in wrong]
+    return found
 
-        # each reply: whose it is, the reflection, then both axes with word and sign, and a gauge between the anchors
-        assert sheet.locator(".speaker.right").first.inner_text() == "one as Barış · reply 1"
-        reply = sheet.locator(".felt").first
-        assert reply.locator("> *").evaluate_all("(all) => all.map((e) => e.className || e.tagName)") == ["moved", "DETAILS"]
-        assert reply.locator(".change").all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
-        assert reply.locator(".gauge").first.get_attribute("aria-label") == (
-            "axis score +0.05, before +0.00; failure at 100, start at 60, success at 20"
-        )
-        assert "<b>who</b>" in sheet.locator(".parts").inner_text()
-        sheet.locator("button:has-text('Unfold all details')").press("Enter")
-        assert sheet.locator(".felt details[open]").count() == 4
-        assert page.evaluate("(() => { const d = document.querySelector('dialog'); return d.scrollWidth <= d.clientWidth; })()")
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            assert page.evaluate(FAINT) == [], scheme
 
-        # a dialogue that failed still opens, and says why
-        page.keyboard.press("Escape")
-        page.wait_for_selector("dialog", state="hidden")
-        page.select_option("#filters [name=stop]", "failed")
-        page.locator("#list .row").first.press("Enter")
-        page.wait_for_selector("dialog[open] .banner.warning:has-text('no continue')")
+def test_every_page_of_a_report_and_a_dialogue_of_every_environment(browser: Browser, site: Path, axe: str) -> None:
+    """Each page is opened once; then one of its dialogues, alone and beside another of the same scenario."""
+    pages = sorted(site.glob("*.html"))
+    assert {"comparison", "index", "measurement-7", "numbers", "published", "settings", "side-by-side", "training"} <= {
+        path.stem for path in pages
+    }
+    same = "(a, b) => a.scenarioNumber === b.scenarioNumber && a !== b"
+    pair = (
+        "() => { const last = heartloop.rows[heartloop.rows.length - 1];"
+        f" return [last, heartloop.rows.find((row) => ({same})(row, last))].map((row) => row.address); }}"
+    )
+    found: dict[str, list[str]] = {}
+    opened = 0
+    for path in pages:
+        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        with quiet(page):
+            page.goto(path.as_uri())
+            page.wait_for_selector("h1")
+            listed = page.locator("#list").count() > 0
+            if listed:
+                page.wait_for_selector("#list .row", state="attached")
+            page.evaluate(_UNFOLD)
+            if page.locator("#space").count():
+                page.wait_for_selector("#space-plots svg")
+            found[path.stem] = faults(page, axe)
+            if listed:
+                opened += 1
+                first, second = page.evaluate(pair)
+                for address in (first, f"pair?a={first}&b={second}"):
+                    page.evaluate("(address) => { window.location.hash = address; }", address)
+                    page.wait_for_selector("dialog[open]" + (".wide" if "pair" in address else "") + " .bubble", state="attached")
+                    page.evaluate(_UNFOLD)
+                    found[f"{path.stem}#{address}"] = faults(page, axe)
+        page.context.close()
+    assert opened == len(environment_names()) + 1
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}

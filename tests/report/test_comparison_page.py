@@ -60,6 +60,7 @@ def test_the_same_model_in_two_runs_links_only_what_the_report_shows(talk: Talk,
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_the_page_opens_on_a_phone_and_a_pair_opens_from_it(page: Page, run: Path, tmp_path: Path) -> None:
     out = tmp_path / "site"
     _compare(run, "--model-a", "x/a", "--model-b", "x/b", "--report", out)

@@ -16,7 +16,7 @@ from tests.report.test_empa_report import empa_talks
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WriteRun = Callable[..., Path]
 
@@ -33,62 +33,25 @@ def _long_site(write_run: WriteRun, hostile: str, folder: Path) -> Path:
     return write_site([write_run([talk.model_copy(update={"turns": tuple(turns)})], "long", **EMPA)], folder)
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_the_page_opens_without_a_fault_and_fits(
-    page: Page, write_run: WriteRun, tmp_path: Path, width: int, scheme: str
+def test_the_paths_in_space_are_loaded_when_opened_and_turned_by_the_keyboard(
+    page: Page, write_run: WriteRun, tmp_path: Path
 ) -> None:
-    index = write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site")
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    with quiet(page) as asked:
-        page.goto(index.as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.locator("svg[role=img]:not([aria-label])").count() == 0
-        view(page, "paths")
-        page.locator("#tiers > summary").click()
-        assert page.locator("#tiers figure:visible").count() == 12
-        # a drawn copy has a size, so a path is really there
-        assert page.evaluate("document.querySelector('#tiers use').getBBox().width") > 0
-        # the cases are reached and opened by the keyboard; a phone folds their table
-        view(page, "cases")
-        if width < 760:
-            page.locator("#cases summary").focus()
-            page.keyboard.press("Enter")
-        page.locator(".cases td a").first.focus()
-        page.keyboard.press("Enter")
-        page.wait_for_selector("dialog[open] .journey")
-        assert not any(url.endswith(("plotly.min.js", "data/1/panel.js")) for url in asked)
-
-
-def test_the_picture_in_space_is_drawn_when_it_is_wanted(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
     with quiet(page) as asked:
         page.goto(write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").as_uri() + "#dialogues")
         page.wait_for_selector("#list .row")
         view(page, "paths")
+        assert not any(url.endswith("data/1/panel.js") for url in asked)
         page.locator("#space > summary").click()
-        page.wait_for_selector("#space-plots .gl-container canvas", timeout=120_000)  # slow without a graphics card
-        for name in ("assets/plotly.min.js", "data/1/panel.js"):
-            assert any(url.endswith(name) for url in asked)
+        page.wait_for_selector("#space-plots svg .towards")
         assert page.locator("#space-plots figure").count() == 4
-        kinds = page.evaluate("document.querySelector('.js-plotly-plot').data.map((trace) => trace.type)")
-        assert set(kinds) == {"scatter3d", "mesh3d"}
+        line = page.locator("#space-plots .towards").first
+        before = line.get_attribute("d")
+        page.locator("#space-plots svg").first.focus()
+        page.keyboard.press("ArrowRight")
+        assert line.get_attribute("d") not in (before, "")
+        page.select_option("#space-colour", "case")
+        assert page.locator("#space-plots .spark-line").count() == 4  # a dialogue a difficulty
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_without_webgl_the_planes_stay_and_the_page_says_so(page: Page, write_run: WriteRun, tmp_path: Path) -> None:
-    page.add_init_script(
-        "const real = HTMLCanvasElement.prototype.getContext;"
-        "HTMLCanvasElement.prototype.getContext = function (kind, ...more) {"
-        "  return kind.includes('webgl') ? null : real.call(this, kind, ...more); };"
-    )
-    with quiet(page) as asked:
-        page.goto(write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-        view(page, "paths")
-        page.locator("#space > summary").click()
-        page.wait_for_selector("#space-hint:has-text('no WebGL')")
-        assert not any("plotly" in url for url in asked)
         page.emulate_media(media="print")
         assert not page.locator("#space").is_visible()
         assert page.locator("#paths .panels.paths svg").first.is_visible()

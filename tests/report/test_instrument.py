@@ -111,6 +111,7 @@ def test_one_ranked_model_has_nothing_to_win_against(talk: Talk, write_run: Writ
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_a_choice_stands_in_the_address_and_an_address_opens_it_again(
     page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_choice_stands_in_the_address_and_an_address_opens_it_again(
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_the_leaderboard_is_sorted_on_a_phone_too(
     page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -185,6 +187,7 @@ def test_the_leaderboard_is_sorted_on_a_phone_too(
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_a_line_of_a_chart_opens_its_dialogue(page: Page, talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
     index = write_site([write_run([talk("m", "low", [-10, -10]), talk("m", "high", [10, 10])])], tmp_path / "site")
     with quiet(page):
@@ -199,6 +202,7 @@ def test_a_line_of_a_chart_opens_its_dialogue(page: Page, talk: Talk, write_run:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_a_ninth_model_is_grey_until_it_is_chosen(page: Page, talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
     index = write_site([write_run([talk(f"m{n}", "s", [n]) for n in range(10)])], tmp_path / "site")
     page.set_viewport_size({"width": 1280, "height": 900})

@@ -85,6 +85,7 @@ def test_a_shade_grows_from_the_low_end_and_turns_below_zero() -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "blocks"])
 def test_the_page_and_a_dialogue_open_without_a_fault(page: Page, report: Callable[[str], Path], name: str) -> None:
     index = report(name)

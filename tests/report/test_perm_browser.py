@@ -17,35 +17,11 @@ from tests.report.test_perm_report import EVEN, SHOWY, perm_talks
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WriteRun = Callable[..., Path]
 TALL = 12_000
 """Pixels that a page of seven models may take on a phone."""
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_the_page_opens_without_a_fault_and_fits(
-    page: Page, write_run: WriteRun, tmp_path: Path, width: int, scheme: str
-) -> None:
-    index = write_site([write_run(perm_talks(), **PERM)], tmp_path / "site")
-    page.set_viewport_size({"width": width, "height": 900})
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    with quiet(page):
-        page.goto(index.as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        view(page, "components")
-        grades = page.locator("#components table").first
-        assert grades.is_visible() == (width > 760)
-        if width < 760:  # the keyboard unfolds it
-            page.locator("#components summary").first.focus()
-            page.keyboard.press("Enter")
-            assert grades.is_visible()
-        view(page, "samples")
-        page.locator("#samples td a").first.focus()
-        page.keyboard.press("Enter")
-        page.wait_for_selector("dialog[open] .judges")
 
 
 @pytest.mark.parametrize("environment", ["perm", "empa"])
