@@ -107,11 +107,6 @@ class WrittenFiles:
     Args:
         out: the scenarios' file.
         settings: what decides the texts.
-
-    Raises:
-        UseError: a file of no writing run, that cannot be written, or that another process has locked.
-        SettingsMismatch: the file has other settings; names them.
-        InputError: a step that cannot be read.
     """
 
     def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:

@@ -138,10 +138,6 @@ async def audit(
     Args:
         blanks: values of the other blanks of the question: `looked_for`, `field`, `value`, `tags`.
         problem_of: violations of a corrected scenario; empty if there are none.
-
-    Raises:
-        AnswerError: after the re-asks a correction still goes too far or violates a rule.
-        ModelError: a call failed for good.
     """
     prompt = load_prompt(__package__, "audit")
     done: list[Audited] = []
@@ -322,10 +318,6 @@ async def write_all(
         only: groups to write for; default: all.
         sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
         concurrency: scenarios at once; each has one call at a time.
-
-    Raises:
-        UseError: wrong use, or a file that cannot be written.
-        InputError: an embedding model that changed.
     """
     models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
     run = _Run(writing, files, models, embedder, sampling or {}, seed)

@@ -182,12 +182,7 @@ class Screen:
             self._console.print(replies_table(self._spec.scale, transcript, self._console.width))
 
     def ask(self) -> str:
-        """The next reply.
-
-        Raises:
-            TakenBack: `:undo`.
-            EndOfDialogue: `:quit`, the end of the input, or Ctrl-C.
-        """
+        """The next reply."""
         return "".join(heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
 
     def _part(self, label: str) -> str:

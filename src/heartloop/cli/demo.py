@@ -110,11 +110,7 @@ class _Until:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion.
-
-        Raises:
-            BudgetSpent: the time is over.
-        """
+        """One completion."""
         try:
             async with asyncio.timeout(self._end - time.monotonic()):
                 return await self._model.complete(messages, schema=schema, sampling=sampling)

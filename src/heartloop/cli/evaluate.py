@@ -109,11 +109,7 @@ def evaluate(
 
 
 def _read_prompt(path: Path | None) -> str | None:
-    """The text of `--policy-prompt`, without the white space around it.
-
-    Raises:
-        InputError: the file cannot be read, or is empty.
-    """
+    """The text of `--policy-prompt`, without the white space around it."""
     from heartloop.core.errors import InputError
 
     if path is None:

@@ -53,11 +53,7 @@ def exit_code_of(ended: RunResult, *, done: str = "played") -> int:
 
 
 def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:
-    """`-E name=value` texts as a mapping.
-
-    Raises:
-        UseError: a text that is not `name=value`, an option given twice, or a name of the command's own options.
-    """
+    """`-E name=value` texts as a mapping."""
     own = [str(parameter.name) for parameter in context.command.params if parameter.param_type_name == "option"]
     return spec.options.parse(texts or (), environment=spec.name, reserved=own)
 
@@ -113,9 +109,6 @@ class Judging:
         judges: models, or `embedded`.
         requests: sampling settings and further fields of a request, `judge.field=value`.
         how: further arguments of `models.names.resolve`.
-
-    Raises:
-        UseError: a baseline as the judge, or a text that `read_requests` refuses.
     """
 
     def __init__(

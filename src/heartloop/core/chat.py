@@ -1,8 +1,4 @@
-"""The `ChatModel` protocol, its `Reply`, and `ScriptedChat` for tests and dry runs.
-
-Covers one call as its callers see it: messages in, one `Reply` out. Does not cover clients and model names (`heartloop.models`),
-nor typed answers (`judging`).
-"""
+"""The `ChatModel` protocol, its `Reply`, and `ScriptedChat` for tests and dry runs."""
 
 from __future__ import annotations
 

@@ -29,11 +29,7 @@ class Player(Protocol):
         ...
 
     def admit(self, scenario: Any) -> None:
-        """Checks that it can play a scenario.
-
-        Raises:
-            InputError: it cannot; says what the scenario lacks.
-        """
+        """Checks that it can play a scenario."""
         ...
 
 
@@ -127,10 +123,6 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
 
     Args:
         options: the fields of `options_type`.
-
-    Raises:
-        UseError: an invalid option.
-        InputError: two scenarios with the same id, or one that the player cannot play.
     """
 
     name: str
@@ -165,22 +157,14 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         return tuple(self.scenarios)
 
     def scenario(self, scenario_id: str) -> AnyScenario:
-        """The scenario with this id.
-
-        Raises:
-            InputError: no such scenario.
-        """
+        """The scenario with this id."""
         if scenario_id not in self.scenarios:
             raise InputError(f"no scenario {scenario_id!r} in this environment; expected one of its {len(self.scenarios)} ids")
         return self.scenarios[scenario_id]
 
     @abstractmethod
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
-        """A new episode.
-
-        Raises:
-            InputError: no such scenario.
-        """
+        """A new episode."""
 
     def described(
         self, scenario_id: str, players: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
@@ -224,11 +208,7 @@ class LoggedEpisode(Generic[EnvironmentT, AnyScenario]):
 
 
 async def answered(role: str, answer: Awaitable[Answer]) -> Answer:
-    """Awaits a role's answer and names the role in an error.
-
-    Raises:
-        RoleFailed: the role failed after all retries.
-    """
+    """Awaits a role's answer and names the role in an error."""
     try:
         return await answer
     except (ModelError, AnswerError) as error:

@@ -113,12 +113,7 @@ class JudgeModel(RoleModel):
 
 
 async def ask_all(judges: Sequence[str], grade: Callable[[str, CallLog], Awaitable[Grade]], log: CallLog) -> dict[str, Grade]:
-    """The grades of all judges, asked concurrently; their calls are logged in the order of `judges`.
-
-    Raises:
-        RoleFailed: a judge has no valid answer; names it.
-        BudgetSpent: a limit on tokens or cost was reached.
-    """
+    """The grades of all judges, asked concurrently; their calls are logged in the order of `judges`."""
     logs = {judge: CallLog() for judge in judges}
     answers = (answered(f"{judge} judge", grade(judge, logs[judge])) for judge in judges)
     results = await asyncio.gather(*answers, return_exceptions=True)

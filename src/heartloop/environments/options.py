@@ -94,11 +94,7 @@ class Options(BaseModel):
 
     @classmethod
     def read(cls, given: Mapping[str, Any], *, environment: str) -> Self:
-        """Options from a mapping; a missing one has its default.
-
-        Raises:
-            UseError: an unknown name or an invalid value; names the nearest valid one.
-        """
+        """Options from a mapping; a missing one has its default."""
         for name in given:
             if name not in cls.model_fields:
                 raise UseError(
@@ -123,9 +119,6 @@ class Options(BaseModel):
 
         Args:
             reserved: names of the command's own options.
-
-        Raises:
-            UseError: a text of another form, a reserved name, or an option given twice.
         """
         given: dict[str, Any] = {}
         for text in texts:

@@ -1,6 +1,6 @@
 """Environments by name: entry points of the group `heartloop.environments`, each an `EnvironmentSpec`, loaded lazily.
 
-The shipped environments are registered in the same way as a third party's. Does not cover the contents of a spec (`spec`).
+The shipped environments are registered in the same way as a third party's.
 """
 
 from __future__ import annotations

@@ -243,10 +243,6 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
     Args:
         scenario: the scenario exactly as it was played.
         options: the options of the run.
-
-    Raises:
-        InputError: as `check_readable`.
-        BudgetSpent: a limit on tokens or cost was reached.
     """
     check_readable(played, scenario, judge)
     stored = spec.stored
@@ -286,11 +282,7 @@ def _fields(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> dict[str
 
 
 async def replayed(played: Transcript, environment: Environment) -> Transcript:
-    """The stored replies played through the turn loop again; the player of `environment` is a `StandIn` or a judge.
-
-    Raises:
-        BudgetSpent: a limit on tokens or cost was reached.
-    """
+    """The stored replies played through the turn loop again; the player of `environment` is a `StandIn` or a judge."""
     policy, sampling = StoredReplies(played), played.sampling.get("policy")
     result = await play(environment, played.scenario, policy, seed=played.seed, repeat=played.repeat, sampling=sampling)
     broken = {BROKEN_FORMATS: played.counts[BROKEN_FORMATS]} if BROKEN_FORMATS in played.counts else {}

@@ -48,10 +48,6 @@ class Judges(Protocol):
         Args:
             scenario: the scenario as it was played.
             original: the same dialogue in the suite's first variant; `None` if this is the first variant.
-
-        Raises:
-            InputError: the dialogue cannot be judged in this variant.
-            BudgetSpent: a limit on tokens or cost was reached.
         """
         ...
 

@@ -90,22 +90,14 @@ class Training(NamedTuple):
 
 
 def score_of(transcript: Transcript) -> float:
-    """The score of a dialogue.
-
-    Raises:
-        UseError: the dialogue is unscored.
-    """
+    """The score of a dialogue."""
     if transcript.score is None:
         raise UseError(f"the dialogue with {transcript.scenario} is unscored; expected a scored dialogue")
     return transcript.score
 
 
 def rewards_by_turn(transcript: Transcript) -> list[float]:
-    """The rewards of a transcript per policy turn; 0 for a turn that was not judged.
-
-    Raises:
-        ValueError: the numbers of rewards and judged turns differ.
-    """
+    """The rewards of a transcript per policy turn; 0 for a turn that was not judged."""
     rewards = [0.0] * len(transcript.turns)
     judged = [turn.index for turn in transcript.turns if turn.state is not None]
     for index, reward in zip(judged, transcript.rewards, strict=True):

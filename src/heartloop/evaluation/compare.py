@@ -134,11 +134,7 @@ class Comparison(NamedTuple):
 
 
 def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
-    """The two sides of a comparison; with one run, two of its models, which need no names where it has two.
-
-    Raises:
-        UseError: an unknown model, no model named in a run with several, or a model compared with itself.
-    """
+    """The two sides of a comparison; with one run, two of its models, which need no names where it has two."""
     if run_b is None and model_a is None and model_b is None and len(names := _names(run_a)) == 2:
         model_a, model_b = names
     if run_b is None and (model_a is None or model_b is None):
@@ -170,10 +166,6 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     Args:
         min_difference: smallest difference that matters, in points; the sample size is computed for it instead of the observed
             difference.
-
-    Raises:
-        UseError: no pair, two environments, different weights of an embedded user or student, or a `min_difference` that is not
-            above 0 and within the scale.
     """
     scale = _scale_of(a, b)
     _check_weights(a, b)
@@ -214,11 +206,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
 
 
 def worse_by(comparison: Comparison, threshold: float) -> bool:
-    """Whether the whole 95 % interval of B - A lies below -`threshold` points.
-
-    Raises:
-        UseError: a threshold that is negative or beyond the scale, or only one scenario, which gives no interval.
-    """
+    """Whether the whole 95 % interval of B - A lies below -`threshold` points."""
     widest = comparison.scale.high - comparison.scale.low
     if not 0.0 <= threshold <= widest:
         raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.scale.title} from 0 to {widest:g}")

@@ -63,10 +63,6 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
 
     If no shard is missing, the result equals a run made by one process: the original command without `--shard`, or with the
     merged models and repeats, resumes it.
-
-    Raises:
-        UseError: fewer than two runs, runs that cannot be merged (names the differences), or an `out` that is not empty.
-        InputError: a directory that is no run, or an invalid file in it.
     """
     if len({path.resolve() for path in paths}) < 2:
         raise UseError(f"merge got {len(set(paths))} run; expected at least two different run directories")

@@ -87,10 +87,6 @@ def plan_evaluation(
         requests: `role.field=value` texts.
         samplings: by role, for fields that no text sets.
         opened: models under test that are not opened by name; their calls are neither counted nor cached.
-
-    Raises:
-        UseError: a wrong name, option or setting, or a model given twice.
-        InputError: scenarios or prices that cannot be read.
     """
     spec = load_environment(environment)
     chosen_options = spec.read_options(options or {})
@@ -176,9 +172,6 @@ def assign_roles(
         user: model of every role without one of its own.
         judge: model of the role `judge`.
         roles: `name=MODEL` texts.
-
-    Raises:
-        UseError: an unknown role, a role given twice, a role without a model, or a baseline as the model of a role.
     """
     given: dict[str, str] = {} if judge is None else {"judge": judge}
     if judge is not None and "judge" not in spec.role_names:
@@ -240,10 +233,6 @@ def read_requests(
     Args:
         models: names of the models of each role. Some of them may take no settings, as baselines, but not all.
         base: settings by role for fields that no text sets; checked as the texts are.
-
-    Raises:
-        UseError: a text of another form, an unknown role, a field given twice, one that no model or not every model of the role
-            takes, or a value out of range.
     """
     given: dict[str, dict[str, Any]] = {}
     placed: dict[tuple[str, ...], str] = {}
@@ -313,11 +302,7 @@ def _json(value: str, text: str) -> Any:
 
 
 def sampling_from(role: str, values: Mapping[str, Any]) -> Sampling:
-    """Settings by name as a `Sampling`.
-
-    Raises:
-        UseError: an unknown setting, or a value out of range.
-    """
+    """Settings by name as a `Sampling`."""
     for name in values:
         if name not in Sampling.model_fields:
             known = Sampling.model_fields

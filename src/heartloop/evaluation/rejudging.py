@@ -45,10 +45,6 @@ class Rejudging:
         scenarios: scenario set or file; default: that of the source, or the source lines of an imported run.
         sampling: sampling settings of the judge.
         prices: prices by model, added to those of the source.
-
-    Raises:
-        UseError: the run was rescored or rejudged itself, has no dialogue, or an option is not allowed.
-        InputError: it is no run directory, one of its files is invalid, or a scenario is missing or has changed.
     """
 
     def __init__(

@@ -120,11 +120,7 @@ class _Spent(NamedTuple):
 
 
 def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = None, **how: Any) -> dict[str, ChatModel]:
-    """Models by name: `checkpoint:<directory>` (extra `train`), and every name that `models.names.resolve` accepts.
-
-    Raises:
-        UseError: a name that is no model.
-    """
+    """Models by name: `checkpoint:<directory>` (extra `train`), and every name that `models.names.resolve` accepts."""
     models: dict[str, ChatModel] = {}
     for name in dict.fromkeys(names):
         if name.startswith("checkpoint:"):  # by name: training is a layer above evaluation
@@ -180,11 +176,6 @@ def play_run(
         line: shows the progress.
         tell: called with remarks, each a sentence.
         scored: called with the score card, also of an interrupted run.
-
-    Raises:
-        UseError: an endpoint or the run directory cannot be used. If an endpoint fails, the directory is not changed.
-        SettingsMismatch: the run directory was made with other settings.
-        InputError: one of its files cannot be read.
     """
     settings, meter, cache = plan.settings, plan.meter, plan.cache
     jobs = settings.jobs if plan.jobs is None else plan.jobs
@@ -356,9 +347,6 @@ async def work_through(
             is too small for it. This avoids dialogues that are paid for and then cut off.
         finished: called with every finished transcript.
         report: called with the progress after every finished dialogue.
-
-    Raises:
-        UseError: the run directory cannot be written.
     """
     jobs = directory.settings.jobs if jobs is None else jobs
     planned = {job.key for job in jobs}

@@ -348,9 +348,6 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     Args:
         settings: `models`, `scenarios`, `repeats`, `prices` (by model: input and output price per million tokens, as a mapping or
             a pair), `options`, `rescored`, `rejudged` and `heartloop_version` are read where present.
-
-    Raises:
-        UseError: several environments, an unknown one, or neither a transcript nor `environment` in `settings`.
     """
     names = list(dict.fromkeys(transcript.environment for transcript in transcripts))
     if len(names) > 1:

@@ -52,11 +52,7 @@ class Shard(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `i/n`.
-
-        Raises:
-            UseError: not two whole numbers with 1 <= i <= n.
-        """
+        """From `i/n`."""
         index, slash, count = text.partition("/")
         if not slash or not index.isdecimal() or not count.isdecimal() or not 1 <= int(index) <= int(count):
             raise UseError(f"--shard is {text!r}; expected i/n with 1 <= i <= n, for example 2/8")
@@ -181,11 +177,7 @@ def settings_of(
 
 
 def prompts_of(environment: Ready) -> dict[str, str]:
-    """Hashes of an environment's prompts, by name.
-
-    Raises:
-        UseError: no scenario, for example because the shard is empty.
-    """
+    """Hashes of an environment's prompts, by name."""
     if not environment.scenario_ids:
         raise UseError("no scenario to evaluate; exclude fewer tags, or use fewer shards")
     return dict(environment.describe(environment.scenario_ids[0])["prompts"])
@@ -205,12 +197,7 @@ _Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(froz
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The settings that a file names, validated, by name: YAML (`.yaml`, `.yml`) or JSON with the keys of `settings.json`.
-
-    Raises:
-        InputError: it cannot be read, is no mapping, has an unknown key, or a value is wrong; names the key, in YAML its line.
-        UseError: `shard` is a text and no part.
-    """
+    """The settings that a file names, validated, by name: YAML (`.yaml`, `.yml`) or JSON with the keys of `settings.json`."""
     source = _source(path)
     try:
         read = from_json(source.text, allow_inf_nan=False)  # rejects lone surrogates too

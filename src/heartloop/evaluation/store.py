@@ -39,11 +39,6 @@ class RunDirectory:
 
     Args:
         found: called with every stored transcript on entering, for example to add up its tokens.
-
-    Raises:
-        UseError: the directory cannot be written, has other content, or is locked by another process.
-        SettingsMismatch: it was made with other settings; names them.
-        InputError: a stored transcript cannot be read.
     """
 
     def __init__(self, path: Path, settings: EvaluationSettings, *, found: Callable[[Transcript], None] | None = None) -> None:
@@ -59,11 +54,7 @@ class RunDirectory:
         self._file: BinaryIO | None = None
 
     def is_new(self) -> bool:
-        """Whether entering creates the run. Writes nothing.
-
-        Raises:
-            UseError: the path is a file, or a directory with other content.
-        """
+        """Whether entering creates the run. Writes nothing."""
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
@@ -114,11 +105,7 @@ class RunDirectory:
         return _read_log(self.path)
 
     def append(self, transcript: Transcript) -> None:
-        """Writes a transcript as one line and flushes it.
-
-        Raises:
-            UseError: the file cannot be written.
-        """
+        """Writes a transcript as one line and flushes it."""
         if self._file is None:
             raise RuntimeError("the run directory is not open")
         try:
@@ -195,9 +182,6 @@ def read_run(path: Path) -> StoredRun:
 
     The raw answers of the other roles in `Transcript.calls` are most of a file and are dropped, since neither scores nor reports
     use them; `heartloop.core.dialogue.read_transcripts` reads them. Those of the policy stay: its thinking is in no turn.
-
-    Raises:
-        InputError: it is no run directory, or one of its files is invalid.
     """
     transcripts = path / "transcripts.jsonl"
     settings = saved_settings(path) if (path / "settings.json").is_file() or not transcripts.is_file() else {}
@@ -225,11 +209,7 @@ def _read_log(run: Path) -> list[dict[str, Any]]:
 
 
 def saved_settings(run: Path) -> dict[str, Any]:
-    """The content of `settings.json`.
-
-    Raises:
-        InputError: it is missing, unreadable, or no JSON object.
-    """
+    """The content of `settings.json`."""
     path = run / "settings.json"
     if not path.is_file():
         raise InputError(f"{run} is no run directory; expected settings.json in it")
@@ -246,12 +226,7 @@ def saved_settings(run: Path) -> dict[str, Any]:
 
 
 def played_settings(run: Path) -> EvaluationSettings:
-    """The settings of a run that was played or imported.
-
-    Raises:
-        UseError: the run was rescored or rejudged.
-        InputError: it is no run directory, or its settings are invalid.
-    """
+    """The settings of a run that was played or imported."""
     saved = saved_settings(run)
     for kind in ("rescored", "rejudged"):
         if kind in saved:
@@ -265,11 +240,7 @@ def played_settings(run: Path) -> EvaluationSettings:
 
 
 def check_new(out: Path) -> None:
-    """Checks that a path is free for a new run.
-
-    Raises:
-        UseError: it is a file, a directory that is not empty, or unreadable.
-    """
+    """Checks that a path is free for a new run."""
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise UseError(f"{out} exists and is not empty; choose another --out, or remove it")
@@ -282,9 +253,6 @@ def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None =
 
     Args:
         prices: input and output price per million tokens, by model; default: those in the run's settings.
-
-    Raises:
-        InputError: the directory is no valid run, or the file cannot be written.
     """
     run = run if isinstance(run, StoredRun) else read_run(run)
     card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
@@ -367,11 +335,7 @@ def _union(lists: Iterable[object]) -> list[Any]:
 
 
 def imported_settings(transcripts: Sequence[Transcript], *, scenario_set: str) -> EvaluationSettings:
-    """The settings of a run of imported dialogues; a scenario with two texts gets the fingerprint of the first.
-
-    Raises:
-        UseError: no transcript.
-    """
+    """The settings of a run of imported dialogues; a scenario with two texts gets the fingerprint of the first."""
     if not transcripts:
         raise UseError("no dialogue to write; expected at least one")
     first = transcripts[0]
@@ -393,11 +357,7 @@ def imported_settings(transcripts: Sequence[Transcript], *, scenario_set: str) -
 
 
 def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None:
-    """Writes a run of imported dialogues; with source lines also `raw.jsonl`.
-
-    Raises:
-        UseError: no transcript, or the directory is not empty or cannot be written.
-    """
+    """Writes a run of imported dialogues; with source lines also `raw.jsonl`."""
     settings = imported_settings(imported.transcripts, scenario_set=scenario_set)
     check_new(path)
     with RunDirectory(path, settings) as directory:
@@ -413,11 +373,7 @@ def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None
 
 
 def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
-    """The scenario of each imported dialogue, in order, read from the source lines of the run.
-
-    Raises:
-        InputError: the lines are missing, do not match the transcripts, or contain no scenarios; names file and line.
-    """
+    """The scenario of each imported dialogue, in order, read from the source lines of the run."""
     path = run / RAW
     try:
         lines = path.read_bytes().split(b"\n")

@@ -92,9 +92,6 @@ def plan_study(data: StudyData, difference: float, *, power: float = 0.8, judges
     Args:
         difference: in points.
         judges: numbers of instruments; more than 1 only where their variance is known.
-
-    Raises:
-        UseError: a difference that is not above 0, or a power outside (0, 1).
     """
     repeats = (1, 2, 3, 5) if data.repeats_known else (1,)
     designs = study_designs(
@@ -120,10 +117,6 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
 
     Args:
         prices: by model; default: those in the runs' settings.
-
-    Raises:
-        UseError: runs of another environment, fewer than two scenarios scored for every model and instrument, or no run and no
-            pilot.
     """
     if not runs:
         return _from_pilot(spec)

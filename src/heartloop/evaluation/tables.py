@@ -27,11 +27,7 @@ Row = dict[str, Any]
 
 
 def table_of(name: str) -> str:
-    """A table's name, checked.
-
-    Raises:
-        UseError: no such table.
-    """
+    """A table's name, checked."""
     if name not in TABLES:
         raise UseError(f"table is {name!r}; expected {', '.join(TABLES)}{nearest(name, TABLES)}")
     return name
@@ -42,9 +38,6 @@ def rows_of(name: str, transcripts: Sequence[Transcript]) -> list[Row]:
 
     Columns of all tables: `environment`, `model`, `scenario`, `repeat`. Scores and states are in the units of the environment's
     page; `points` is the score as the leaderboard shows it.
-
-    Raises:
-        UseError: no such table.
     """
     rows = list({"dialogues": _dialogues, "turns": _turns, "calls": _calls}[table_of(name)](transcripts))
     columns = dict.fromkeys(column for row in rows for column in row)

@@ -58,10 +58,6 @@ def export_run(run: Path, to: str, out: Path | None = None, **options: Any) -> l
     Args:
         out: the folder; by default one in the run.
         options: of the format; those that are `None` count as not given.
-
-    Raises:
-        UseError: an unknown format, an option that it does not take, or an extra that is not installed.
-        InputError: no run directory, or nothing to export.
     """
     if to not in FORMATS:
         raise UseError(f"unknown format {to!r}; expected {' or '.join(FORMATS)}{nearest(to, FORMATS)}")

@@ -126,9 +126,6 @@ def write_dataset(
         used: the dialogues in the files.
         how: sentences of the card about how the records were made.
         options: of the export, for the provenance.
-
-    Raises:
-        UseError: the folder holds something else, or cannot be written.
     """
     folder = out or run.path / format
     try:

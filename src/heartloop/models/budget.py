@@ -133,9 +133,6 @@ class Meter:
         max_cost: limit in the currency of the prices.
         prices: by model name; they apply to models that are otherwise free, too.
         models: names that the run will call.
-
-    Raises:
-        UseError: a limit that is not positive, or a `max_cost` with a paid model that has no price.
     """
 
     def __init__(
@@ -208,11 +205,7 @@ class Meter:
         tally.estimated = tally.estimated or usage.estimated
 
     async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Reservation:
-        """Reserves what a call may take; waits for calls in flight where the rest of the budget is reserved.
-
-        Raises:
-            BudgetSpent: the rest of the budget is too small.
-        """
+        """Reserves what a call may take; waits for calls in flight where the rest of the budget is reserved."""
         if not self.limited:
             return _Reservation(model, role, 0, 0, 0.0)
         while True:

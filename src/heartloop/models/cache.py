@@ -138,10 +138,6 @@ class AnswerCache:
 
     Args:
         path: the file, created if missing; a directory stands for `answers.sqlite` in it.
-
-    Raises:
-        UseError: on entering, when the file cannot be created or written.
-        InputError: on entering, when it is another database or damaged.
     """
 
     def __init__(self, path: Path) -> None:

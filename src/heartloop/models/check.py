@@ -71,9 +71,6 @@ class EndpointCheck:
         Args:
             under_test: models whose dialogues are to be played.
             tell: called with a sentence about each endpoint that is overloaded.
-
-        Raises:
-            UseError: an endpoint cannot be used; a line for each cause.
         """
         due = [role for role in self._open if self._needed(role, under_test)]
         try:

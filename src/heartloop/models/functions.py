@@ -40,9 +40,6 @@ class PythonChat:
     Args:
         function: the function itself, where it is not imported by its name.
         source: its hash.
-
-    Raises:
-        UseError: the module or function does not exist, or the module cannot be imported.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """The model of the embedded reader and its file: ridge on n-grams, a kernel on landmarks, and a small convolutional network over
-the words. Applied with numpy, fitted by `heartloop.fitting`."""
+the words. Applied with numpy, fitted by `heartloop.fitting`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Dialogues as the browser pages read them: a small list of all, and chunks with what was said.
 
-The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one JSON value.
-What was said is untrusted: every text is made printable, and the pages put text in as text. Does not cover files and pages
-(`site`), or how a dialogue looks (`static/dialogue.js`).
+The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one JSON
+value. What was said is untrusted: every text is made printable, and the pages put text in as text.
 """
 
 from __future__ import annotations

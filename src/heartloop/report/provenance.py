@@ -1,6 +1,6 @@
 """How a run was made: its settings, what its processes noted, its prompts by hash, and the command that repeats it.
 
-Pure: a run as read in, texts out. Shows everything of `settings.json` and `log.jsonl`, known or not. Does not cover scores.
+Shows everything of `settings.json` and `log.jsonl`, known or not.
 """
 
 from __future__ import annotations

@@ -74,10 +74,6 @@ def write_site(
         reload: whether the pages reload themselves every few seconds, for a run that goes on.
         comparison: of two models in these runs, which gets a page of its own (`comparison_page.COMPARISON`).
         min_difference: the smallest difference that matters, as the comparison was made with.
-
-    Raises:
-        UseError: no run directory was given, or a run is of an environment without a report.
-        InputError: a run directory does not fit its schema, or `out` cannot be written.
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")

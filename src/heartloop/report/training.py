@@ -149,11 +149,7 @@ def is_training_run(path: Path) -> bool:
 
 
 def read_training_run(path: Path) -> TrainingRun:
-    """A training run; one that has made no step yet has no steps.
-
-    Raises:
-        InputError: it is no training run, or one of its files does not fit.
-    """
+    """A training run; one that has made no step yet has no steps."""
     if not is_training_run(path):
         raise InputError(f"{path} is no training run; expected a settings.json with a recipe")
     raw = (path / "settings.json").read_text(encoding="utf-8")

@@ -367,9 +367,6 @@ def _facts(run: TrainingRun) -> list[tuple[str, str]]:
 def training_tables(runs: Sequence[Path]) -> list[RichTable]:
     """A table for the terminal, 80 columns wide, for each environment that was trained on, with a line for each arm. Folders of
     evaluations are left out.
-
-    Raises:
-        InputError: a run does not fit.
     """
     return [_table(page) for page in pages_of([read_training_run(run) for run in runs if is_training_run(run)])]
 

@@ -27,9 +27,6 @@ def sign_agreement(a: Sequence[float], b: Sequence[float]) -> float:
     Args:
         a, b: the two measurements of each pair, shape (n,).
 
-    Raises:
-        UseError: no pair, or lengths that differ.
-
     >>> sign_agreement([5.0, 0.0, -3.0, 2.0], [1.0, 0.0, 4.0, 0.0])
     0.5
     """
@@ -56,10 +53,6 @@ def mean_pairwise_pearson(judges_by_models: npt.ArrayLike) -> float:
     Args:
         judges_by_models: scores, shape (j, m).
 
-    Raises:
-        UseError: fewer than two judges or models, a score that is not finite, or a judge with the same score for all models, for
-            which r is undefined.
-
     >>> round(mean_pairwise_pearson([[1, 2, 3], [2, 4, 6], [3, 2, 1]]), 4)  # r: 1, -1, -1
     -0.3333
     """
@@ -77,10 +70,6 @@ def spearman_matrix(table: Mapping[str, Mapping[str, float]]) -> SpearmanMatrix:
     Args:
         table: score by entry (a model) by ranking. An entry missing from a ranking, such as a model that would judge itself, is
             left out of that ranking's pairs only.
-
-    Raises:
-        UseError: fewer than two rankings, a pair with fewer than two common entries, a score that is not finite, or a ranking
-            with the same score for all common entries.
 
     >>> spearman_matrix({"a": {"x": 1, "y": 2, "z": 3}, "b": {"x": 10, "y": 30, "z": 20}}).between("a", "b")
     0.5
@@ -113,10 +102,6 @@ def krippendorff_alpha(ratings_j_n: Sequence[Sequence[float | None]], *, measure
         ratings_j_n: for each judge its rating of the same n units, in the same order; `None` for a missing one.
         measured: level of measurement, which decides how far two ratings are apart: `nominal` (equal or not), `ordinal` (units
             ranked between them) or `interval` (squared difference).
-
-    Raises:
-        UseError: judges with different numbers of units, no unit with two ratings, a rating that is not finite, another level of
-            measurement, or ratings that are all equal, for which alpha is undefined.
 
     >>> krippendorff_alpha([[1, 2, 3, None], [1, 2, 4, 4]])  # pairs (1,1), (2,2), (3,4): the last unit has one rating
     0.8780487804878049
@@ -170,9 +155,6 @@ def intraclass_correlation(ratings_j_n: npt.ArrayLike) -> Icc:
 
     Args:
         ratings_j_n: ratings, shape (k, n), none missing.
-
-    Raises:
-        UseError: fewer than two judges or units, a rating that is not finite, or ratings that are all equal.
 
     >>> ratings = [[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]]  # Shrout and Fleiss, Table 2
     >>> [round(value, 2) for value in intraclass_correlation(ratings)]

@@ -57,9 +57,6 @@ def calibrated_mean(
         clusters: the cluster of each labelled item; by default each is its own.
         other_clusters: of each other item; by default each is its own.
         level: coverage in (0, 1).
-
-    Raises:
-        UseError: lengths that differ, or labels of fewer than two clusters.
     """
     n, others = len(labels), len(other_scores)
     if len(scores) != n or (clusters is not None and len(clusters) != n):

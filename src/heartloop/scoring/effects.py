@@ -66,9 +66,6 @@ def shift(
         clusters: the cluster of each pair (its scenario), shape (n,); by default every pair is its own cluster.
         scale: the score's standard deviation without perturbation; by default that of `original` (n - 1).
 
-    Raises:
-        UseError: no pairs, lengths that differ, or a score that is not finite.
-
     >>> change = shift([2.0, 4.0, 6.0, 4.0], [1.0, 4.0, 3.0, 5.0])
     >>> change.mean, change.median, change.decrease_rate, change.tie_rate
     (-0.75, -0.5, 0.5, 0.25)

@@ -110,9 +110,6 @@ def minimum_difference(variance: float, df: float, *, power: float = 0.8, level:
         variance: of the mean difference.
         df: its degrees of freedom, at least 1.
 
-    Raises:
-        UseError: a negative variance, degrees of freedom below 1, or a power or level outside (0, 1).
-
     >>> round(minimum_difference(100.0 / 34, 33), 2)  # 34 scenarios whose differences have a standard deviation of 10
     4.95
     """
@@ -138,9 +135,6 @@ def sample_size_for(difference: float, sd: float, *, power: float = 0.8, level: 
 
     Args:
         sd: standard deviation of the clusters' differences.
-
-    Raises:
-        UseError: a difference of 0, a negative sd, a value that is not finite, or a power or level outside (0, 1).
 
     >>> sample_size_for(5.0, 10.0)
     34
@@ -176,9 +170,6 @@ def study_designs(
     Args:
         difference: in points, above 0.
         use: `use(scenarios, repeats, judges)` of the study.
-
-    Raises:
-        UseError: a difference that is not above 0, or a power or level outside (0, 1).
 
     >>> for design in study_designs(DifferenceVariance(60.0, 40.0), 5.0, lambda s, r, j: Use(2 * s * r * j, 0), repeats=(1, 2)):
     ...     print(design.scenarios, design.repeats, design.use.calls)
@@ -219,9 +210,6 @@ def next_steps(
     """One more scenario, repeat or judge for a study, the one that lowers the minimum detectable difference most per call first.
 
     With one judge, who is part of the result, another one is no step.
-
-    Raises:
-        UseError: fewer than two scenarios, or a power or level outside (0, 1).
 
     >>> steps = next_steps(DifferenceVariance(60.0, 40.0), 20, 1, 1, lambda s, r, j: Use(2 * s * r * j, 0))
     >>> [(step.more, round(step.detects, 2), step.extra.calls) for step in steps]

@@ -1,7 +1,5 @@
 """How often a policy repeats itself: within a dialogue, and in dialogues with other scenarios.
 
-Covers replies that are equal but for capitals and white space. Does not cover replies that only resemble each other.
-
 A policy that has found one reply that pays says it to everybody; neither the score, nor the KL from the reference, nor the
 repetition within a dialogue shows that where a dialogue has one reply.
 """

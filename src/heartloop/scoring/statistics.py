@@ -155,9 +155,6 @@ def share_interval(successes: int, n: int, *, clusters: int | None = None, level
         clusters: independent things behind the trials, 1 to n, such as scenarios behind dialogues with repeats. The interval is
             that of the same share over so many trials: right where repeats end alike, too wide where they differ. By default n.
 
-    Raises:
-        UseError: no trial, another number of successes or clusters, or a level outside (0, 1).
-
     >>> [round(value, 3) for value in share_interval(9, 10)[:3]]
     [0.9, 0.596, 0.982]
     """

@@ -71,10 +71,6 @@ def variance_components(
         within: nested factors, by name: the factors in whose cells their levels are numbered.
         repeated: name of the component between values of one cell.
 
-    Raises:
-        UseError: no values, lengths that differ, no factor with two levels, an unknown factor in `within`, cells with different
-            numbers of values, or a value that is not finite.
-
     >>> found = variance_components([1.0, 3.0, 5.0, 7.0], {"scenario": ["a", "a", "b", "b"], "judge": [1, 2, 1, 2]})
     >>> [(one.name, one.variance, one.share) for one in found.components]  # scenarios differ by 4, judges by 2, nothing else
     [('scenario', 8.0, 0.8), ('judge', 2.0, 0.2), ('scenario × judge', 0.0, 0.0)]
@@ -205,9 +201,6 @@ def mean_over_judges(
     Args:
         values: scores, or differences of two models, shape (n,); values of one scenario and judge are averaged.
         scenarios, judges: of each value, shape (n,); a user simulator, or a pair of user and judge, may take the judge's place.
-
-    Raises:
-        UseError: fewer than two scenarios or judges, a scenario without a value of some judge, or a level outside (0, 1).
 
     >>> found = mean_over_judges([1.0, 3.0, 5.0, 7.0], ["a", "a", "b", "b"], ["x", "y", "x", "y"])
     >>> found.mean, {name: round(share, 2) for name, share in found.shares.items()}

@@ -53,9 +53,6 @@ class CheckpointModel:
 
     Args:
         max_tokens: maximum number of tokens of a reply, where the call has none.
-
-    Raises:
-        UseError: the directory holds no checkpoint, or the extra `train` is not installed.
     """
 
     def __init__(self, path: Path | str, *, max_batch: int = 64, max_tokens: int = 512) -> None:
@@ -91,12 +88,7 @@ class CheckpointModel:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One reply; a schema is not enforced.
-
-        Raises:
-            UseError: the directory's files do not make a model.
-            ModelError: the messages leave no room for a reply.
-        """
+        """One reply; a schema is not enforced."""
         loaded = await asyncio.to_thread(self._load)
         prompt = self._form(loaded, sampling or Sampling()).prompt_ids(messages)
         room = loaded.longest - len(prompt)

@@ -8,7 +8,8 @@ A small model takes nearly the same time for one row as for sixty, so a thread t
 batch, and looks again. A batch that has started takes no further requests; rows that have ended leave it. A prompt that several
 requests share, as the rollouts of a scenario do, is read once, and keys and values of a dialogue are reused at its next turn.
 They are written in place as replies grow, and heads that share them read them in place; transformers copies them at every token.
-Models whose layers hold fewer than all tokens (sliding windows, recurrent states) are left to transformers."""
+Models whose layers hold fewer than all tokens (sliding windows, recurrent states) are left to transformers.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +59,6 @@ class BatchedGenerator:
         pad: fills the left of shorter prompts; any token, as it is masked.
         max_batch: maximum number of requests in a batch.
         seed: of requests without a seed.
-
-    Raises:
-        UseError: no end token, or a batch below 1.
     """
 
     def __init__(self, model: Any, *, eos: int | Collection[int], pad: int, max_batch: int = 64, seed: int = 0) -> None:
@@ -85,11 +83,7 @@ class BatchedGenerator:
         self._patience = _GATHER[0]
 
     async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
-        """One reply.
-
-        Raises:
-            UseError: an empty prompt, a setting out of range, or a generator that was closed.
-        """
+        """One reply."""
         most, temperature, top_p, _, seed = drawing
         if not prompt or most < 1:
             raise UseError(f"a prompt of {len(prompt)} tokens with at most {most} to answer; expected at least 1 of each")
@@ -107,11 +101,7 @@ class BatchedGenerator:
         return await future
 
     def load(self, state_dict: Mapping[str, Tensor]) -> None:
-        """New weights, from the next batch on. Tied weights may be left out.
-
-        Raises:
-            UseError: names that the model lacks, or weights that are missing.
-        """
+        """New weights, from the next batch on. Tied weights may be left out."""
         with self._weights_lock:
             missing, unexpected = self.model.load_state_dict(state_dict, strict=False)
             self.model.tie_weights()
@@ -277,11 +267,7 @@ def _resolve(request: _Request, answer: Generated | Exception) -> None:
 
 
 def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
-    """The tokens that end a reply: those of the model's generation settings, if any, and the tokenizer's end of text.
-
-    Raises:
-        UseError: neither names one.
-    """
+    """The tokens that end a reply: those of the model's generation settings, if any, and the tokenizer's end of text."""
     named = getattr(generation_config, "eos_token_id", None)
     ends = {*(named if isinstance(named, list | tuple) else [named]), tokenizer.eos_token_id} - {None}
     if not ends:

@@ -66,11 +66,6 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
 
     Args:
         progress: takes each line of progress.
-
-    Raises:
-        UseError: something is missing on this machine, or another process uses the run.
-        SettingsMismatch: the run has other settings; names them.
-        InputError: scenarios that cannot be read or played.
     """
     stops = [item for item in missing(recipe) if item.stops]
     if stops:

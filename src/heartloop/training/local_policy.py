@@ -5,7 +5,8 @@ the hash of the file: training starts from the model that `heartloop eval --mode
 
 Where every answer must have headings and a model writes none, all rollouts get the lowest reward and nothing can be learned. So
 the model answers training scenarios with the headings put in before each part, and learns these answers of its own in a few
-updates. No other model and no person wrote a word of them, and they are not judged."""
+updates. No other model and no person wrote a word of them, and they are not judged.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +49,7 @@ def missing_for(name: str) -> Iterator[tuple[str, str]]:
 
 
 def prepare_gguf(policies: Path, name: str, *, progress: Callable[[str], None]) -> Path:
-    """The checkpoint of a GGUF file in `policies`, written now, or found where it exists.
-
-    Raises:
-        UseError: gguf is not installed, no such file, or one that transformers does not read.
-    """
+    """The checkpoint of a GGUF file in `policies`, written now, or found where it exists."""
     if absent := [f"{what}: {remedy}" for what, remedy in missing_for(name)]:
         raise UseError("; ".join(absent))
     file = gguf_file(name)
@@ -70,9 +67,6 @@ def learn_form(policies: Path, base: Path, recipe: Recipe, scenarios: Sequence[A
     Args:
         base: the checkpoint to begin with.
         scenarios: training scenarios.
-
-    Raises:
-        UseError: the model wrote no part worth learning.
     """
     settings = FormStartSettings.model_validate(recipe.policy.warm_start)
     chosen = random.Random("form").sample(list(scenarios), min(settings.answers, len(scenarios)))

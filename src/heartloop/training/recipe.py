@@ -436,10 +436,6 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
         variants: names in the recipe's `variants`, applied in order.
         settings: `key=value` texts, the value in YAML; applied after the variants.
         seed: overrides the recipe's.
-
-    Raises:
-        UseError: an unknown recipe, variant or setting, or an option that does not fit; names the nearest.
-        InputError: a file that is not a recipe, or a value that does not fit.
     """
     names = recipe_names()
     if name not in names and not name.endswith((".yaml", ".yml")):

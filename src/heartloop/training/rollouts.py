@@ -94,9 +94,6 @@ class TemplateFormat:
     Args:
         tokenizer: a `transformers` one.
         options: variables of the template, e.g. `enable_thinking`.
-
-    Raises:
-        UseError: the tokenizer has no chat template, or one that loses replies, or hides think tags as special tokens.
     """
 
     def __init__(self, tokenizer: Any, *, options: Mapping[str, Any] | None = None) -> None:
@@ -202,11 +199,7 @@ class TokenPolicy:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The next reply.
-
-        Raises:
-            UseError: the messages hold a reply that this policy did not give.
-        """
+        """The next reply."""
         sampling = sampling or Sampling()
         prompt = self._format.prompt_ids(messages, self._own_replies(messages))
         if len(prompt) > self._max_prompt:

@@ -5,7 +5,8 @@ rollout without another one of its group gives no gradient, and the numbers of t
 verl's.
 
 A failed dialogue has no rows. A group with one rollout left gets mask 0: no gradient, no entropy, no KL from it. If that holds
-for a whole step, the actor is not updated and the step is counted."""
+for a whole step, the actor is not updated and the step is counted.
+"""
 
 from __future__ import annotations
 

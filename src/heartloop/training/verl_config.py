@@ -70,12 +70,7 @@ class Split(NamedTuple):
 
 
 def split_of(recipe: Recipe) -> Split:
-    """The training and the held-out scenarios.
-
-    Raises:
-        UseError: an unknown set or another environment's, or fewer training scenarios than a step needs.
-        InputError: a scenario is in both, or the user simulator cannot play it.
-    """
+    """The training and the held-out scenarios."""
     sets = recipe.scenarios
     train, held_out = _load(sets.train, recipe), _load(sets.held_out, recipe)
     if sets.held_out_share is not None:

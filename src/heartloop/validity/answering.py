@@ -39,9 +39,6 @@ class AnswerFile:
     Answers of the embedded judge cost nothing and depend on its weights, so they are not written, only remembered.
 
     A context manager that closes the file.
-
-    Raises:
-        InputError: it cannot be read or written.
     """
 
     def __init__(self, path: Path) -> None:

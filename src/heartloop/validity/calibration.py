@@ -48,9 +48,6 @@ def read_labels(path: Path) -> list[Label]:
     """Labels of a CSV file with a heading, or of JSON lines: `model`, `scenario`, `label`, and `repeat` where it is not 0.
 
     Several rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
-
-    Raises:
-        InputError: the file cannot be read, a field is missing, or a label is no finite number; names the row.
     """
     expected = "model, scenario, label and, for repeats, repeat"
     try:

@@ -28,9 +28,6 @@ class JudgedVariants:
         sampling: of the judges.
         prices: by model, beside those of the source.
         limit: number of scored dialogues, sampled by their keys; a larger limit includes those of a smaller one.
-
-    Raises:
-        UseError, InputError: as `Rejudging`.
     """
 
     def __init__(

@@ -222,9 +222,6 @@ def noise_of(path: Path, judge: str) -> str:
 
     Args:
         path: a `validity.json` with the suite's numbers.
-
-    Raises:
-        InputError: it cannot be read, or the suite did not measure this judge.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

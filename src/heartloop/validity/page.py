@@ -78,11 +78,7 @@ class Part(NamedTuple):
 
 
 def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
-    """Writes numbers; what is not finite is null.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
+    """Writes numbers; what is not finite is null."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
@@ -98,9 +94,6 @@ def write_validity_page(
     Args:
         about: what was validated, below the title; with one part, its own sentence stands there.
         left_out: suites that did not run: name, title and why.
-
-    Raises:
-        InputError: it cannot be written.
     """
     site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
     html = (

@@ -154,11 +154,7 @@ def _generosity(scores: Scores, user: str, other: str) -> Estimate | None:
 
 
 def read_ratings(path: Path) -> dict[str, float]:
-    """Ratings of models, from a CSV file with the columns `model` and `rating`; higher is better.
-
-    Raises:
-        InputError: it cannot be read, a column is missing, a rating is no finite number, or a model stands twice.
-    """
+    """Ratings of models, from a CSV file with the columns `model` and `rating`; higher is better."""
     expected = "CSV with a heading and the columns model and rating"
     try:
         rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))

@@ -234,9 +234,6 @@ def said_by_user(dialogue: Transcript) -> Said:
 def read_people(path: Path) -> list[Said]:
     """Real dialogues: a run directory or `transcripts.jsonl` of imported logs, ESConv (`.json`), EmpatheticDialogues (`.csv`), or
     a chat log in JSON lines; of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
-
-    Raises:
-        InputError: it cannot be read or holds no dialogue.
     """
     transcripts = path / "transcripts.jsonl" if path.is_dir() else path
     if transcripts.name == "transcripts.jsonl" and transcripts.exists():

@@ -62,12 +62,7 @@ GENERIC: Mapping[str, Lazy] = {
 
 
 def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
-    """The environment of some runs, rejudged and rescored ones included.
-
-    Raises:
-        UseError: they are of several.
-        InputError: one is no run directory.
-    """
+    """The environment of some runs, rejudged and rescored ones included."""
     names = list(dict.fromkeys(str(saved_settings(run).get("environment")) for run in runs))
     if len(names) > 1:
         raise UseError(f"the runs are of {' and '.join(names)}; validate runs of one environment at a time")
@@ -75,11 +70,7 @@ def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
 
 
 def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
-    """A suite that runs of an environment can be validated with.
-
-    Raises:
-        UseError: an unknown name; names the nearest.
-    """
+    """A suite that runs of an environment can be validated with."""
     suites = _all(spec)
     if name not in suites:
         raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(suites) or 'none'}{nearest(name, suites)}")
@@ -113,9 +104,6 @@ def material_of(
     Args:
         scenarios: set, file or folder; by default what each run names.
         limit: dialogues of each model in each run, sampled by their keys; a larger limit includes those of a smaller one.
-
-    Raises:
-        InputError: no scored dialogue, or a run cannot be read.
     """
     dialogues: list[Transcript] = []
     found: dict[str, object] = {}

@@ -26,9 +26,6 @@ LOWEST, HIGHEST = 1, 5
 def average(levels: Mapping[str, int]) -> float:
     """The mean of the six levels, 1 to 5; the paper's "Avg.".
 
-    Raises:
-        UseError: a metric is missing, unknown or outside 1 to 5; nothing is imputed.
-
     >>> average({"empathy": 4, "topic": 3, "value": 3, "intention": 5, "fluency": 4, "colloquial": 5})
     4.0
     """

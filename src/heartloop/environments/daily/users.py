@@ -72,11 +72,7 @@ class DailyEmbeddedUser(AnswerPlayer):
     reading = READING
 
     def admit(self, scenario: DailyBrief) -> None:
-        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: the short form.
-
-        Raises:
-            InputError: says so.
-        """
+        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: the short form."""
         if not isinstance(scenario, DailyScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no asked, implied and sores, which the embedded judges read; "

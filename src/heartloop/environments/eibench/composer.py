@@ -169,11 +169,7 @@ def _table(name: str) -> Mapping[str, Any]:
 
 
 def load_cores(path: Path | None = None) -> list[Core]:
-    """The shipped situation cores, or those of a file.
-
-    Raises:
-        InputError: the first invalid record, with file, line and field.
-    """
+    """The shipped situation cores, or those of a file."""
     with resources.as_file(resources.files(__package__) / "scenarios" / "cores.jsonl") as shipped:
         file = path or shipped
         return read_records(file, file.read_text(encoding="utf-8"), Core, correction="correct or remove that line")
@@ -181,9 +177,6 @@ def load_cores(path: Path | None = None) -> list[Core]:
 
 def fill_slots(text: str, values: Mapping[str, str]) -> str:
     """Fills the slots of a text. A value is capitalised in a slot with a capital (`{They}`) and at the start of a sentence.
-
-    Raises:
-        InputError: a slot has no value.
 
     >>> fill_slots("{they} left. {They} came back with {item}.", {"they": "she", "item": "a pram"})
     'She left. She came back with a pram.'
@@ -270,11 +263,7 @@ def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
 def train_set(
     excluded: Sequence[Seed], *, cores: Sequence[Core] | None = None, sizes: Mapping[Scene, int] = SIZES
 ) -> list[EIBenchScenario]:
-    """The training set, scene by scene, without the combinations of `excluded` (the test set's seeds).
-
-    Raises:
-        InputError: a scene's cores have too few free combinations for its size.
-    """
+    """The training set, scene by scene, without the combinations of `excluded` (the test set's seeds)."""
     used = set(map(Combination.of, excluded))
     scenarios: list[EIBenchScenario] = []
     for scene in SCENES:
@@ -311,12 +300,7 @@ def training() -> tuple[EIBenchScenario, ...]:
 
 
 def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyEIBenchScenario]:
-    """Scenarios of a set by name, or of a file by path, in this project's form or imported.
-
-    Raises:
-        UseError: unknown set and no such file, `exclude_tags` with imported records (they have no tags), or no scenario left.
-        InputError: a line violates the schema, or the file is a released one that was not imported.
-    """
+    """Scenarios of a set by name, or of a file by path, in this project's form or imported."""
     if name == "train":
         return list(without_tags(training(), exclude_tags, name))
     if name not in SETS and not Path(name).is_file():

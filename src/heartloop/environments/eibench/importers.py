@@ -39,11 +39,7 @@ class _Value(NamedTuple):
 
 
 def read_released(source: Path) -> Imported:
-    """The scenarios of a released file, or of every `*.json` and `*.jsonl` in a folder.
-
-    Raises:
-        InputError: a file cannot be read, or a folder contains none.
-    """
+    """The scenarios of a released file, or of every `*.json` and `*.jsonl` in a folder."""
     scenarios: list[EIBenchReleasedScenario] = []
     refused: list[Refused] = []
     places: dict[str, str] = {}

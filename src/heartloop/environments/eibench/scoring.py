@@ -47,11 +47,7 @@ class Anchors(NamedTuple):
 
 
 def check_anchors(a: Anchors, t: Anchors) -> None:
-    """Checks the anchors: a success < start < fail, t fail < start < success; multiples of 5 in [0, 100]; gaps of at least 10.
-
-    Raises:
-        InputError: a rule is violated; the message names axis, values and rule.
-    """
+    """Checks the anchors: a success < start < fail, t fail < start < success; multiples of 5 in [0, 100]; gaps of at least 10."""
     for axis, anchors in (("a", a), ("t", t)):
         shown = f"anchors of {axis} are start {anchors.start:g}, success {anchors.success:g}, fail {anchors.fail:g}"
         low, high = STATE_LIMITS
@@ -92,9 +88,6 @@ def outcome(a: float, t: float, a_anchors: Anchors, t_anchors: Anchors, relation
 
     Args:
         relation_weight: lambda, the weight of the relation axis, in [0, 1].
-
-    Raises:
-        InputError: a weight outside [0, 1].
     """
     if not 0.0 <= relation_weight <= 1.0:
         raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
@@ -102,11 +95,7 @@ def outcome(a: float, t: float, a_anchors: Anchors, t_anchors: Anchors, relation
 
 
 def process_rewards(a: Sequence[float], t: Sequence[float]) -> npt.NDArray[np.float64]:
-    """EIBench Eq. 3, (-da/100 + dt/100)/2 for every policy turn: shape (T,), from T + 1 states per axis.
-
-    Raises:
-        InputError: different lengths, or no state.
-    """
+    """EIBench Eq. 3, (-da/100 + dt/100)/2 for every policy turn: shape (T,), from T + 1 states per axis."""
     if len(a) != len(t) or not len(a):
         raise InputError(f"got {len(a)} states of a and {len(t)} of t; expected T + 1 of each")
     return (-np.diff(np.asarray(a, dtype=np.float64)) + np.diff(np.asarray(t, dtype=np.float64))) / 200.0

@@ -40,12 +40,7 @@ __all__ = ["STORED", "StoredPerson", "out_of_range", "rescored"]
 
 
 def rescored(transcript: Transcript, options: EIBenchOptions) -> Transcript:
-    """The transcript rescored with the preset and the relation weight of the options.
-
-    Raises:
-        UseError: more turns than `options.max_turns`.
-        InputError: the transcript has no anchors.
-    """
+    """The transcript rescored with the preset and the relation weight of the options."""
     check_turns(transcript, options)
     result = transcript
     if options.preset != transcript.preset:

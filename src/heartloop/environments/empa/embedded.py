@@ -246,11 +246,7 @@ class EmpaEmbeddedUser(AppraisingPlayer):
         return {} if self.role == "director" else super().hashes  # the director's rules depend on no weights
 
     def admit(self, scenario: EmpaBrief) -> None:
-        """Refuses a scenario that the appraiser does not understand, and to play one without written lines.
-
-        Raises:
-            InputError: says so.
-        """
+        """Refuses a scenario that the appraiser does not understand, and to play one without written lines."""
         self.appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.told)))
         if self.role == "user" and not isinstance(scenario, EmpaScenario):
             raise no_written_lines(scenario.id, self.name)

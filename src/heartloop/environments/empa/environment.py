@@ -349,11 +349,7 @@ def _by_axis(values: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]
 
 
 def judged_dialogue(transcript: Transcript) -> Case:
-    """P_0 and the forms of a transcript; `None` for a window that an import left unjudged.
-
-    Raises:
-        InputError: a judged turn without levels, or a start without the axes.
-    """
+    """P_0 and the forms of a transcript; `None` for a window that an import left unjudged."""
     with reading_transcript(transcript, "the levels of every judged turn"):
         p0 = [transcript.start[axis] for axis in AXES]
         window = int(transcript.facts.get("window", "1"))

@@ -119,11 +119,7 @@ class ModelResult(NamedTuple):
 
 
 def read_results(source: Path) -> Imported:
-    """The dialogue of a released result file, or of every `*.json` in a folder and its subfolders.
-
-    Raises:
-        InputError: no result, or an invalid file, with file and field.
-    """
+    """The dialogue of a released result file, or of every `*.json` in a folder and its subfolders."""
     transcripts: list[Transcript] = []
     raw: list[bytes] = []
     counts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
@@ -170,11 +166,7 @@ def _row(row: ModelResult) -> str:
 
 
 def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
-    """EPM-Q of each model, best first, with unjudged turns as zeros (the authors) and excluded (ours).
-
-    Raises:
-        InputError: a transcript without levels.
-    """
+    """EPM-Q of each model, best first, with unjudged turns as zeros (the authors) and excluded (ours)."""
     models: dict[str, list[Transcript]] = {}
     for transcript in transcripts:
         if transcript.score is not None:

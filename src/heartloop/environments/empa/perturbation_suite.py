@@ -124,12 +124,7 @@ class _Pair(NamedTuple):
 
 
 def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
-    """The shifts over the dialogues of one or several runs, each judged in all variants.
-
-    Raises:
-        InputError: no dialogue is scored in the original and in a variant, several presets or judges, or a judged window without
-            the direct judge's number.
-    """
+    """The shifts over the dialogues of one or several runs, each judged in all variants."""
     pairs: list[_Pair] = []
     originals: list[Transcript] = []
     compared = dict.fromkeys((FLIP, *ATTACKS), 0)
@@ -232,11 +227,7 @@ def _judges(spec: EnvironmentSpec, model: ChatModel | None, sampling: Sampling |
 
 
 def result_of(runs: Sequence[Variants]) -> Result:
-    """Tables and charts of the shifts of one or several runs.
-
-    Raises:
-        InputError: as `perturbation_shifts`.
-    """
+    """Tables and charts of the shifts of one or several runs."""
     shifts = perturbation_shifts(runs)
     cells = [
         {**cell._asdict(), "shift": cell.shift._asdict(), "scenarios": [one._asdict() for one in cell.scenarios]}

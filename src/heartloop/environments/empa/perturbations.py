@@ -110,10 +110,6 @@ class DirectJudge(Protocol):
 
         Args:
             judged: the judgement of the same window, used by the embedded direct judge; a model does not see it.
-
-        Raises:
-            AnswerError: no valid answer after the re-asks.
-            ModelError: a call failed after the retries.
         """
         ...
 
@@ -209,11 +205,6 @@ async def perturbed(
         scenario: the scenario, unchanged since it was played.
         variant: one of `PERTURBATIONS`.
         original: for an attack, the dialogue in the variant `ORIGINAL` under the same judges.
-
-    Raises:
-        UseError: an attack without the original.
-        InputError: as `check_readable`.
-        BudgetSpent: a budget is spent.
     """
     check_readable(played, scenario, judge)
     replies, in_place = played, None

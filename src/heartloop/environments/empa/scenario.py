@@ -292,11 +292,7 @@ def difficulty_of(distance: float) -> Difficulty:
 
 
 def dominant_axis(iedr: Mapping[str, Indicator]) -> Axis | None:
-    """The axis with the largest deficit as a share of its maximum, or `None` if two axes share the largest.
-
-    Raises:
-        InputError: an unknown or missing indicator.
-    """
+    """The axis with the largest deficit as a share of its maximum, or `None` if two axes share the largest."""
     shares = shares_of(deficit({name: line.level for name, line in iedr.items()}).tolist())
     first, second = sorted(shares, key=lambda axis: -shares[axis])[:2]
     return first if shares[first] > shares[second] else None

@@ -200,9 +200,6 @@ def form_keys(axes: Sequence[str] = AXES) -> tuple[str, ...]:
 def deficit(form: Mapping[str, int]) -> _Array:
     """P_0 of an IEDR form, level by indicator: shape (D,), all at most 0 (EMPA section 3.4).
 
-    Raises:
-        InputError: an unknown or missing indicator, or a level out of range.
-
     >>> deficit({"C.1": 1, "C.2": 0, "C.3": 3, "A.1": 2, "A.2": 3, "A.3": 0, "P.1": 0, "P.2": 1, "P.3": 1}).tolist()
     [-11.0, -16.0, -7.0]
     """
@@ -227,9 +224,6 @@ def increment(form: Mapping[str, int], *, preset: str) -> _Array:
         form: level by axis and side, "C.Prog" 0 to 2, "C.Neg" 0 to -2.
         preset: in `paper` the levels are the points; in `released` progress has 0, 1, 3 and regress 0, -2, -5 (on C -4).
 
-    Raises:
-        InputError: an unknown preset, an unknown or missing key, or a level out of range.
-
     >>> levels = {"C.Prog": 2, "C.Neg": 0, "A.Prog": 1, "A.Neg": -1, "P.Prog": 0, "P.Neg": -2}
     >>> increment(levels, preset="paper").tolist(), increment(levels, preset="released").tolist()
     ([2.0, 0.0, -2.0], [3.0, -1.0, -5.0])
@@ -245,9 +239,6 @@ def trace(dialogue: Case, *, preset: str) -> Trajectory:
     """The path of a dialogue (EMPA Eq. 3 and 4).
 
     The ideal direction is -P/|P| before the window in `paper`, -P_0/|P_0| in `released`. If P is 0, the energy is 0.
-
-    Raises:
-        InputError: an unknown preset, P_0 with another shape than the axes or not finite, or an invalid form.
     """
     p0, forms = dialogue
     start = np.asarray(p0, dtype=float)
@@ -281,9 +272,6 @@ def indices_of(path: Trajectory, *, preset: str) -> Indices:
     `released` measures distance to the zone where every axis is at least -1, divides by that distance, counts the start as one
     more window without effect, and computes `net` from levels instead of points. Ours: tortuosity is 0 if the path ends where it
     began; the greatest intensity of `paper` is 2 sqrt(D), and the range of the penalty is [0, D].
-
-    Raises:
-        InputError: an unknown preset, no judged window, or no deficit at the start.
     """
     _check_preset(preset)
     windows = len(path.energy)
@@ -313,11 +301,7 @@ def indices_of(path: Trajectory, *, preset: str) -> Indices:
 
 
 def epmq(dialogues: Sequence[Case], *, preset: str) -> EpmQ:
-    """EPM-Q over dialogues: means of the indices, the three components, the composite (EMPA Eq. 15 and 16).
-
-    Raises:
-        InputError: no dialogue, or one that cannot be scored.
-    """
+    """EPM-Q over dialogues: means of the indices, the three components, the composite (EMPA Eq. 15 and 16)."""
     if not dialogues:
         raise InputError("there is no dialogue to score; expected at least one")
     rows = np.array([indices_of(trace(dialogue, preset=preset), preset=preset) for dialogue in dialogues])
@@ -341,11 +325,7 @@ def composed(indices: Indices) -> EpmQ:
 
 
 def reached(path: Trajectory, *, preset: str) -> SuccessSigns:
-    """The conditions of success after the latest window (EMPA Eq. 5; released code).
-
-    Raises:
-        InputError: an unknown preset.
-    """
+    """The conditions of success after the latest window (EMPA Eq. 5; released code)."""
     _check_preset(preset)
     first, last = path.position[0], path.position[-1]
     r0 = float(np.linalg.norm(first))

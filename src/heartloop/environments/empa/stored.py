@@ -24,12 +24,7 @@ __all__ = ["STORED", "FormJudge", "StoredPerson", "rescored"]
 
 
 def rescored(transcript: Transcript, options: EmpaOptions) -> Transcript:
-    """The transcript as `options.preset` computes it; unchanged if that is its preset.
-
-    Raises:
-        UseError: more turns than `options.max_turns`.
-        InputError: a judged turn without levels.
-    """
+    """The transcript as `options.preset` computes it; unchanged if that is its preset."""
     check_turns(transcript, options)
     return transcript if options.preset == transcript.preset else _computed(transcript, options.preset)
 

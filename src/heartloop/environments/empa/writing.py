@@ -160,9 +160,6 @@ class EmpaDistilling(Writing):
         dialogues: as read from the file; personal data is removed here.
         exclude_tags: dialogues with these tags are skipped; tags come from the text and from the filter's answer.
         shipped: scenarios that a new one must not repeat; the shipped set by default.
-
-    Raises:
-        UseError: an unknown tag.
     """
 
     name = "empa"
@@ -196,11 +193,7 @@ class EmpaDistilling(Writing):
         return {"source": hashlib.sha256(records.encode()).hexdigest()[:16], "exclude": sorted(self._exclude)}
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """The first `n` dialogues in random order by seed.
-
-        Raises:
-            UseError: `n` or `seed` out of range, or `only` given, which does not apply.
-        """
+        """The first `n` dialogues in random order by seed."""
         if only:
             raise UseError(f"--only is {only[0]!r}, but does not apply to dialogues; use --exclude-tag")
         check_size(min(n, MAX_SCENARIOS), seed)

@@ -167,12 +167,7 @@ _HEADING = re.compile(r"^# (?!#)(.+?)[ \t]*$", re.MULTILINE)
 
 
 def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> list[EQBenchScenario]:
-    """All scenarios of a checkout, in the file's order, including those of the variant `repaired` only.
-
-    Raises:
-        UseError: the path is not a checkout, or a tag is excluded: the release has no tags.
-        InputError: a file is missing or invalid, with its line and what was expected.
-    """
+    """All scenarios of a checkout, in the file's order, including those of the variant `repaired` only."""
     root = Path(name)
     if not (root / _PROMPTS).is_file():
         raise UseError(f"{root} has no {_PROMPTS}; {_CHECKOUT} (the folder with data/)")
@@ -192,10 +187,6 @@ def read_prompts(path: Path, text: str) -> list[tuple[str, str, str, tuple[str, 
     """Id, category, title, and the prompts in the variants `official` and `repaired`, of every scenario.
 
     A scenario begins with `######## id | category | title`, each of its prompts with `####### Prompt` and its number.
-
-    Raises:
-        InputError: a malformed header, a duplicate id, prompts not numbered from 1, an empty prompt, text before the first
-            header (each with its line), or no scenario.
     """
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if _SCENARIO.match(line.strip())]
@@ -253,11 +244,7 @@ def _joined(prompts: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def read_notes(path: Path, text: str) -> dict[str, str]:
-    """Notes by scenario id: `# id`, and the text below it. The scenarios need not exist.
-
-    Raises:
-        InputError: text before the first header, a header without exactly one id, or a duplicate id, with the line.
-    """
+    """Notes by scenario id: `# id`, and the text below it. The scenarios need not exist."""
     notes: dict[str, list[str]] = {}
     body: list[str] | None = None
     for number, line in enumerate(text.split("\n"), start=1):

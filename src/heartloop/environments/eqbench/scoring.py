@@ -20,9 +20,6 @@ HIGHEST_MARK = 20.0
 def rubric_score(marks: Mapping[str, float], counted: Collection[str]) -> float:
     """The score of one dialogue in [0, 100]: five times the mean of the marks that count; one without a mark is ignored.
 
-    Raises:
-        InputError: a mark is out of range, or no criterion that counts has a mark.
-
     >>> rubric_score({"depth": 12, "tact": 15, "style": 3}, ("depth", "tact"))
     67.5
     """

@@ -215,11 +215,7 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
 
 
 def rules_of(transcript: Transcript) -> Rules:
-    """The rules that a stored dialogue was scored with.
-
-    Raises:
-        InputError: the stored weight is not a number.
-    """
+    """The rules that a stored dialogue was scored with."""
     weight = transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT)
     try:
         return Rules(float(weight), tuple(transcript.facts.get("without", "").split()))
@@ -230,11 +226,7 @@ def rules_of(transcript: Transcript) -> Rules:
 
 
 def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None) -> PermReward | None:
-    """The reward of a stored dialogue with a preset and rules (default: its own); `None` if the form was invalid.
-
-    Raises:
-        InputError: the transcript has no grades.
-    """
+    """The reward of a stored dialogue with a preset and rules (default: its own); `None` if the form was invalid."""
     with reading_transcript(transcript, "the grades of its judges"):
         evidence = transcript.turns[0].evidence
         if evidence["format"]:

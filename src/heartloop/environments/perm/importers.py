@@ -35,10 +35,6 @@ def draw(
 
     Args:
         exclude_tags: dialogues in which `crisis_tags` finds one of these are skipped.
-
-    Raises:
-        UseError: unknown tag, or a limit below 1.
-        InputError: no dialogue can be used.
     """
     check_tags(exclude_tags)
     skipped: Counter[str] = Counter()

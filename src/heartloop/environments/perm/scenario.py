@@ -151,12 +151,7 @@ _load_own: Callable[..., list[PermBrief]] = set_loader(PermScenario, SETS, __pac
 def load_scenarios(
     name: str | Path = SETS[0], *, exclude_tags: tuple[str, ...] | list[str] = ()
 ) -> list[PermBrief] | list[DrawnScenario]:
-    """A shipped set by name, or a file of written (complete or short) or drawn scenarios, without those with an excluded tag.
-
-    Raises:
-        UseError: unknown set and no such file, unknown tag, or no scenario left.
-        InputError: a line violates its schema.
-    """
+    """A shipped set by name, or a file of written (complete or short) or drawn scenarios, without those with an excluded tag."""
     if name not in SETS and first_record(Path(name)).get("form") == FORM:
         return load_drawn(name, exclude_tags=exclude_tags)
     return _load_own(name, exclude_tags=exclude_tags)

@@ -108,9 +108,6 @@ def perm_reward(
         parts: grades in the harmonic mean (Table 2 leaves out one at a time).
         bystander_weight: 0 leaves the bystander out. `length_weight`: 0 leaves the length penalty out.
 
-    Raises:
-        InputError: a part without grade, a number out of range, an unknown preset or part, or no part.
-
     >>> [round(x, 4) for x in perm_reward(4, 3, 2, 70, 800)]
     [0.3718, 0.5538, -0.15, -0.032]
     """

@@ -1,6 +1,6 @@
 """Stored PERM answers, rescored from their grades with another preset, bystander weight, or parts, without a model call.
 
-Rejudging needs no code here: judges grade a stored answer like a new one. Does not cover whole runs (`evaluation.rescoring`).
+Rejudging needs no code here: judges grade a stored answer like a new one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,7 @@ __all__ = ["STORED", "rescored"]
 
 
 def rescored(transcript: Transcript, options: PermOptions) -> Transcript:
-    """The transcript with the reward by the options; unchanged if it was scored with them.
-
-    Raises:
-        UseError: more than one turn.
-        InputError: a scored dialogue without grades.
-    """
+    """The transcript with the reward by the options; unchanged if it was scored with them."""
     check_turns(transcript, options)
     old_rules, rules, preset = rules_of(transcript), Rules(options.bystander_weight, options.without), options.preset
     if preset == transcript.preset and rules == old_rules:

@@ -36,11 +36,7 @@ __all__ = ["COUNTED", "LOGS", "PROFILES", "ReleasedLog", "read_logs", "read_prof
 
 
 def read_profiles(source: Path) -> Imported:
-    """The scenarios of a released profile file (test or training), with every record unchanged.
-
-    Raises:
-        InputError: an invalid record, with file, line and field, or a duplicate id.
-    """
+    """The scenarios of a released profile file (test or training), with every record unchanged."""
     scenarios: list[SageReleasedScenario] = []
     seen: dict[str, int] = {}
     for record in records(source):
@@ -118,10 +114,6 @@ def read_logs(source: Path, *, model: str | None = None, user: str | None = None
 
     Args:
         model: name of the model under test; default: the file name without suffix.
-
-    Raises:
-        InputError: no file, or an invalid line, with file, line and field.
-        UseError: `model` with several files.
     """
     files = sorted(path for path in source.glob("*.jsonl") if path.is_file()) if source.is_dir() else [source]
     if not files:

@@ -495,23 +495,14 @@ AnySageScenario = SageBrief | SageReleasedScenario
 
 
 def load_set(name: str = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[AnySageScenario]:
-    """The scenarios of a shipped set, or of a file of this project's form or an imported one.
-
-    Raises:
-        UseError: an unknown set and no such file, tags excluded from imported scenarios, which have none, or no scenario left.
-        InputError: an invalid file, or a released file that was not imported.
-    """
+    """The scenarios of a shipped set, or of a file of this project's form or an imported one."""
     return load_own_or_imported(
         load_any, name, SageReleasedScenario, command="sage-profiles", released="player", exclude_tags=exclude_tags
     )
 
 
 def scenario_of(raw: bytes) -> SageReleasedScenario:
-    """The scenario of a released dialogue.
-
-    Raises:
-        InputError: the line is no released dialogue.
-    """
+    """The scenario of a released dialogue."""
     try:
         log = json.loads(raw)
         profile = ReleasedProfile(

@@ -36,9 +36,6 @@ class EmotionSummary(NamedTuple):
 def band(emotion: float) -> Band:
     """The band of an emotion in [0, 100]: S at 100, A from 70, B from 40, C from 10, F below.
 
-    Raises:
-        UseError: the value is not in [0, 100].
-
     >>> band(100), band(99.5), band(40), band(9.9)
     ('S', 'A', 'B', 'F')
     """
@@ -53,9 +50,6 @@ def band(emotion: float) -> Band:
 def step(emotion: float, change: float) -> float:
     """Emotion after one turn: the change is clamped to ±10, the result to [0, 100].
 
-    Raises:
-        UseError: the emotion is not in [0, 100], or the change is not a finite number.
-
     >>> step(40, 25), step(4, -10), step(95, 10)
     (50.0, 0.0, 100.0)
     """
@@ -68,9 +62,6 @@ def step(emotion: float, change: float) -> float:
 
 def summarise(finals: Sequence[float], *, success_at: float = SUCCESS_AT, failure_below: float = FAILURE_BELOW) -> EmotionSummary:
     """Mean final emotion, and counts of success (at least `success_at`) and failure (below `failure_below`).
-
-    Raises:
-        UseError: an emotion outside [0, 100], or bounds that are not 0 <= failure_below < success_at <= 100.
 
     >>> summarise([100, 40, 5])
     EmotionSummary(n=3, mean=48.333333333333336, success=1, failure=1)

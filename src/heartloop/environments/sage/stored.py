@@ -38,11 +38,7 @@ _READABLE = 1000
 
 
 def rescored(transcript: Transcript, options: SageOptions) -> Transcript:
-    """The transcript as `options.preset` computes it; unchanged where it was played so.
-
-    Raises:
-        UseError: more turns than `options.max_turns`.
-    """
+    """The transcript as `options.preset` computes it; unchanged where it was played so."""
     check_turns(transcript, options)
     preset = options.preset
     if transcript.preset == preset:

@@ -1,5 +1,6 @@
 """RLVER's rewards (sections 2.1 and H.1): the outcome is the final emotion over 100, the process reward of a turn its change over
-10; both are lowest at emotion 0."""
+10; both are lowest at emotion 0.
+"""
 
 from __future__ import annotations
 

@@ -169,12 +169,7 @@ def verdicts_of(transcript: Transcript) -> list[str]:
 
 
 def rescored(transcript: Transcript, options: StancesOptions) -> Transcript:
-    """The transcript under the preset of the options, from its stored verdicts.
-
-    Raises:
-        UseError: more turns than `options.max_turns`.
-        InputError: a reply has no valid verdict.
-    """
+    """The transcript under the preset of the options, from its stored verdicts."""
     check_turns(transcript, options)
     if transcript.score is None:
         return transcript.model_copy(update={"preset": options.preset})

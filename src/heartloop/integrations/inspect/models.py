@@ -49,11 +49,7 @@ _FINISH = {"max_tokens": "length", "model_length": "length"}
 
 
 def sampling_of(config: GenerateConfig) -> Sampling:
-    """The part of a configuration that heartloop sends itself; the seed is left to the dialogue.
-
-    Raises:
-        UseError: a value out of range, or a field of `extra_body` that heartloop sends itself.
-    """
+    """The part of a configuration that heartloop sends itself; the seed is left to the dialogue."""
     try:
         return Sampling(
             temperature=config.temperature,
@@ -109,11 +105,7 @@ class InspectChat:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One generation. Limits of the sample and cancellation pass through to Inspect.
-
-        Raises:
-            ModelError: the provider gave up, or its answer holds no reply.
-        """
+        """One generation. Limits of the sample and cancellation pass through to Inspect."""
         shown: list[ChatMessage] = [
             self._converted.setdefault((place, message), _KINDS[message.role](content=message.content))
             for place, message in enumerate(messages)

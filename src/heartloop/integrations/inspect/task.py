@@ -89,9 +89,6 @@ def task_of(name: str) -> Callable[..., Task]:
             user: llm (models by role: `--model-role user=...`), or who plays the roles without one: embedded,
                 student:FILE, local/smollm2, local/PATH.gguf.
             options: of the environment (`heartloop environments show NAME`).
-
-        Raises:
-            PrerequisiteError: an argument that cannot be used; the message says which.
         """
         tags = tuple(exclude_tags.split(",")) if isinstance(exclude_tags, str) and exclude_tags else tuple(exclude_tags)
         try:

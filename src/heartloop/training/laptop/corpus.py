@@ -326,11 +326,7 @@ def examples_of(settings: CorpusSettings | AnswersSettings, *, processes: int = 
 
 
 def read_or_make(path: Path, make: Callable[[], tuple[list[Example], list[Example]]]) -> tuple[list[Example], list[Example]]:
-    """Examples to learn from and held-out ones, read from a JSON-lines file if it exists, else made and written to it.
-
-    Raises:
-        InputError: the file holds something else.
-    """
+    """Examples to learn from and held-out ones, read from a JSON-lines file if it exists, else made and written to it."""
     if not path.is_file():
         made = make()
         rows = [

@@ -4,7 +4,8 @@ Next-token loss on the replies alone, AdamW, cosine, whole examples as rows. No 
 policy able to use words of scenarios it has never seen: initial weights that can copy (`prime`); a share of the rows whose
 content words are exchanged for others of their kind, consistently within the row, so that they cannot be memorised; and a larger
 weight on content words, which are few among the baselines' set phrases. Deterministic on one machine for a given number of
-threads."""
+threads.
+"""
 
 from __future__ import annotations
 
@@ -156,9 +157,6 @@ def prime(model: Any, *, seed: int = 0) -> None:
 
     Args:
         model: a `LlamaForCausalLM` of `PRIMED_CONFIG` with random weights.
-
-    Raises:
-        UseError: fewer than two layers, three heads in the first, or heads too small to hold the circuit.
     """
     config = model.config
     width, size = config.hidden_size, config.head_dim
@@ -428,11 +426,7 @@ def _perplexity(model: Any, rows: Sequence[ExampleRow], *, size: int = 8) -> flo
 
 
 def warm_start_of(recipe: Recipe, held_out: Sequence[Any]) -> WarmStartSettings:
-    """The warm start of a recipe.
-
-    Raises:
-        InputError: a setting that does not fit, or a warm start that learns from held-out scenarios.
-    """
+    """The warm start of a recipe."""
     given = dict(recipe.policy.warm_start)
     if recipe.environment.training.answer_form is not None:
         given["corpus"] = {"environment": recipe.environment.name, **given["corpus"]}

@@ -1,6 +1,6 @@
 """The report panel of daily conversation: six metrics by model and by kind of query, and each answer's grades and reasons.
 
-Pure. Levels, 1 to 5, are of the same dialogues as the leaderboard. Does not cover the score (`scale`).
+Levels, 1 to 5, are of the same dialogues as the leaderboard.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Values of all EMPA tables and charts of a report page.
 
-Pure, and computed on first use, from the dialogues behind the leaderboard. Does not cover the computation of single values
-(`measured`, `profiles`, `paths`).
+Computed on first use, from the dialogues behind the leaderboard.
 """
 
 from __future__ import annotations

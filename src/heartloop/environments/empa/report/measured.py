@@ -1,7 +1,4 @@
-"""Values of one EMPA dialogue for all charts: path, nine indices, cause of the end, conditions at the end.
-
-Pure. Does not cover means with intervals (`heartloop.scoring.estimates`), groups of dialogues (`profiles`) or pixels (`paths`).
-"""
+"""Values of one EMPA dialogue for all charts: path, nine indices, cause of the end, conditions at the end."""
 
 from __future__ import annotations
 

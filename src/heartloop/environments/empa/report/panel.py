@@ -1,7 +1,4 @@
-"""The report panel of EMPA: components and indices of EPM-Q, paths, endings, profiles, scenarios, published results.
-
-Does not cover the values (`board`), nor markup (`panel.html`, `panel.js`).
-"""
+"""The report panel of EMPA: components and indices of EPM-Q, paths, endings, profiles, scenarios, published results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Charts of EMPA's paths: planes of two axes by model and difficulty, size against alignment of steps, steps in space.
 
-Pure: pixels and numbers. In a plane a deficit is to the left and below, the cross is the balance, and in the zone every axis is
+In a plane a deficit is to the left and below, the cross is the balance, and in the zone every axis is
 at least -1. Segments are grouped by the sign of their energy. All planes of a page share one frame; a path that leaves it is
-clipped and counted. Does not cover drawing in space, nor one dialogue (`panel.js`).
+clipped and counted.
 """
 
 from __future__ import annotations

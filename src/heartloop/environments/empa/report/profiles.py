@@ -1,9 +1,4 @@
-"""EMPA's profiles: components and indices of EPM-Q, and EPM-Q by groups of scenarios, with intervals, as bars and radars.
-
-Pure: values and pixels. Covers the components and nine indices, and EPM-Q by dominant axis, difficulty, domain, mechanism (axis x
-routine or challenging) and need (axis x receptive or defensive) (EMPA Figures 8 to 14). Does not cover one dialogue (`measured`),
-paths (`paths`) or markup (`panel.html`).
-"""
+"""EMPA's profiles: components and indices of EPM-Q, and EPM-Q by groups of scenarios, with intervals, as bars and radars."""
 
 from __future__ import annotations
 

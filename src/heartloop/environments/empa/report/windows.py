@@ -1,7 +1,7 @@
 """JSON data of one EMPA dialogue for the browser: levels with the places of their quotes, energies, director calls.
 
-Pure; texts are made printable. A place is `reply` or `message` (of the user), the turn, and the first and last character, counted
-in UTF-16 units as in the browser. Does not cover markup (`panel.js`).
+Texts are made printable. A place is `reply` or `message` (of the user), the turn, and the first and last character,
+counted in UTF-16 units as in the browser.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The report panel of EQ-Bench3: the judge's marks of every criterion, and the sections and reasons of a dialogue.
 
-Pure. Marks, 0 to 20, are of the same dialogues as the leaderboard, whether they count or describe style. Does not cover the score
-(`scale`).
+Marks, 0 to 20, are of the same dialogues as the leaderboard, whether they count or describe style.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Ablation of PERM's reward from stored grades: means and ranks of the models with a part left out or another bystander weight.
-
-Covers the settings of PERM Tables 2 and 6 under both presets, without a model call. Does not cover training with such rewards,
-which the paper's tables report.
-"""
+"""Ablation of PERM's reward from stored grades: the models with a part left out or another bystander weight."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A PERM answer for the browser: analysis, response, each judge's grade with the places of its quote, and the steps of the sum.
 
-Input is a transcript, output are JSON values with printable texts. Places are UTF-16 offsets. Does not cover markup (`panel.js`).
+Input is a transcript, output are JSON values with printable texts. Places are UTF-16 offsets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Values of PERM's tables and charts in the report, each computed at first access.
 
-They use the dialogues behind the leaderboard's scores. Means of grades are over graded answers; an answer in invalid form counts
-in the reward only; an unscored dialogue counts nowhere. Does not cover single values (`graded`, `ablation`, `pairs`), nor the
-best and worst answers (`samples`).
+They use the dialogues behind the leaderboard's scores. Means of grades are over graded answers; an answer in invalid form
+counts in the reward only; an unscored dialogue counts nowhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The report panel of PERM: grades by judge, emotions, pairs of grades, ablation, best and worst answers, published results.
-
-Does not cover the values of the tables (`board`), nor markup (`panel.html`, `panel.js`).
-"""
+"""The report panel of PERM: grades by judge, emotions, pairs of grades, ablation, best and worst answers, published results."""
 
 from __future__ import annotations
 

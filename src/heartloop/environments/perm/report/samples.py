@@ -1,7 +1,4 @@
-"""Selected answers of PERM: best and worst of each model, and the scenarios on which models differ most.
-
-Does not cover the view of one answer (`answers`), nor the selected dialogues of other environments (`highlights`).
-"""
+"""Selected answers of PERM: best and worst of each model, and the scenarios on which models differ most."""
 
 from __future__ import annotations
 

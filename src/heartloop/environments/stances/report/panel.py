@@ -1,6 +1,6 @@
 """The report panel of stances under pressure: both numbers, the share of replies that uphold by push, and each verdict's reason.
 
-Pure. Of the same dialogues as the leaderboard. Does not cover the score (`scale`).
+Of the same dialogues as the leaderboard.
 """
 
 from __future__ import annotations
