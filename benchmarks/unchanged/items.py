@@ -450,6 +450,7 @@ class Recorder:
         }
         card = {k: v for k, v in score_card(run, settings).model_dump(mode="json").items() if k not in DROPPED}
         for row in card.pop("models"):
+            del row["said_to_others"]  # newer than the reference
             self.items.add(f"card/{spec.name}/{row['model'].split('/')[1]}", {"card": row})
         self.items.add(f"card/{spec.name}", {"card": card})
 
