@@ -208,7 +208,7 @@ def test_the_dialogue_of_the_readme_is_what_the_command_prints(tmp_path: Path) -
     done = talk(typed=typed, cwd=tmp_path)
     printed = [line.rstrip() for line in done.out.splitlines()]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    short = re.search(r"```sh\nheartloop talk[^`]*```\n+```text\n(.*?)```", readme, re.DOTALL)
+    short = re.search(r"```text\n(You: .*?)```", readme, re.DOTALL)
     assert short is not None
     for line in [*found[1].splitlines(), *short[1].splitlines()]:
         assert line.rstrip() in printed, line

@@ -385,7 +385,7 @@ class ReportPanel(NamedTuple):
     dialogue: Callable[[Transcript], Mapping[str, Any]] | None = None
     """JSON of one dialogue for the script, as `said.panel`."""
     published: Callable[[], Published] | None = None
-    """Published results (`environments.report.published` reads tables of the package)."""
+    """Published results (`environments.report` reads tables of the package)."""
     learned: bool = True
     """Whether the embedded player is a learned reader."""
     package: str = ""
