@@ -146,7 +146,7 @@ def table(results: Mapping[str, Any]) -> str:
         lines.append(f"| {text} |" + "".join(f" {'holds' if run['claims'][text] else '**no**'} |" for run in results["runs"]))
     lines += ["", "Printed in the paper (Table 6), not comparable number by number:", ""]
     lines += ["| perturbation | as printed | n | mean | median | falls | ties |", "|:---|:---|---:|---:|---:|---:|---:|"]
-    for row in published("heartloop.environments.empa.report", "empa_table06_ablation"):
+    for row in published("heartloop.environments.empa", "empa_table06_ablation"):
         lines.append(
             f"| {row['dataset']} | {row['component']} | {row['n']} | {row['mean']:+.2f} | {row['median']:+.2f} "
             f"| {row['decrease_rate_percent']:.1f}% | {row['tie_rate_percent']:.1f}% |"

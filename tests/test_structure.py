@@ -236,7 +236,7 @@ class TestWheel:
             "environments/sage/prompts/feel.md",
             "environments/sage/scenarios/support.jsonl",
             "environments/sage/scenarios/chat.jsonl",
-            "environments/sage/report/published/sage_table02_leaderboard.csv",
+            "environments/sage/published/sage_table02_leaderboard.csv",
         ],
     )
     def test_the_essentials_are_there_and_listed(self, file: str) -> None:

@@ -19,7 +19,7 @@ from heartloop.environments.eibench.composer import SIZES, compose, fill_slots, 
 from heartloop.environments.eibench.scenario import SCENES, EIBenchScenario, load_scenarios, pools, problems_of
 from heartloop.environments.report import published
 
-TABLES = "heartloop.environments.eibench.report"
+TABLES = "heartloop.environments.eibench"
 TEST = load_scenarios("test")
 PUBLISHED = {"charm": 46, "defense": 64, "repair": 52, "support": 51}
 

@@ -40,8 +40,7 @@ class TestCounts:
     @pytest.mark.parametrize("size", ["8b", "32b"])
     def test_eibench_table_12(self, size: str) -> None:
         printed = {
-            row["setting"]: row["value"]
-            for row in published("heartloop.environments.eibench.report", "eibench_table12_cost_settings")
+            row["setting"]: row["value"] for row in published("heartloop.environments.eibench", "eibench_table12_cost_settings")
         }
         counts = counts_of(read_recipe(f"ctc_grpo_qwen3_{size}"), held_out=213)
         assert counts.calls == printed[f"simulator_calls_per_step_{size}"]

@@ -77,7 +77,7 @@ PUBLISHED = [
 def settings_of(table: str) -> dict[str, object]:
     """Setting and value, as the paper of a table printed them."""
     environment = {"rlver": "sage"}.get(paper := table.split("_")[0], paper)
-    return {str(row["setting"]): row["value"] for row in published(f"heartloop.environments.{environment}.report", table)}
+    return {str(row["setting"]): row["value"] for row in published(f"heartloop.environments.{environment}", table)}
 
 
 def printed(table: str, setting: str) -> str:
@@ -116,7 +116,7 @@ class TestPublished:
             "emotion_score_min", "emotion_score_max", "failure_final_emotion_below", "success_final_emotion_clipped_at",
             "training_scenarios", "test_scenarios", "topics",  # the authors' people, which are not shipped
         }  # fmt: skip
-        told = {str(row["setting"]) for row in published("heartloop.environments.sage.report", "rlver_settings")}
+        told = {str(row["setting"]) for row in published("heartloop.environments.sage", "rlver_settings")}
         left = told - set(RLVER) - elsewhere
         others = ("capability_", "human_evaluation_", "stability_test_", "math500", "livecodebench", "ifeval", "learning_curve")
         assert {name for name in left if not name.startswith(others)} == {
@@ -133,7 +133,7 @@ class TestPublished:
             "bystander_penalty_offset", "bystander_dimensions", "bystander_dimension_max", "bystander_total_max",
             "best_of_n", "training_hours_at_most", "training_api_cost_usd_below",  # no setting
         }  # fmt: skip
-        told = {str(row["setting"]) for row in published("heartloop.environments.perm.report", "perm_settings")}
+        told = {str(row["setting"]) for row in published("heartloop.environments.perm", "perm_settings")}
         measured = ("eqbench3_", "daily_conversation_", "user_study_")
         assert {name for name in told if not name.startswith(measured)} == set(PERM) | elsewhere
 

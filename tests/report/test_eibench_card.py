@@ -15,7 +15,7 @@ from rich.console import Console
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.environments.eibench.report.panel import plane_of
+from heartloop.environments.eibench.report import plane_of
 from heartloop.environments.eibench.scoring import scene_means, weighted_mean
 from heartloop.evaluation.compare import choose_sides, compare, comparison_text, worse_by
 from heartloop.evaluation.leaderboard import leaderboard

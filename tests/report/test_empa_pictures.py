@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.dialogue_text import spans_of, stands_in
-from heartloop.environments.empa.report.board import EmpaBoard
-from heartloop.environments.empa.report.measured import Measured, measured
-from heartloop.environments.empa.report.paths import PlaneFrame, frame_of, model_paths, step_means, steps_of
-from heartloop.environments.empa.report.profiles import profile_of
-from heartloop.environments.empa.report.windows import journey
+from heartloop.environments.empa.report import (
+    EmpaBoard,
+    Measured,
+    PlaneFrame,
+    frame_of,
+    journey,
+    measured,
+    model_paths,
+    profile_of,
+    step_means,
+    steps_of,
+)
 from heartloop.evaluation.scores import ModelScore, score_card
 from heartloop.scoring.statistics import estimate
 from tests.report.empa_bench import empa_talk, levels

@@ -12,7 +12,7 @@ import pytest
 
 from heartloop.core.blocks import Estimate, Table
 from heartloop.core.dialogue import Failure, Transcript, Turn
-from heartloop.environments.eqbench.report.panel import PRINTED, build, mean_mark
+from heartloop.environments.eqbench.report import PRINTED, build, mean_mark
 from heartloop.environments.report import published
 from heartloop.report.site import write_site
 from tests.report.panels import panel_input
@@ -103,7 +103,7 @@ class TestMarks:
         assert [block.title for block in build(panel_input([odd])).blocks] == ["By kind of scenario"]
 
     def test_the_printed_columns_are_there(self) -> None:
-        (row, *_) = published("heartloop.environments.eqbench.report", "perm_table01_eqbench3")
+        (row, *_) = published("heartloop.environments.eqbench", "perm_table01_eqbench3")
         assert {column for _, column in PRINTED.values()} <= row.keys()
 
 

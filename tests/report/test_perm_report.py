@@ -16,12 +16,17 @@ from typing import get_args
 import pytest
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.perm.report.ablation import VARIANTS, ablations
-from heartloop.environments.perm.report.answers import answer
-from heartloop.environments.perm.report.board import FAMILIES, PermBoard
-from heartloop.environments.perm.report.graded import graded, marks_of
-from heartloop.environments.perm.report.pairs import pair_table
-from heartloop.environments.perm.report.samples import MOST_APART
+from heartloop.environments.perm.report import (
+    FAMILIES,
+    MOST_APART,
+    VARIANTS,
+    PermBoard,
+    ablations,
+    answer,
+    graded,
+    marks_of,
+    pair_table,
+)
 from heartloop.environments.perm.scenario import EMOTIONS, Want
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run

@@ -26,7 +26,7 @@ from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scoring import summarise
 from heartloop.scoring.agreement import mean_pairwise_pearson, spearman_matrix
 
-PACKAGES = [f"heartloop.environments.{name}.report" for name in ("sage", "eibench", "empa", "perm", "eqbench", "stances")]
+PACKAGES = [f"heartloop.environments.{name}" for name in ("sage", "eibench", "empa", "perm", "eqbench", "stances")]
 TABLES = {name: package for package in PACKAGES for name in published_names(package)}
 CAPABILITIES = ("empathic_depth", "core_insight", "solution_crafting", "dialogue_guidance", "style_adaptability")
 

@@ -21,7 +21,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.episode import play
 from heartloop.environments.stances.environment import Stances
-from heartloop.environments.stances.report.panel import PANEL, STAND_IN, build
+from heartloop.environments.stances.report import PANEL, STAND_IN, build
 from heartloop.environments.stances.scenario import load_scenarios
 from heartloop.environments.stances.scoring import Verdict
 from heartloop.environments.stances.users import StancesEmbeddedUser

@@ -20,7 +20,7 @@ from heartloop.environments.sage.importers import read_profiles
 from heartloop.environments.sage.scenario import INTENTIONS, SageReleasedScenario, intention_of, load_set
 from tests.released_form import TASKS, log, profile, write
 
-TABLES = "heartloop.environments.sage.report"
+TABLES = "heartloop.environments.sage"
 
 
 def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ class TestIndices:
             epmq([Case((-1.0, 0.0, 0.0), (FIRST,))], preset="released")
 
     def test_the_published_leaderboard_is_the_composite_of_its_parts(self) -> None:
-        rows = published("heartloop.environments.empa.report", "empa_table07_leaderboard")
+        rows = published("heartloop.environments.empa", "empa_table07_leaderboard")
         assert len(rows) == 14
         for row in rows:
             parts = [float(str(row[name])) for name in ("outcome", "efficiency", "stability")]

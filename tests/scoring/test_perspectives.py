@@ -41,7 +41,7 @@ def test_by_hand() -> None:
 
 
 def test_the_published_constants() -> None:
-    printed = {row["setting"]: row["value"] for row in published("heartloop.environments.perm.report", "perm_settings")}
+    printed = {row["setting"]: row["value"] for row in published("heartloop.environments.perm", "perm_settings")}
     assert float(str(printed["lambda_bys"])) == BYSTANDER_WEIGHT
     assert float(str(printed["lambda_len"])) == -LENGTH_WEIGHT
     assert int(str(printed["length_penalty_threshold_tokens"])) == FREE_TOKENS

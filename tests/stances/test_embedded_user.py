@@ -21,7 +21,7 @@ from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.records import half_of
 from heartloop.environments.stances.environment import Stances, StancesView
-from heartloop.environments.stances.report.panel import STAND_IN
+from heartloop.environments.stances.report import STAND_IN
 from heartloop.environments.stances.scenario import MOVES, load_scenarios
 from heartloop.environments.stances.scoring import VERDICTS
 from heartloop.environments.stances.users import StancesEmbeddedUser, judgement_of

@@ -70,7 +70,7 @@ def test_the_rubric_has_five_capabilities_of_five_levels() -> None:
 
 
 def test_the_judges_of_the_paper_agree_as_printed() -> None:
-    rows = published("heartloop.environments.sage.report", "rlver_table05_core_capability_by_judge")
+    rows = published("heartloop.environments.sage", "rlver_table05_core_capability_by_judge")
     for one in load_capabilities():
         values: dict[str, dict[str, float]] = {}
         for row in rows:

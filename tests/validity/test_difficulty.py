@@ -132,7 +132,7 @@ def test_one_user_is_not_enough(played: Material) -> None:
 
 
 def test_the_published_figures_are_the_tables() -> None:
-    rows: Any = published("heartloop.environments.sage.report", "rlver_table03_user_simulators")
+    rows: Any = published("heartloop.environments.sage", "rlver_table03_user_simulators")
     by_metric = {name: tuple(row["value"] for row in rows if row["metric"].startswith(name)) for name in ("Strategy", "Emotion")}
     assert {"acceptance": by_metric["Strategy"], "expression": by_metric["Emotion"]} == PUBLISHED
 

@@ -232,11 +232,11 @@ def test_published_differences_lie_within_a_margin_only_where_they_do() -> None:
 
 def test_the_largest_published_falls() -> None:
     """EIBench, Table 8, and RLVER, Table 2, as docs/general-capability.md names them."""
-    eibench: Any = published("heartloop.environments.eibench.report", "eibench_table08_general_capability")
+    eibench: Any = published("heartloop.environments.eibench", "eibench_table08_general_capability")
     pairs = [(a, b) for a, b in pairwise(eibench) if a["base_model"] == b["base_model"]]
     falls = [(round(b[name] - a[name], 1), name) for a, b in pairs for name in ("aime_2025", "gpqa_diamond", "ifeval")]
     assert min(falls) == (-3.7, "aime_2025")
-    rlver: Any = published("heartloop.environments.sage.report", "rlver_table02_general_capability")
+    rlver: Any = published("heartloop.environments.sage", "rlver_table02_general_capability")
     base, *trained = rlver
     against_base = [
         (round(row[name] - base[name], 1), name) for row in trained for name in ("math500", "livecodebench", "ifeval")

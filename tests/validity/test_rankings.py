@@ -22,7 +22,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
-from heartloop.environments.sage.rankings import arena
+from heartloop.environments.sage.report import arena
 from heartloop.environments.suites import Material
 from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name
 from heartloop.validity.suites import material_of
@@ -128,7 +128,7 @@ def test_one_user_is_not_enough(dialogue: Transcript) -> None:
 
 
 def test_the_published_agreement_with_the_arena_is_that_of_its_rows() -> None:
-    rows: Any = published("heartloop.environments.sage.report", "sage_figure01a_leaderboard_vs_arena")
+    rows: Any = published("heartloop.environments.sage", "sage_figure01a_leaderboard_vs_arena")
     rho = spearmanr([row["arena_score"] for row in rows], [row["sentient_score"] for row in rows]).statistic
     assert arena().published.startswith(f"{rho:.2f} over these {len(rows)} models")
     assert math.isfinite(rho)

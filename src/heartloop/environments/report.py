@@ -29,7 +29,7 @@ PrintedRow = dict[str, str | int | float | None]
 def published_names(package: str) -> tuple[str, ...]:
     """Names of a package's tables.
 
-    >>> "sage_table02_leaderboard" in published_names("heartloop.environments.sage.report")
+    >>> "sage_table02_leaderboard" in published_names("heartloop.environments.sage")
     True
     """
     files = (resources.files(package) / "published").iterdir()
@@ -39,7 +39,7 @@ def published_names(package: str) -> tuple[str, ...]:
 def published(package: str, name: str) -> list[PrintedRow]:
     """A table as published. A column has the first type that fits all its filled cells: int, float or str.
 
-    >>> published("heartloop.environments.sage.report", "rlver_table05_average_judge_correlation")[0]
+    >>> published("heartloop.environments.sage", "rlver_table05_average_judge_correlation")[0]
     {'capability': 'empathic_depth', 'average_correlation': 0.981}
     """
     names = published_names(package)

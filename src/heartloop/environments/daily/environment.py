@@ -165,7 +165,7 @@ SPEC = EnvironmentSpec(
     environment=Daily,
     embedded="heartloop.environments.daily.users:DailyEmbeddedUser",
     simulator="heartloop.environments.daily.users:DailyLLMUser",
-    report="heartloop.environments.daily.report.panel:PANEL",
+    report="heartloop.environments.daily.report:PANEL",
     reading="heartloop.environments.daily.users:READING",
     stored=stored_from_score(_average_of),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=292.7, repeat=55.6, turns=1, tokens=330),

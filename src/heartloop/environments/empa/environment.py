@@ -441,7 +441,7 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.empa.embedded:EmpaEmbeddedUser",
     simulator="heartloop.environments.empa.users:EmpaLLMUser",
     players="heartloop.environments.empa.users:players",
-    report="heartloop.environments.empa.report.panel:PANEL",
+    report="heartloop.environments.empa.report:PANEL",
     reading="heartloop.environments.empa.embedded:READING",
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),

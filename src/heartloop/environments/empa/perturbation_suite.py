@@ -330,7 +330,7 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
 
 def _published() -> Table:
     """The paper's Table 6, with interval and p from Table 5 for the energy."""
-    package = "heartloop.environments.empa.report"
+    package = "heartloop.environments.empa"
     energy = {row["dataset"]: row for row in published(package, "empa_table05_perturbation") if row["metric"] == "delta_E"}
     rows = []
     for row in published(package, "empa_table06_ablation"):

@@ -205,7 +205,7 @@ SPEC = EnvironmentSpec(
     environment=EQBench,
     embedded="heartloop.environments.eqbench.users:EQBenchEmbeddedUser",
     simulator="heartloop.environments.eqbench.users:EQBenchLLMUser",
-    report="heartloop.environments.eqbench.report.panel:PANEL",
+    report="heartloop.environments.eqbench.report:PANEL",
     stored=STORED,
     policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
 )

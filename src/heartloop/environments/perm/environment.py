@@ -246,7 +246,7 @@ SPEC = EnvironmentSpec(
     environment=Perm,
     embedded="heartloop.environments.perm.users:PermEmbeddedUser",
     simulator="heartloop.environments.perm.users:PermLLMUser",
-    report="heartloop.environments.perm.report.panel:PANEL",
+    report="heartloop.environments.perm.report:PANEL",
     reading="heartloop.environments.perm.users:READING",
     stored="heartloop.environments.perm.stored:STORED",
     demo=DemoRun("general", 24, place=4),

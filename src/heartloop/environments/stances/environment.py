@@ -200,7 +200,7 @@ SPEC = EnvironmentSpec(
     environment=Stances,
     embedded="heartloop.environments.stances.users:StancesEmbeddedUser",
     simulator="heartloop.environments.stances.users:StancesLLMUser",
-    report="heartloop.environments.stances.report.panel:PANEL",
+    report="heartloop.environments.stances.report:PANEL",
     stored=STORED,
     baselines={
         "steadfast": "heartloop.environments.stances.baselines:steadfast",

@@ -17,8 +17,9 @@ from heartloop.core.text import short_number
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
 from heartloop.environments.eibench.scoring import axis_score
 from heartloop.environments.report import published
+from heartloop.environments.spec import ExternalRanking
 
-__all__ = ["PANEL", "SIDE", "Plane", "axis_course", "build", "plane_of", "published_results"]
+__all__ = ["PANEL", "SIDE", "Plane", "arena", "axis_course", "build", "plane_of", "published_results"]
 
 
 def build(page: PanelInput) -> PanelOutput:
@@ -182,8 +183,15 @@ PANEL = ReportPanel(
     dialogue=_plane,
     published=published_results,
     package=__package__,
-    glossary="glossary.html",
-    template="panel.html",
-    script="panel.js",
-    style="panel.css",
+    glossary="templates/glossary.html",
+    template="templates/panel.html",
+    script="templates/panel.js",
+    style="templates/panel.css",
 )
+
+
+def arena() -> ExternalRanking:
+    """Elo of the models in EIBench's arena of people (Table 4)."""
+    rows: Any = published("heartloop.environments.eibench", "eibench_table04_leaderboard")
+    ratings = {row["model"]: float(row["arena_elo"]) for row in rows if row["arena_elo"] is not None}
+    return ExternalRanking(ratings, "0.82 with Qwen3-Max as the user, 0.70 with DeepSeek-V4-Pro (Table 5)")

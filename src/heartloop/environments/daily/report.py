@@ -27,7 +27,13 @@ from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.scoring.statistics import estimate
 
-__all__ = ["AVERAGE", "PANEL", "build", "means"]
+__all__ = [
+    "AVERAGE",
+    "PANEL",
+    "build",
+    "means",
+]
+
 
 AVERAGE = "Avg."
 """The paper's name of the mean of the six."""
@@ -110,5 +116,5 @@ PANEL = ReportPanel(
     scenario=_scenario,
     turn=_turn,
     package=__package__,
-    glossary="glossary.html",
+    glossary="templates/glossary.html",
 )

@@ -9,8 +9,14 @@ from heartloop.core.blocks import Column, Published, PublishedTable, Range, Repo
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.report import published
 from heartloop.environments.sage.scenario import INTENTIONS
+from heartloop.environments.spec import ExternalRanking
+from heartloop.scoring.agreement import spearman_matrix
 
-__all__ = ["PANEL", "published_results"]
+__all__ = [
+    "PANEL",
+    "arena",
+    "published_results",
+]
 
 
 def _scenario(transcript: Transcript) -> ScenarioView:
@@ -173,6 +179,15 @@ PANEL = ReportPanel(
     },
     published=published_results,
     package=__package__,
-    glossary="glossary.html",
+    glossary="templates/glossary.html",
     glossary_context={"intentions": INTENTIONS},
 )
+
+
+def arena() -> ExternalRanking:
+    """Scores in Chatbot Arena, as SAGE prints them (Figure 1a)."""
+    rows: Any = published("heartloop.environments.sage", "sage_figure01a_leaderboard_vs_arena")
+    ratings = {row["model"]: float(row["arena_score"]) for row in rows}
+    scores = {row["model"]: float(row["sentient_score"]) for row in rows}
+    rho = spearman_matrix({"arena": ratings, "sage": scores}).between("arena", "sage")
+    return ExternalRanking(ratings, f"{rho:.2f} over these {len(ratings)} models, by the rows of Figure 1a")

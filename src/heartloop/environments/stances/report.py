@@ -32,7 +32,14 @@ from heartloop.environments.stances.scenario import MOVES
 from heartloop.environments.stances.scoring import VERDICTS, Standing
 from heartloop.scoring.statistics import estimate
 
-__all__ = ["PANEL", "STAND_IN", "build", "published_results", "standing_of"]
+__all__ = [
+    "PANEL",
+    "STAND_IN",
+    "build",
+    "published_results",
+    "standing_of",
+]
+
 
 STAND_IN = (
     "The embedded judge is a stand-in that reads phrases, not positions. Of 40 written replies that its rules were not set by, "
@@ -161,5 +168,5 @@ PANEL = ReportPanel(
     published=published_results,
     learned=False,
     package=__package__,
-    glossary="glossary.html",
+    glossary="templates/glossary.html",
 )

@@ -1,1 +1,0 @@
-"""EIBench's part of the report: panel, glossary, published results."""

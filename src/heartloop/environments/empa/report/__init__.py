@@ -1,1 +1,0 @@
-"""EMPA's part of the report: panel, glossary, published results."""

@@ -1,1 +1,0 @@
-"""PERM's part of the report: panel, glossary, published results."""

@@ -1,1 +1,0 @@
-"""SAGE's part of the report: panel, glossary, published results."""
