@@ -26,8 +26,8 @@ from filelock import FileLock
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import UseError
-from heartloop.core.system import replacing, sha256_of
-from heartloop.models.local import INSTALL_LOCAL, gguf_file
+from heartloop.core.system import install_command, replacing, sha256_of
+from heartloop.models.local import gguf_file
 from heartloop.training.recipe import FormStartSettings, Recipe
 from heartloop.training.rollouts import Drawing, TemplateFormat
 
@@ -41,7 +41,7 @@ _SENTENCE = re.compile(r".*[.!?…][\"”')]*", re.DOTALL)
 def missing_for(name: str) -> Iterator[tuple[str, str]]:
     """What is missing for a policy from a GGUF file, each with a remedy."""
     if find_spec("gguf") is None:
-        yield "gguf, which reads the file of the policy, is not installed", INSTALL_LOCAL
+        yield "gguf, which reads the file of the policy, is not installed", install_command("train")
     try:
         gguf_file(name)
     except UseError as error:
