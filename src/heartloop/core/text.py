@@ -12,6 +12,7 @@ __all__ = [
     "clock",
     "money",
     "nearest",
+    "nearest_name",
     "printable",
     "printable_texts",
     "roughly",
@@ -24,20 +25,27 @@ __all__ = [
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
-def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> str:
-    """The nearest of the valid names, as the end of an error message; empty if none is as similar as `cutoff` (0 to 1).
+def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> str | None:
+    """The nearest of the valid names; `None` if none is as similar as `cutoff` (0 to 1).
 
     Where no name with dots is similar as a whole, their last parts are compared.
-
-    >>> nearest("sagee", ["empa", "sage"])
-    "; the nearest is 'sage'"
     """
     known = list(names)
     last = {one.rpartition(".")[2]: one for one in known}
     near = get_close_matches(str(name), known, n=1, cutoff=cutoff) or [
         last[part] for part in get_close_matches(str(name).rpartition(".")[2], last, n=1, cutoff=cutoff)
     ]
-    return f"; the nearest is {near[0]!r}" if near else ""
+    return near[0] if near else None
+
+
+def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> str:
+    """`nearest_name` as the end of an error message; empty without one.
+
+    >>> nearest("sagee", ["empa", "sage"])
+    "; the nearest is 'sage'"
+    """
+    near = nearest_name(name, names, cutoff=cutoff)
+    return "" if near is None else f"; the nearest is {near!r}"
 
 
 def printable(text: str) -> str:

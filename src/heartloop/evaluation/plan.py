@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pydantic_core import from_json
 from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX, ChatModel, is_embedded
 from heartloop.core.dialogue import Sampling, writable
 from heartloop.core.errors import UseError
-from heartloop.core.text import nearest
+from heartloop.core.text import nearest, nearest_name
 from heartloop.environments.records import with_tags
 from heartloop.environments.registry import load_environment, scenarios_by_id
 from heartloop.environments.spec import EnvironmentSpec, Ready
@@ -248,8 +247,7 @@ def read_requests(
             if all(a == b for a, b in zip(earlier, (role, *path), strict=False)):
                 raise UseError(f"--request is {before!r} and {text!r}, which set the same field; expected one of them")
         placed[role, *path] = text
-        near = get_close_matches(path[0], _SETTINGS, n=1, cutoff=_LOOKS_ALIKE)
-        setting = _OTHER_NAMES.get(path[0], near[0] if near else None)
+        setting = _OTHER_NAMES.get(path[0]) or nearest_name(path[0], _SETTINGS, cutoff=_LOOKS_ALIKE)
         if setting is not None and path != [setting]:
             raise UseError(f"--request is {text!r}; expected {role}.{setting}=value")
         _check_taken(text, role, models[role], path[0])
