@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from heartloop.environments.perm.users import RESONATION
 from heartloop.reader.linear import SHIPPED, digest
@@ -15,21 +13,19 @@ from heartloop.reader.model import CombinedModel
 from heartloop.reader.reader import EMBEDDED_WEIGHTS
 
 
-@pytest.mark.parametrize(
-    ("written", "path"),
-    [
-        (CombinedModel.load(EMBEDDED_WEIGHTS).to_bytes(), EMBEDDED_WEIGHTS),
-        (RESONATION.model.to_bytes(SHIPPED), RESONATION.weights),
-    ],
-    ids=["embedded", "resonation"],
-)
-def test_the_shipped_files_are_what_their_models_write(written: bytes, path: Path) -> None:
-    """The bytes of the archive around the arrays differ between versions of Python."""
-    with np.load(io.BytesIO(written)) as ours, np.load(path) as shipped:
-        assert ours.files == shipped.files
-        for name in ours.files:
-            assert ours[name].dtype == shipped[name].dtype
-            assert ours[name].tobytes() == shipped[name].tobytes(), name
+def content(archive: bytes) -> dict[str, object]:
+    """The arrays of an archive, and of one within it: the bytes around them differ between versions of Python."""
+    with np.load(io.BytesIO(archive)) as opened:
+        arrays = {name: opened[name] for name in opened.files}
+    return {
+        name: content(array.tobytes()) if array.tobytes()[:2] == b"PK" else (str(array.dtype), array.shape, array.tobytes())
+        for name, array in arrays.items()
+    }
+
+
+def test_the_shipped_files_are_what_their_models_write() -> None:
+    assert content(CombinedModel.load(EMBEDDED_WEIGHTS).to_bytes()) == content(EMBEDDED_WEIGHTS.read_bytes())
+    assert content(RESONATION.model.to_bytes(SHIPPED)) == content(RESONATION.weights.read_bytes())
 
 
 def test_the_hash_is_of_the_json_and_then_of_the_arrays() -> None:
