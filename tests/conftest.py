@@ -13,9 +13,14 @@ settings.register_profile("heartloop", deadline=None)
 settings.load_profile("heartloop")
 
 _LONG = (
-    "test_docs.py", "test_commands.py", "test_rejudge_command.py", "test_validate_command.py", "test_accessibility.py",
-    "test_cli.py", "test_browser.py",
-)  # fmt: skip
+    "test_browser.py",
+    "test_docs.py",
+    "test_commands.py",
+    "test_ci_example.py",
+    "test_rejudge_command.py",
+    "test_demo.py",
+    "test_cli.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
