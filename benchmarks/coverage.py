@@ -22,8 +22,8 @@ from scipy.special import ndtr, ndtri
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
 from heartloop.environments.episode import play
-from heartloop.environments.registry import load_environment
-from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.environments.registry import load_environment, stratified
+from heartloop.evaluation.settings import dialogue_seed
 from heartloop.models.baselines import GENERAL, Baseline
 from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.ranks import paired_p, ranks

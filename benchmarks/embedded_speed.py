@@ -25,10 +25,11 @@ from benchmarks.page import PAGES, rewrite
 from benchmarks.report_opening import make_run
 from heartloop.core.chat import Reply
 from heartloop.environments.episode import play
+from heartloop.environments.registry import stratified
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import SageScenario, load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser
-from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.evaluation.settings import dialogue_seed
 from heartloop.evaluation.store import read_run, write_scores
 from heartloop.models.baselines import BASELINES, Baseline
 from heartloop.report.site import write_site

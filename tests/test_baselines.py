@@ -15,8 +15,8 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import SageScenario, load_scenarios
-from heartloop.models.baselines import BASELINES, GENERAL, MANAGING, RANKED, Baseline, baseline_group
-from heartloop.models.baselines.scripted import _scenarios, phrases, read_context, written_for, written_scenarios
+from heartloop.models.baselines import BASELINES, GENERAL, RANKED, Baseline, baseline_group
+from heartloop.models.baselines.scripted import MANAGING, _scenarios, phrases, read_context, written_for, written_scenarios
 from heartloop.models.names import resolve
 
 PEOPLE = load_scenarios("support")[::4]

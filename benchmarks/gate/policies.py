@@ -18,8 +18,8 @@ from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
-from heartloop.environments.registry import load_environment
-from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.environments.registry import load_environment, stratified
+from heartloop.evaluation.settings import dialogue_seed
 from heartloop.fitting.data import JudgedReply
 from heartloop.reader.features import Context
 from heartloop.scoring.statistics import paired_difference

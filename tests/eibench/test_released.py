@@ -21,8 +21,7 @@ from heartloop.environments.eibench.environment import EIBench
 from heartloop.environments.eibench.scenario import FORM, EIBenchReleasedScenario, ReleasedRecord, load_scenarios
 from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
 from heartloop.environments.episode import YOU_BEGIN, play
-from heartloop.environments.registry import owner_of
-from heartloop.evaluation.settings import stratified
+from heartloop.environments.registry import owner_of, stratified
 from tests.released_eibench import record
 
 REACTS = json.dumps(

@@ -20,7 +20,8 @@ from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
 from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
-from heartloop.environments.eqbench.users import JUDGE_SAMPLING, REASKS, EQBenchLLMUser
+from heartloop.environments.eqbench.users import JUDGE_SAMPLING, EQBenchLLMUser
+from heartloop.environments.grading import REASKS
 from heartloop.models.client import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
 from tests.eqbench_checkout import write_checkout

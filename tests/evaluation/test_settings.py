@@ -19,10 +19,11 @@ from pydantic import ValidationError
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
+from heartloop.environments.registry import stratified
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageLLMUser
-from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed, prompts_of, stratified
+from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed, prompts_of
 
 PEOPLE = load_scenarios("support")
 BASE: dict[str, Any] = {

@@ -25,12 +25,12 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.system import install_command
 from heartloop.environments.episode import play
-from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.registry import environment_names, load_environment, stratified
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
 from heartloop.evaluation.scores import points_of
-from heartloop.evaluation.settings import dialogue_seed, stratified
+from heartloop.evaluation.settings import dialogue_seed
 from heartloop.integrations.inspect.samples import KEY
 from heartloop.integrations.inspect.task import TASKS
 from heartloop.models.names import close, resolve

@@ -24,12 +24,6 @@ from heartloop.models.budget import Meter
 from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Embedded
 
-__all__ = [
-    "BATCH", "NEAR_DUPLICATE", "NEIGHBOURS", "Likeness", "MeteredEmbedder", "Neighbour", "Neighbours", "identity_of",
-    "plain_lines", "problems_of_one", "problems_of_set", "similarity",
-]  # fmt: skip
-
-
 NEAR_DUPLICATE = 0.5
 """Cosine of character 3- to 5-grams (TF-IDF) from which two scenarios count as near-duplicates (ours)."""
 

@@ -21,8 +21,6 @@ from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, cut_torn_tail, writable
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 
-__all__ = ["Steps", "StoredAnswers", "WrittenFiles", "steps_path"]
-
 
 class _Form(BaseModel):
     """What a step must hold for a run to resume from it."""

@@ -48,12 +48,6 @@ from heartloop.environments.writing import Seeded, Stage, Writing, problems_in
 from heartloop.environments.written import Tag
 from heartloop.evaluation.progress import Progress
 
-__all__ = [
-    "AUDIT_PROMPTS", "KEPT_WORDS", "REASKS", "REWRITES", "Audited", "Correction", "Outlook", "WritingResult", "audit",
-    "corrected", "outlook", "repeated", "settings_of", "write_all",
-]  # fmt: skip
-
-
 KEPT_WORDS = 0.5
 """Least share of words that a corrected text has in common with the old one, of both together (ours)."""
 AUDIT_PROMPTS = ("auditor", "audit", "duplicate")

@@ -41,11 +41,6 @@ from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.cache import dialogue_scope
 from heartloop.models.names import close
 
-__all__ = [
-    "EndOfDialogue", "Human", "Interrupt", "Screen", "TakenBack", "briefing", "converse", "ended", "fact",
-    "grades", "is_one_answer", "mood", "name_of", "replies_table", "run_talk", "score_line", "speech", "standings", "thoughts",
-]  # fmt: skip
-
 WIDEST = 72
 """Columns of text; longer lines are hard to read."""
 _ENDS = {

@@ -15,17 +15,15 @@ from heartloop.cli.running import play_run, write_report
 from heartloop.core.chat import EMBEDDED, ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, UseError
-from heartloop.environments.registry import specs
+from heartloop.environments.registry import specs, stratified
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation.runner import RunPlan, player
-from heartloop.evaluation.settings import settings_of, stratified
+from heartloop.evaluation.settings import settings_of
 from heartloop.evaluation.store import StoredRun
 from heartloop.models.baselines import baseline_group
 from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.budget import Meter
 from heartloop.models.names import resolve
-
-__all__ = ["run_demo"]
 
 SEED = 0
 REAL_MODEL = "local/smollm2"

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["check", "environments_app"]
-
 environments_app = typer.Typer(
     help="List the installed environments, or show one with its options.", invoke_without_command=True, rich_markup_mode=None
 )

@@ -10,8 +10,6 @@ import typer
 
 from heartloop.cli import options as given
 
-__all__ = ["evaluate", "plan"]
-
 
 def evaluate(
     context: typer.Context,

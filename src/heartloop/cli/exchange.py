@@ -13,8 +13,6 @@ from heartloop.integrations import FORMATS, export_run
 if TYPE_CHECKING:
     from heartloop.environments.importing import Imported, Importer
 
-__all__ = ["export", "import_data"]
-
 _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag", "model": "--model", "user": "--user"}
 """Command-line options of importers, by parameter name."""
 

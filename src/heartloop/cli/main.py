@@ -20,8 +20,6 @@ from heartloop.cli.talk import demo, talk
 from heartloop.cli.train import guard, student_app, train
 from heartloop.cli.validate import validate
 
-__all__ = ["main"]
-
 app = typer.Typer(
     name="heartloop",
     help="Evaluate and train dialogue models against user simulators.",

@@ -7,12 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = [
-    "Cache", "Embedder", "Environment", "ExcludeTag", "Judge", "JudgePilot", "JudgeRequest", "MaxConnections", "MaxCost",
-    "MaxTokens", "NewRun", "OptionValues", "Prices", "Report", "Request", "Retries", "RetryJudging", "Role", "ScenariosOfRun",
-    "Timeout", "WriterRequest", "WritingConnections", "Yes",
-]  # fmt: skip
-
 Environment = Annotated[str, typer.Argument(help="Name of an environment (heartloop environments lists them).")]
 OptionValues = Annotated[
     list[str] | None,

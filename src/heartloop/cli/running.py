@@ -30,8 +30,6 @@ from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.names import counted, load_env, local_speed, resolve
 from heartloop.report.site import write_site
 
-__all__ = ["Judging", "Pilot", "agreed_to", "exit_code_of", "next_lines", "play_run", "read_options", "write_report"]
-
 
 def exit_code_of(ended: RunResult, *, done: str = "played") -> int:
     """The exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run. Prints the reason.

@@ -9,8 +9,6 @@ import typer
 
 from heartloop.cli import options as given
 
-__all__ = ["compare", "merge", "rejudge", "report", "rescore"]
-
 _WATCH_EVERY = 2.0  # seconds
 
 

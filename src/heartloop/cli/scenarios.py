@@ -13,8 +13,6 @@ from heartloop.cli.write import write_app
 if TYPE_CHECKING:
     from heartloop.environments.spec import EnvironmentSpec
 
-__all__ = ["scenarios_app"]
-
 scenarios_app = typer.Typer(
     help="List, show, check and save scenarios, and write new ones by hand or with models.",
     no_args_is_help=True,

@@ -9,8 +9,6 @@ import typer
 
 from heartloop.cli import options as given
 
-__all__ = ["demo", "talk"]
-
 
 def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
     """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from heartloop.reader.linear import LinearModel
     from heartloop.training.recipe import Recipe
 
-__all__ = ["guard", "student_app", "train"]
-
 student_app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Fit a small model on a judge's judgements and show how well it agrees."
 )

@@ -9,8 +9,6 @@ import typer
 
 from heartloop.cli import options as given
 
-__all__ = ["validate"]
-
 
 def validate(
     context: typer.Context,

@@ -28,8 +28,6 @@ from heartloop.validity.answering import Answered, AnswerFile, answer_all
 from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants, output_folder
 from heartloop.validity.page import Part, print_results, result_table, write_validity_json, write_validity_page
 
-__all__ = ["read_runs", "rejudge_runs"]
-
 
 def read_runs(
     material: Material, runs: list[Path], suites: Mapping[str, RunSuite], by: Judging, *, named: bool, out: Path | None,

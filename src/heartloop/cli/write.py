@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from heartloop.environments.writing import Writing
     from heartloop.evaluation.progress import ProgressLine
 
-__all__ = ["write_app"]
-
 ALLOWED_FAILED = 0.05  # share of the scenarios that may be refused or fail
 SHOWN = 5  # maximum number of reasons to print
 REFUSED_SHOWN = 50  # maximum number of refused records to print

@@ -24,12 +24,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from heartloop.core.dialogue import Transcript, Turn
 
-__all__ = [
-    "Block", "Card", "Chart", "Column", "Details", "Estimate", "Headline", "LeaderboardColumn", "ModelRow", "PanelInput",
-    "PanelOutput", "Point", "Published", "PublishedTable", "Range", "ReportPanel", "Row", "ScenarioView", "Section", "Series",
-    "Shade", "Table", "Text", "TurnView", "shade",
-]  # fmt: skip
-
 Section = Literal["trajectories", "groups", "tokens", "lengths", "highlights"]
 """Sections that every page has unless the panel leaves them out."""
 

@@ -8,10 +8,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError
 
-__all__ = [
-    "EMBEDDED", "HUMAN", "LOCAL_PREFIX", "ChatModel", "Reply", "ScriptedChat", "estimate_tokens", "estimate_usage", "is_embedded",
-]  # fmt: skip
-
 EMBEDDED = "embedded"
 """Name of the learned reader, which plays users and judges in place of a language model."""
 

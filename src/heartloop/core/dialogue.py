@@ -24,31 +24,6 @@ from pydantic import (
 
 from heartloop.core.errors import InputError
 
-__all__ = [
-    "HEAVY_TAGS",
-    "Call",
-    "Failure",
-    "Message",
-    "Sampling",
-    "StopReason",
-    "Transcript",
-    "TranscriptLine",
-    "Turn",
-    "Usage",
-    "Visible",
-    "content_tags",
-    "cut_torn_tail",
-    "read_transcripts",
-    "total_usage",
-    "transcript_lines",
-    "turn_counts",
-    "usage_by_role",
-    "visible",
-    "writable",
-    "write_line",
-]
-
-
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]
 """Why a dialogue ended. `cut`: by another judge it would have continued, but no further reply is stored. `failed`: a user

@@ -19,11 +19,6 @@ wrong, with its value, what was expected, and what to do.
 
 from __future__ import annotations
 
-__all__ = [
-    "AnswerError", "BudgetSpent", "EnvironmentBroken", "HeartloopError", "InputError", "MalformedReply", "ModelError",
-    "PromptError", "RefusedByServer", "SettingsMismatch", "TransportError", "UseError",
-]  # fmt: skip
-
 
 class HeartloopError(Exception):
     """Base of all errors that heartloop raises."""

@@ -20,8 +20,6 @@ from heartloop.core.dialogue import Message, Sampling, visible
 from heartloop.core.errors import AnswerError
 from heartloop.core.schemas import schema_of
 
-__all__ = ["REASKS", "answers_in", "ask", "parse"]
-
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
 

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from heartloop.core.errors import PromptError
 
-__all__ = ["Prompt", "load_prompt"]
-
 _BLANK = re.compile(r"\{\{([a-z_]+)\}\}")
 
 

@@ -17,8 +17,6 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-__all__ = ["LONGEST_ANSWER", "QUOTED", "Sent", "schema_of"]
-
 LONGEST_ANSWER = 3000
 """Most characters of an answer of a user simulator, judge or director, without spaces between the fields: 750 tokens of English,
 within `max_tokens=800`. EQ-Bench3's judge has 8,000 tokens by its release; a writer has no limit of its own."""

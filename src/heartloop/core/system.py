@@ -19,18 +19,6 @@ from urllib.parse import unquote, urlsplit
 
 from heartloop.core.errors import InputError
 
-__all__ = [
-    "end_with_parent",
-    "install_command",
-    "install_command_from",
-    "read_steps",
-    "replacing",
-    "sha256_of",
-    "syntax_tree",
-    "write_whole",
-]
-
-
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 

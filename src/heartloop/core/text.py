@@ -7,21 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-__all__ = [
-    "amount",
-    "clock",
-    "money",
-    "nearest",
-    "nearest_name",
-    "printable",
-    "printable_texts",
-    "roughly",
-    "script_json",
-    "short_number",
-    "utf16_place",
-]
-
-
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 
 

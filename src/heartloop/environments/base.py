@@ -13,8 +13,6 @@ from heartloop.core.prompts import Prompt
 from heartloop.environments.episode import CallLog, Episode, RoleFailed
 from heartloop.environments.options import Options
 
-__all__ = ["BaseEnvironment", "EmbeddedPlayer", "LoggedEpisode", "Player", "RoleModel", "SystemPrompts", "answered"]
-
 
 class Player(Protocol):
     """Plays an environment's roles; each environment extends this protocol."""

@@ -10,8 +10,6 @@ from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import EnvironmentBroken, InputError
 from heartloop.environments.episode import Environment, play
 
-__all__ = ["PROBES", "check_environment"]
-
 PROBES: tuple[tuple[str, str], ...] = (
     ("plain", "I see. What happened then?"),
     ("silence", ""),

@@ -12,23 +12,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat, starmap, zip_longest
 
-__all__ = [
-    "SILENT",
-    "alternating_text",
-    "chance",
-    "dialogue_text",
-    "file_hash",
-    "least_recent",
-    "passages_of",
-    "pick",
-    "pick_unsaid",
-    "quoted",
-    "spans_of",
-    "speaks_for",
-    "stands_in",
-]
-
-
 _BREAK = re.compile(r"\s*[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]\s*")
 
 

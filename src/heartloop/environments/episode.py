@@ -28,12 +28,6 @@ from heartloop.core.dialogue import (
 from heartloop.core.errors import AnswerError, ModelError
 from heartloop.scoring.credit import keeps_format
 
-__all__ = [
-    "BROKEN_FORMATS", "OWN_PROMPT", "SILENCE", "YOU_BEGIN", "CallLog", "Environment", "Episode", "Outcome", "RoleFailed",
-    "UserTurn", "broken_formats", "own_prompt", "play", "thinks_then_says",
-]  # fmt: skip
-
-
 OWN_PROMPT = "policy-own"
 """Name of a policy prompt that is given for a run in place of the environment's, among the hashes of prompts."""
 

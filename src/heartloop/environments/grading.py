@@ -18,22 +18,6 @@ from heartloop.environments.dialogue_text import passages_of, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.reading import Appraisal, AppraisingPlayer, reason_of, whole
 
-__all__ = [
-    "REASKS",
-    "AnswerPlayer",
-    "Grade",
-    "JudgeModel",
-    "Level",
-    "Verdict",
-    "ask_all",
-    "evidence_of",
-    "leveled",
-    "quote_of",
-    "reason_for",
-    "thoughts_of",
-]
-
-
 REASKS = 1
 """Re-asks of a judge whose answer is invalid (ours)."""
 

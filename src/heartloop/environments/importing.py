@@ -22,23 +22,6 @@ from pydantic import ValidationError
 from heartloop.core.dialogue import Transcript, writable
 from heartloop.core.errors import InputError, UseError
 
-__all__ = [
-    "FORMS",
-    "REPAIRS",
-    "Imported",
-    "Importer",
-    "RawDialogue",
-    "RawDialogues",
-    "RawTurn",
-    "Record",
-    "Refused",
-    "each_line",
-    "problem_of",
-    "read_dialogues",
-    "records",
-    "with_writable_texts",
-]
-
 
 class Refused(NamedTuple):
     """A record that was not imported."""

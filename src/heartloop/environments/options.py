@@ -13,8 +13,6 @@ from pydantic_core.core_schema import ValidationInfo
 from heartloop.core.errors import UseError
 from heartloop.core.text import nearest
 
-__all__ = ["OptionInfo", "Options", "option"]
-
 
 class OptionInfo(NamedTuple):
     """One option as `heartloop environments show` prints it."""

@@ -23,14 +23,6 @@ from typing import NamedTuple
 
 from heartloop.environments.writing import places
 
-__all__ = [
-    "KINDS",
-    "PLACEHOLDER",
-    "People",
-    "Removed",
-    "without_personal_data",
-]
-
 
 class _Word(NamedTuple):
     text: str

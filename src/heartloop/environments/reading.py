@@ -21,30 +21,6 @@ from heartloop.reader.features import Context, FeatureLayout, features_of, han_s
 from heartloop.reader.linear import SHIPPED, LinearModel
 from heartloop.reader.reader import REPEATED, Effect, Output, Reader, Reading, effect_of, embedded_reader
 
-__all__ = [
-    "LAYOUT",
-    "OVERLAPS",
-    "SWING",
-    "WEIGHTS",
-    "Appraisal",
-    "Appraiser",
-    "AppraisingPlayer",
-    "LearnedAnalysis",
-    "LearnedAppraiser",
-    "LearnedReading",
-    "Missed",
-    "StudentAppraiser",
-    "combined",
-    "evidence_of",
-    "missed_by",
-    "no_written_lines",
-    "reason_of",
-    "swing",
-    "unsaid",
-    "whole",
-    "with_cues",
-]
-
 
 class LearnedReading(NamedTuple):
     """How the learned reader is used in an environment."""

@@ -31,29 +31,6 @@ from heartloop.core.system import write_whole
 from heartloop.core.text import amount, nearest
 from heartloop.environments.written import Tag
 
-__all__ = [
-    "Problem",
-    "RecordErrors",
-    "Source",
-    "check_tags",
-    "field_names",
-    "first_record",
-    "half_of",
-    "is_yaml",
-    "load_own_or_imported",
-    "plain",
-    "read_records",
-    "read_text",
-    "set_loader",
-    "sources",
-    "with_tags",
-    "without_tags",
-    "write_records",
-    "yaml_text",
-    "yaml_value",
-]
-
-
 Location = tuple[str | int, ...]
 
 

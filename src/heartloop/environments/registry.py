@@ -18,20 +18,6 @@ from heartloop.core.text import nearest
 from heartloop.environments.records import Problem, first_record, read_text, sources
 from heartloop.environments.spec import AnyScenario, EnvironmentSpec
 
-__all__ = [
-    "GROUP",
-    "broken",
-    "environment_names",
-    "find_scenario",
-    "load_environment",
-    "owner_of",
-    "scenarios_by_id",
-    "specs",
-    "stratified",
-    "template_of",
-]
-
-
 GROUP = "heartloop.environments"
 
 

@@ -16,12 +16,6 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Environment, Episode, play
 from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Stored
 
-__all__ = [
-    "RESCORING", "NotStored", "StandIn", "StoredReplies", "by_other_rules", "check_readable", "check_turns", "judged_fields",
-    "judged_prompts", "reading_transcript", "rejudged", "replayed", "still_unscored", "stored_from_score", "unscored",
-    "with_judge",
-]  # fmt: skip
-
 RESCORING = "rescoring"
 """The role in the `Failure` of a dialogue whose score does not follow from the stored transcript."""
 _NOT_PLAYED_ON = "the dialogue would continue under the other preset; it needs a new dialogue"

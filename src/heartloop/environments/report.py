@@ -13,15 +13,6 @@ from typing import Any
 from heartloop.core.errors import UseError
 from heartloop.reader.aspects import HARMFUL_ASPECTS, STRATEGIES
 
-__all__ = [
-    "PrintedRow",
-    "evidence_in_words",
-    "published",
-    "published_names",
-    "strategy_of",
-]
-
-
 PrintedRow = dict[str, str | int | float | None]
 """One row of a table, by column; an empty cell is `None`."""
 

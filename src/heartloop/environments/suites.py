@@ -15,11 +15,6 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.spec import EnvironmentSpec, Judge
 
-__all__ = [
-    "Answers", "Judges", "Material", "Question", "RejudgingSuite", "Result", "RunSuite", "Slope", "SlopePanel", "Slopes",
-    "Variants",
-]  # fmt: skip
-
 Answers = Mapping[str, Mapping[str, Any]]
 """Answers of one judge, by the key of the question. A question that could not be answered has no entry."""
 

@@ -9,8 +9,6 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.options import Options
 
-__all__ = ["AnswerForm", "Returns", "Training", "TrainingMetric", "rewards_by_turn", "score_of"]
-
 
 class Returns(NamedTuple):
     """Rewards of a scored dialogue for training."""

@@ -19,21 +19,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import Prompt
 
-__all__ = [
-    "MAX_SCENARIOS",
-    "Answer",
-    "Place",
-    "Seeded",
-    "Stage",
-    "Writing",
-    "as_json",
-    "check_size",
-    "places",
-    "problems_in",
-    "problems_of_tags",
-    "run_number",
-]
-
 
 class Place(NamedTuple):
     """A place and the given names that are common there."""

@@ -12,32 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.schemas import Sent
 
-__all__ = [
-    "Cue",
-    "Key",
-    "Line",
-    "Matter",
-    "Part",
-    "Passage",
-    "Persona",
-    "Sentences",
-    "Short",
-    "Tag",
-    "Tags",
-    "Word",
-    "Written",
-    "check_concerns",
-    "crisis_tags",
-    "fingerprint_of",
-    "plain_words",
-    "problems_in_cues",
-    "problems_in_lines",
-    "problems_in_speech",
-    "stands",
-    "unfit_cues",
-    "written_lines",
-]
-
 Tag = Literal[
     "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
     "eating", "pregnancy-loss", "discrimination", "war", "none",

@@ -29,8 +29,6 @@ from heartloop.models.names import local_speed
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Run", "evaluate", "load_run"]
-
 
 @dataclass(frozen=True)
 class Run:

@@ -44,12 +44,6 @@ from heartloop.scoring.statistics import (
     rank_biserial,
 )
 
-__all__ = [
-    "FEW_SCENARIOS", "Agreement", "Comparison", "GroupDifference", "Pair", "Side", "agreement", "agreement_text", "aligned",
-    "choose_sides", "compare", "comparison_text", "evidence_words", "needed_words", "verdict", "worse_by",
-]  # fmt: skip
-
-
 _MOST_DIFFERENT = 5
 _TEXT_DIFFERS = "the scenario's text differs"
 FEW_SCENARIOS = 10

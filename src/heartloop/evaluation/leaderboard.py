@@ -17,8 +17,6 @@ from heartloop.scoring.statistics import Shape
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["cautions", "in_lines", "leaderboard", "rank_interval", "scripted_note", "terminal_table"]
-
 _WIDTH = 78
 """Characters of a line of the table, without a space on either side."""
 _WIDEST_NAME, _NARROWEST_NAME = 26, 10

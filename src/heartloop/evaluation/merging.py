@@ -19,8 +19,6 @@ from heartloop.evaluation.scores import merged_prices
 from heartloop.evaluation.settings import EvaluationSettings, Shard
 from heartloop.evaluation.store import RunDirectory, check_new, played_settings
 
-__all__ = ["Merged", "merge_runs"]
-
 _MAY_DIFFER = {"models", "scenarios", "shard", "repeats", "seed"}
 
 

@@ -16,20 +16,15 @@ from heartloop.core.dialogue import Sampling, writable
 from heartloop.core.errors import UseError
 from heartloop.core.text import nearest, nearest_name
 from heartloop.environments.records import with_tags
-from heartloop.environments.registry import load_environment, scenarios_by_id
+from heartloop.environments.registry import load_environment, scenarios_by_id, stratified
 from heartloop.environments.spec import EnvironmentSpec, Ready
 from heartloop.evaluation.runner import RunPlan, open_models, player
-from heartloop.evaluation.settings import Shard, settings_of, stratified
+from heartloop.evaluation.settings import Shard, settings_of
 from heartloop.models.budget import Meter, Price, is_baseline, is_paid, load_prices
 from heartloop.models.cache import cache_at
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.functions import function_model, function_name
 from heartloop.models.names import counted, load_env, settings_taken_by
-
-__all__ = [
-    "EvaluationPlan", "Function", "assign_roles", "model_names", "option_flags", "plan_evaluation", "read_requests",
-    "request_flags", "sampling_from",
-]  # fmt: skip
 
 Function = Callable[[list[dict[str, str]]], Any]
 """A policy: takes messages with `role` and `content`, returns a text, or an awaitable of one."""

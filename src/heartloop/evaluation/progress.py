@@ -22,8 +22,6 @@ from rich.text import Text
 from heartloop.core.text import clock
 from heartloop.models.budget import Meter
 
-__all__ = ["Progress", "ProgressLine"]
-
 CELL_EVERY, PLAIN_EVERY = 0.2, 10.0  # seconds between updates of a notebook's cell, and between plain lines
 
 

@@ -16,8 +16,6 @@ from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RAW, played_settings, scenarios_of
 
-__all__ = ["RejudgeSettings", "Rejudging"]
-
 
 class RejudgeSettings(EvaluationSettings):
     """The source's settings with the judge as the only role.

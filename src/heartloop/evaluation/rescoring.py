@@ -19,8 +19,6 @@ from heartloop.environments.replay import RESCORING
 from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.evaluation.store import check_new, saved_settings
 
-__all__ = ["Rescored", "rescore_run"]
-
 
 class Rescored(NamedTuple):
     """The result of rescoring a run."""

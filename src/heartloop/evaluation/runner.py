@@ -33,11 +33,6 @@ from heartloop.models.cache import AnswerCache, attempt_number, dialogue_scope
 from heartloop.models.check import EndpointCheck
 from heartloop.models.names import close, endpoint_habits, resolve
 
-__all__ = [
-    "DECLINED", "PILOT", "Estimate", "Play", "Played", "RunPlan", "RunResult", "completed", "open_models",
-    "paid_usage", "play_run", "player", "unfinished", "work_through",
-]  # fmt: skip
-
 PILOT = 2
 """Minimum number of dialogues before the estimate of a paid run that has none. They are part of the run."""
 DECLINED = "stopped after the estimate"

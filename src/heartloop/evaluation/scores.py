@@ -27,14 +27,6 @@ from heartloop.scoring.ranks import Rank, ranks
 from heartloop.scoring.repeats import repeats_of
 from heartloop.scoring.statistics import Shape, mean_interval, share_interval
 
-__all__ = [
-    "ALLOWED_UNSCORED", "FAILURE_CASES", "Cause", "GroupMean", "ModelScore", "Outcomes", "RoleUse", "ScoreCard", "Standing",
-    "TurnLength", "bounds_of", "common_keys", "cost_of", "cost_of_usage", "course_of", "group_letter", "group_of",
-    "heard", "in_group_order", "latest", "merged_prices", "model_names", "options_of", "pairing_key", "points_of", "ranks_of",
-    "roles_of", "scale_of", "score_card",
-]  # fmt: skip
-
-
 Standing = Literal["ranked", "unranked", "failure case"]
 
 

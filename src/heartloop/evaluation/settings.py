@@ -29,15 +29,9 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import amount, nearest
 from heartloop.environments.episode import own_prompt
 from heartloop.environments.records import Problem, Source, is_yaml, plain, sources
-from heartloop.environments.registry import stratified
 from heartloop.environments.spec import Ready
 from heartloop.environments.spec import Scenario as AnyScenario
 from heartloop.models.budget import Price
-
-__all__ = [
-    "EvaluationSettings", "Job", "Shard", "arguments_of", "changed_since", "dialogue_seed", "prompts_of", "read_config",
-    "settings_of", "stratified",
-]  # fmt: skip
 
 _ScenarioT = TypeVar("_ScenarioT", bound=AnyScenario)
 _NOT_DECISIVE = {"heartloop_version", "prices", "scenario_ids", "tags"}  # they change no transcript, or `scenarios` shows them

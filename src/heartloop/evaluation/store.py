@@ -23,11 +23,6 @@ from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import ScoreCard, bounds_of, merged_prices, options_of, roles_of, scale_of, score_card
 from heartloop.evaluation.settings import EvaluationSettings
 
-__all__ = [
-    "RAW", "Measurement", "RunDirectory", "StoredRun", "check_new", "comparable", "imported_settings", "judge_of",
-    "played_settings", "read_run", "runs_in", "saved_settings", "scenarios_of", "shared_rules", "write_imported", "write_scores",
-]  # fmt: skip
-
 RAW = "raw.jsonl"
 """File of the source lines of an imported run, unchanged: line n is the source of transcript n."""
 

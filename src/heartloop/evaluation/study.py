@@ -31,16 +31,6 @@ from heartloop.scoring.power import (
 )
 from heartloop.scoring.variance import Component, JudgeMean, mean_over_judges, variance_components
 
-__all__ = [
-    "Study",
-    "StudyData",
-    "mean_over_instruments",
-    "plan_study",
-    "study_data",
-    "study_text",
-]
-
-
 _Cell = tuple[str, str, int, int]
 """Scenario, fingerprint, seed, repeat."""
 

@@ -18,9 +18,6 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenario
 from heartloop.evaluation.scores import course_of, options_of, points_of
 
-__all__ = ["TABLES", "PolicyPrompts", "messages_of", "rows_of", "table_of"]
-
-
 TABLES = ("dialogues", "turns", "calls")
 
 Row = dict[str, Any]

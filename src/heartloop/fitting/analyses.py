@@ -28,8 +28,6 @@ from heartloop.fitting.fits import design_of, fit, predict_folds
 from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
 from heartloop.reader.linear import SHIPPED, LinearModel
 
-__all__ = ["ALPHA", "JudgedAnalysis", "fit_analyses", "main", "read_analyses"]
-
 ALPHA = 1.0
 FOLDS = 5
 _CHANCE = 0.05

@@ -21,23 +21,8 @@ from numpy.typing import NDArray
 
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
-from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context, tokens_of
 from heartloop.reader.word_vectors import WordTable
-
-__all__ = [
-    "ASPECTS",
-    "WIDTH",
-    "WORDS",
-    "JudgedReply",
-    "main",
-    "read_examples",
-    "read_lines",
-    "read_table",
-    "scenarios_by_id",
-    "standardised",
-    "word_table",
-]
 
 
 class JudgedReply(NamedTuple):

@@ -38,25 +38,6 @@ from heartloop.reader.model import CombinedModel
 from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, Output, again_of
 from heartloop.reader.word_vectors import WordTable
 
-__all__ = [
-    "STRETCH",
-    "TIMES",
-    "TRAINED",
-    "UNFITTED_VOICES",
-    "Fitted",
-    "change_of",
-    "emphasised",
-    "fit_effect",
-    "fit_reader",
-    "folds",
-    "labels_in",
-    "main",
-    "members_of",
-    "readings",
-    "repeating",
-    "without_words",
-]
-
 STRETCH = 1.8
 FALSE_ALARMS = 0.001
 """Share of good replies that may pass a floor's threshold."""

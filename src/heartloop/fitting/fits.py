@@ -37,29 +37,6 @@ from heartloop.reader.model import (
 )
 from heartloop.reader.word_vectors import Tokens, WordTable, WordVectors
 
-__all__ = [
-    "ALPHA",
-    "COUNTS_WEIGHT",
-    "DISPLACED",
-    "EPOCHS",
-    "LANDMARKS",
-    "Displaced",
-    "Folds",
-    "Inputs",
-    "Prepared",
-    "RidgeDesign",
-    "design_of",
-    "displaced",
-    "dual_of",
-    "fit",
-    "fit_network",
-    "linear_of",
-    "predict_folds",
-    "prepared",
-    "together",
-]
-
-
 COUNTS_WEIGHT = 0.1
 """Scale of a standardised count beside the n-grams."""
 

@@ -20,8 +20,6 @@ from heartloop.fitting.fits import RidgeDesign, design_of, fit, predict_folds
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share
 from heartloop.reader.linear import LinearModel
 
-__all__ = ["ALPHA", "LAYOUT", "Folds", "JudgedRows", "agreement", "fit_student", "held_out", "read_rows"]
-
 LAYOUT = FeatureLayout(words=(), characters=(1, 2, 3), message=(1, 2), message_weight=0.55)
 """Characters of one to three fit every language; the message that is answered tells how the person is."""
 ALPHA = 2.0

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from heartloop.core.errors import UseError
 from heartloop.core.text import nearest
 
-__all__ = ["FORMATS", "Format", "export_run"]
-
 
 class Format(NamedTuple):
     """A format of exported runs."""

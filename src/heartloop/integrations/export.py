@@ -25,9 +25,6 @@ from heartloop.models.budget import is_baseline
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["DataFile", "export_hf", "export_tables", "finished_run", "json_lines", "write_dataset"]
-
-
 _ABOUT = {
     "dialogues": "one row per dialogue: score, stop reason, states, facts of the scenario, tokens",
     "turns": "one row per reply: texts, state, change, thoughts",

@@ -19,8 +19,6 @@ from heartloop.core.errors import InputError
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
-__all__ = ["Item", "TaskResult", "pooled", "read_results"]
-
 
 class Item(NamedTuple):
     """An item of a task over all its repeats."""

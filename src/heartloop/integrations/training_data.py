@@ -24,8 +24,6 @@ from heartloop.evaluation.scores import course_of, points_of
 from heartloop.evaluation.tables import PolicyPrompts, messages_of
 from heartloop.integrations.export import DataFile, finished_run, json_lines, write_dataset
 
-__all__ = ["export_dpo", "export_sft"]
-
 Messages = list[dict[str, str]]
 Row = dict[str, Any]
 

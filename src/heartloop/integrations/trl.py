@@ -23,8 +23,6 @@ from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.environments.training import Training
 from heartloop.models.names import close, resolve
 
-__all__ = ["RewardFunction", "dataset_rows", "reward_function"]
-
 RewardFunction = Callable[..., Awaitable[list[float | None]]]
 """TRL calls it with `completions`, the dataset's other columns, and arguments of its own, all by name."""
 

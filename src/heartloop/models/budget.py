@@ -15,8 +15,6 @@ from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, UseError
 from heartloop.models.client import LOCAL
 
-__all__ = ["DEAREST", "Meter", "Metered", "Price", "Spend", "is_baseline", "is_paid", "is_scripted", "load_prices"]
-
 DEAREST = 1e12
 """Prices per million tokens from this value on are refused as mistakes."""
 _FIRST_GUESS = 512  # expected completion tokens of a role's first call

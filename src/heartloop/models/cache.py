@@ -28,11 +28,6 @@ from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import BudgetSpent, InputError, UseError
 
-__all__ = [
-    "FLUSH_SECONDS", "AnswerCache", "Cached", "DialogueScope", "NotCached", "attempt_number", "cache_at",
-    "dialogue_scope",
-]  # fmt: skip
-
 FLUSH_SECONDS = 0.2
 """Seconds between an answer and its write; answers that arrive meanwhile are written with it."""
 

@@ -15,8 +15,6 @@ from heartloop.models.budget import Meter
 from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Trouble
 
-__all__ = ["QUESTION", "AskedRole", "EndpointCheck"]
-
 QUESTION = "Reply with the word OK."
 """The whole request."""
 

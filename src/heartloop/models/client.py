@@ -30,8 +30,6 @@ from heartloop.models.formats import Embedded, Habits, Trouble, read_embeddings,
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["CONNECTIONS", "LOCAL", "RETRIES", "SERVICES", "TIMEOUT", "Connections", "EndpointChat", "scrub", "variable"]
-
 
 def scrub(text: str, secret: str) -> str:
     """The text without the secret: whole, URL-encoded, in base64, or truncated to eight characters or more."""

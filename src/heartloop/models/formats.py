@@ -18,8 +18,6 @@ from heartloop.core.chat import Reply, estimate_tokens, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError
 
-__all__ = ["Embedded", "Habits", "Trouble", "read_embeddings", "read_model_names", "read_refusal", "read_reply"]
-
 _PASSING = {408, 409, 425, 429}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
 _OPTIONAL = ("temperature", "top_p", "seed", "top_k", "presence_penalty", "frequency_penalty")

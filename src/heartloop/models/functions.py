@@ -24,8 +24,6 @@ from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import BudgetSpent, ModelError, TransportError, UseError
 from heartloop.models.client import TIMEOUT, scrub
 
-__all__ = ["PythonChat", "function_model", "function_name", "function_source"]
-
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _PLAIN = (str, int, float, bool, type(None))
 

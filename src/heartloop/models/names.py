@@ -21,11 +21,6 @@ from heartloop.models.local import LocalChat, is_local
 if TYPE_CHECKING:
     from heartloop.reader.linear import LinearModel
 
-__all__ = [
-    "StudentModel", "close", "counted", "endpoint_habits", "load_env", "local_speed", "resolve", "settings_taken_by",
-    "student_of",
-]  # fmt: skip
-
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
     "expected service/model (openai/gpt-4.1), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["ASPECTS", "HARMFUL_ASPECTS", "STRATEGIES", "Strategy"]
-
 ASPECTS = (
     "understanding", "feeling", "particular", "warmth", "pressure", "helpful", "honesty", "owning", "hostility", "danger",
     "coherence", "performance",

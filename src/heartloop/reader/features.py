@@ -12,21 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "COUNTS",
-    "DEFAULT_LAYOUT",
-    "READ_CHARACTERS",
-    "Context",
-    "FeatureLayout",
-    "ReplyFeatures",
-    "features_of",
-    "folded",
-    "han_share",
-    "lacks_english",
-    "tokens_of",
-]
-
-
 READ_CHARACTERS = 8_000
 """Only this much of a reply is read; the count of words covers all of it."""
 

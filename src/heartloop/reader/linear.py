@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 from heartloop.core.errors import InputError
 from heartloop.reader.features import COUNTS, Context, FeatureLayout, ReplyFeatures, features_of
 
-__all__ = ["SHIPPED", "STUDENT", "Form", "Head", "LinearModel", "Rows", "digest", "opened", "packed"]
-
-
 Head: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Mapping[str, NDArray[Any]]
 

@@ -17,23 +17,6 @@ from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_o
 from heartloop.reader.linear import SHIPPED, Form, LinearModel, digest, opened, packed
 from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, Tokens, WordTable, WordVectors
 
-__all__ = [
-    "CLIP",
-    "DENSE_SCALE",
-    "NETWORK_SHARE",
-    "SHARPNESS",
-    "WIDTH",
-    "CombinedModel",
-    "Landmarks",
-    "Network",
-    "dense_inputs",
-    "gelu",
-    "kernel_inputs",
-    "neighbours",
-    "starting_vectors",
-]
-
-
 WIDTH = 64
 """Of the word vectors."""
 

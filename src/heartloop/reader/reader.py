@@ -24,24 +24,6 @@ from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
 from heartloop.reader.model import CombinedModel
 
-__all__ = [
-    "EMBEDDED_WEIGHTS",
-    "MEMBERS",
-    "REPEATED",
-    "UNSURE",
-    "Effect",
-    "EmbeddedReader",
-    "Output",
-    "Reader",
-    "Reading",
-    "Thresholds",
-    "again_of",
-    "effect_of",
-    "embedded_reader",
-    "read_effect",
-]
-
-
 MEMBERS = 4
 """Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from heartloop.reader.features import READ_CHARACTERS, Context, folded
 
-__all__ = ["PARTS", "RELEVANCE", "TOKEN_FEATURES", "Tokens", "WordTable", "WordVectors"]
-
 PARTS = ("last", "messages", "unsaid", "sore", "known", "demand", "replies")
 """Parts of a context that a reply is compared with: `known` includes what the policy could offer, `demand` what it did wrong."""
 

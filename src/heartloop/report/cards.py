@@ -16,8 +16,6 @@ from heartloop.core.text import amount
 from heartloop.evaluation.scores import ModelScore
 from heartloop.scoring.statistics import Interval, mean_interval
 
-__all__ = ["LEAST_IN_GROUP", "GroupResult", "ModelCard", "ScenarioDifference", "Scored", "model_cards"]
-
 LEAST_IN_GROUP = 6
 """Scenarios that a group needs to be tested. With fewer, even differences of one sign throughout can come about by chance in more
 than one of 20 cases (sign test: 2 / 2^5 = 0.06)."""

@@ -25,11 +25,6 @@ from heartloop.scoring.agreement import spearman_matrix
 from heartloop.scoring.statistics import Interval
 from heartloop.scoring.variance import JudgeMean
 
-__all__ = [
-    "COMPARISON", "FEW_MODELS", "ComparisonPage", "Extreme", "Instrument", "InstrumentScore", "Matrix", "MatrixCell",
-    "MatrixColumn", "RankAgreement", "SideBySide", "comparison_page", "matrix_of", "side_by_side",
-]  # fmt: skip
-
 COMPARISON = "comparison.html"
 """The file of the page."""
 

@@ -16,8 +16,6 @@ from heartloop.core.text import printable
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.evaluation.scores import group_of, points_of
 
-__all__ = ["CHUNK", "clean", "dialogue_chunk", "dialogue_ids", "dialogue_list", "model_ids"]
-
 CHUNK = 20
 """Dialogues in one file: opening one dialogue loads as many."""
 

@@ -11,11 +11,6 @@ from typing import NamedTuple
 
 from heartloop.core.blocks import Chart, Point
 
-__all__ = [
-    "MOST_LINES", "PALETTE", "Drawn", "DrawnSeries", "Frame", "Mark", "dashes_of", "drawn", "faint_lines", "mean_curve",
-    "path_of",
-]  # fmt: skip
-
 MOST_LINES = 400
 """Lines drawn in one panel; of more dialogues every k-th is drawn, and the panel says so."""
 _DASHES = ("", "7 4", "2 4", "9 3 2 3")

@@ -36,8 +36,6 @@ from heartloop.report.cards import ModelCard, Scored, model_cards
 from heartloop.report.dialogues import dialogue_ids, model_ids
 from heartloop.report.drawing import MOST_LINES, Drawn, Frame, drawn, faint_lines, mean_curve, path_of
 
-__all__ = ["GroupColumn", "Highlight", "Page", "TokenUse", "Trajectories", "is_same_model", "strategy_names"]
-
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
 
 FEW_SCENARIOS = 10

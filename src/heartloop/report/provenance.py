@@ -16,8 +16,6 @@ from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.evaluation.scores import model_names, options_of, roles_of
 from heartloop.evaluation.store import StoredRun, judge_of
 
-__all__ = ["PROCESS", "Provenance", "command_of", "provenance_of"]
-
 _OWN_TABLES = ("scenarios", "prompts", "prices")
 _FLAGS = (("scenario_set", "--scenarios"), ("limit", "--limit"), ("repeats", "--repeats"), ("seed", "--seed"))
 """Settings with an option of the command; written out even where they are the default, which may change."""

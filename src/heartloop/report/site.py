@@ -34,8 +34,6 @@ from heartloop.report.provenance import PROCESS, provenance_of
 from heartloop.report.training import SMOOTHING, TrainingRun, is_training_run, read_training_run
 from heartloop.report.training_page import ARCH_STEPS, TrainingPage, metrics_of, pages_of
 
-__all__ = ["Glossary", "PublishedSection", "Site", "assign_colours", "copy_assets", "templates", "write_site"]
-
 _STATIC = ("report.css", "page.js", "chart.js", "views.js", "report.js", "dialogue.js")
 _SIDE_BY_SIDE = "side-by-side.html"
 

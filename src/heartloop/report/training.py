@@ -21,12 +21,6 @@ from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.training import TrainingMetric
 
-__all__ = [
-    "GROUPS", "HELD_OUT", "SCORE", "SMOOTHING", "Arm", "Band", "Curve", "Metric", "MetricGroup", "TrainingRun", "arms_of",
-    "band_of", "band_series", "groups_of", "is_training_run", "logged_metrics", "read_training_run", "settings_lines", "smoothed",
-    "turn_lengths",
-]  # fmt: skip
-
 _UNDECISIVE = ("about", "watching", "machine", "variants")
 """Sections of a recipe that change no result and are no part of its hash."""
 

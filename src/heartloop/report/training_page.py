@@ -40,11 +40,6 @@ from heartloop.report.training import (
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = [
-    "ARCH_STEPS", "Arch", "ArchLine", "Course", "CurvePanel", "Spread", "Summary", "TrainingPage", "metrics_of", "notes_of",
-    "pages_of", "summary_of", "training_tables",
-]  # fmt: skip
-
 
 class Spread(NamedTuple):
     """A number over seeds: the mean, the lowest, the highest."""

@@ -12,11 +12,6 @@ import numpy.typing as npt
 
 from heartloop.core.errors import UseError
 
-__all__ = [
-    "Icc", "SpearmanMatrix", "intraclass_correlation", "krippendorff_alpha", "mean_pairwise_pearson", "sign_agreement",
-    "spearman_matrix",
-]  # fmt: skip
-
 Measured = Literal["nominal", "ordinal", "interval"]
 """Level of measurement of a rating."""
 

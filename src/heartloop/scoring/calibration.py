@@ -18,8 +18,6 @@ from scipy.stats import t as students_t
 from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import Interval
 
-__all__ = ["Calibrated", "calibrated_mean", "labels_to_halve"]
-
 _Floats = npt.NDArray[np.float64]
 
 

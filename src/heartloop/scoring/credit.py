@@ -17,11 +17,6 @@ import numpy.typing as npt
 
 from heartloop.core.errors import InputError
 
-__all__ = [
-    "ALPHA", "HIGHEST_EMOTION", "REWARDS", "SIGMA_MIN", "TURN_SCALE", "RewardKind", "broken_format_return", "dialogue_rewards",
-    "group_advantages", "keeps_format", "outcome_reward", "rewards_to_go", "turn_advantages", "turn_rewards",
-]  # fmt: skip
-
 Array = npt.NDArray[np.float64]
 
 RewardKind = Literal["outcome", "turn", "mixed"]

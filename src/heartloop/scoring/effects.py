@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import EXACT_UP_TO, Interval, cluster_means, mean_interval, permutation_p
 
-__all__ = ["TIE", "Shift", "shift", "standardised_distance", "wilcoxon_p"]
-
-
 TIE = 0.01
 """Changes smaller than this share of the scorer's standard deviation are ties (ours)."""
 

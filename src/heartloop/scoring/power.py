@@ -15,11 +15,6 @@ from typing import NamedTuple
 from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import check_share, t_quantile
 
-__all__ = [
-    "MOST_SCENARIOS", "Design", "DifferenceVariance", "Step", "Use", "minimum_difference", "next_steps", "sample_size_for",
-    "study_designs",
-]  # fmt: skip
-
 MOST_SCENARIOS = 100_000
 """A design that needs more is not feasible."""
 

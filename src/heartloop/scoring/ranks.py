@@ -18,8 +18,6 @@ import numpy as np
 from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import check_share, mean_interval, t_quantile
 
-__all__ = ["Rank", "holm", "paired_p", "ranks"]
-
 
 class Rank(NamedTuple):
     """Where a model stands among k models."""

@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["REPEATED", "Repeats", "repeats_of"]
-
 REPEATED = 0.2
 """Share of replies said to others too, from which a model is named for it. Ours."""
 

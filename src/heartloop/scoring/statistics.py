@@ -18,25 +18,6 @@ import numpy as np
 from heartloop.core.blocks import Estimate
 from heartloop.core.errors import UseError
 
-__all__ = [
-    "EXACT_UP_TO",
-    "Interval",
-    "Shape",
-    "check_share",
-    "cluster_means",
-    "cohens_dz",
-    "estimate",
-    "mean_interval",
-    "paired_difference",
-    "pearson_if_known",
-    "pearson_interval",
-    "permutation_p",
-    "rank_biserial",
-    "share_interval",
-    "t_quantile",
-]
-
-
 EXACT_UP_TO = 13
 """Up to this number of clusters with a difference, all sign patterns are enumerated; beyond it, patterns are drawn at random."""
 _ROUNDING = 1e-9

@@ -18,8 +18,6 @@ import numpy as np
 from heartloop.core.errors import UseError
 from heartloop.scoring.statistics import Interval, check_share, t_quantile
 
-__all__ = ["Component", "Components", "JudgeMean", "mean_over_judges", "variance_components"]
-
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 

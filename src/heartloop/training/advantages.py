@@ -18,8 +18,6 @@ from verl.trainer.ppo.core_algos import register_adv_est
 
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, turn_advantages
 
-__all__ = ["ESTIMATOR", "RolloutRow", "ctc_grpo", "ctc_grpo_advantages", "lone", "shuffled"]
-
 ESTIMATOR = "ctc_grpo"
 """Its name for `algorithm.adv_estimator`; with `algorithm.ctc.alpha` 0 it is GRPO with a floor."""
 

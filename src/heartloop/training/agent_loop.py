@@ -41,8 +41,6 @@ from heartloop.training.rollouts import (
     token_rewards,
 )
 
-__all__ = ["DialogueLoop", "DialogueOutput"]
-
 SEEDED = ("hf_cpu", "vllm")
 """Rollout engines that take a `seed` with a request."""
 

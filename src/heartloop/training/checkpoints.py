@@ -20,8 +20,6 @@ from heartloop.core.errors import ModelError, UseError
 from heartloop.core.system import install_command
 from heartloop.training.rollouts import ChatFormat, Drawing, PromptFormat, TemplateFormat
 
-__all__ = ["PREFIX", "CheckpointModel", "weights_in"]
-
 PREFIX = "checkpoint:"
 
 _WEIGHTS = ("*.safetensors", "*.bin")

@@ -33,8 +33,6 @@ from heartloop.training.generation import BatchedGenerator, end_tokens
 from heartloop.training.rollouts import Drawing
 from heartloop.training.verl_config import PACKED
 
-__all__ = ["ENGINE", "CriticCPU", "EngineCPU", "ReplicaCPU", "ServerCPU", "WeightSenderCPU", "packed_attention", "policy_places"]
-
 ENGINE = "hf_cpu"
 """Name for `actor_rollout_ref.rollout.name`."""
 CONCURRENCY = 2000

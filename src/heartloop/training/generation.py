@@ -33,8 +33,6 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from heartloop.core.errors import UseError
 from heartloop.training.rollouts import Drawing, Generated
 
-__all__ = ["KEPT_BYTES", "BatchedGenerator", "Read", "ReadTokens", "end_tokens"]
-
 KEPT_BYTES = 1024 * 2**20
 """Maximum size of the cached keys and values; the oldest are dropped first."""
 _GROUPED = "heartloop_grouped"

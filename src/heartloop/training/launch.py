@@ -39,8 +39,6 @@ from heartloop.training.plan import missing
 from heartloop.training.recipe import LAPTOP, Recipe
 from heartloop.training.verl_config import RunPaths, Split, environment_of, overrides, split_of, write_data
 
-__all__ = ["Ended", "checkpoint_step", "policy_at", "train"]
-
 _LOOK_EVERY = 0.5
 _TRACKER = "latest_checkpointed_iteration.txt"
 _PATIENCE = 30.0  # seconds that verl has to end its actors when it is stopped

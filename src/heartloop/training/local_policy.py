@@ -31,8 +31,6 @@ from heartloop.models.local import gguf_file
 from heartloop.training.recipe import FormStartSettings, Recipe
 from heartloop.training.rollouts import Drawing, TemplateFormat
 
-__all__ = ["learn_form", "missing_for", "prepare_gguf", "whole_part"]
-
 _FORM = "1"  # changes with what is written from the same file
 _SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}  # names in a GGUF file
 _SENTENCE = re.compile(r".*[.!?…][\"”')]*", re.DOTALL)

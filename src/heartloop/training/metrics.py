@@ -21,8 +21,6 @@ from heartloop.scoring.repeats import REPEATED, repeats_of
 from heartloop.training.rollouts import RolloutRewards, TokenPolicy
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
-__all__ = ["Failures", "MetricsFile", "dialogue_metrics", "dialogue_summary", "failures_of", "read_metrics", "step_line"]
-
 _RECENT = 10  # steps whose mean duration gives the time left
 _NO_TERMS = {"return", "reward", "turns"}  # what verl's validation logs besides scores and the environment's terms
 

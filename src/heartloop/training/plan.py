@@ -26,11 +26,6 @@ from heartloop.training.local_policy import missing_for
 from heartloop.training.recipe import LAPTOP, Recipe
 from heartloop.training.verl_config import Split, environment_of
 
-__all__ = [
-    "CAUTION", "Counts", "Missing", "command_text", "counts_of", "evaluation_command", "gigabytes_per_gpu", "missing",
-    "plan_text",
-]  # fmt: skip
-
 CAUTION = "training finds what the embedded user overrates: good for tests, no evidence of care"
 """Of a recipe with an embedded user (docs/results/language-model-training.md)."""
 

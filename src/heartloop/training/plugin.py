@@ -24,8 +24,6 @@ import torch.distributed
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
-__all__ = ["PlatformCPU"]
-
 
 def _always(value: Any) -> Callable[..., Any]:
     return lambda *_, **__: value

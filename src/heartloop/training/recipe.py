@@ -26,11 +26,6 @@ from heartloop.models.budget import DEAREST
 from heartloop.models.local import is_local
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
 
-__all__ = [
-    "LAPTOP", "Algorithm", "Batch", "Dialogue", "EnvironmentSettings", "FormStartSettings", "Machine", "Optimiser", "Policy",
-    "Prices", "Recipe", "ScenarioSets", "Section", "Watching", "first_problem", "read_recipe", "recipe_names",
-]  # fmt: skip
-
 LAPTOP = "laptop"
 """Name of the small policy that is made before training (`training.laptop`)."""
 

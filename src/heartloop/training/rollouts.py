@@ -28,11 +28,6 @@ from heartloop.environments.episode import SILENCE
 from heartloop.environments.training import Returns
 from heartloop.scoring.credit import RewardKind, broken_format_return, dialogue_rewards, keeps_format, rewards_to_go
 
-__all__ = [
-    "ChatFormat", "Drawing", "Generated", "PolicyTurn", "PromptFormat", "RolloutRewards", "Sample", "Span", "TemplateFormat",
-    "TokenPolicy", "TokenServer", "rollout_rewards", "samples", "token_rewards",
-]  # fmt: skip
-
 _MARK = re.compile("\ue000([0-9]+)\ue001")  # private-use characters, which no template trims
 
 

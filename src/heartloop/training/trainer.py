@@ -27,8 +27,6 @@ from heartloop.training.advantages import ESTIMATOR, RolloutRow, lone, shuffled
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED, TRAINER
 
-__all__ = ["DialogueTrainer", "merge_adapters", "merged", "remove_packed"]
-
 _PEFT = "base_model.model."
 _POLL_INTERVAL = 0.05  # seconds between two polls for finished rollouts; verl's own 2 s would be most of a laptop's step
 _COMPARING = (ESTIMATOR, "grpo")  # estimators that compare the rollouts of a group

@@ -22,11 +22,6 @@ from heartloop.environments.registry import owner_of, stratified
 from heartloop.environments.spec import AnyScenario
 from heartloop.training.recipe import Recipe
 
-__all__ = [
-    "AGENT", "CHECKPOINT_METRICS", "PACKED", "PLUGIN", "TRAINER", "RunPaths", "Split", "environment_of", "overrides", "parted",
-    "rows", "split_of", "verl_settings", "write_data",
-]  # fmt: skip
-
 AGENT = "heartloop"
 """Name of the agent loop, as the column `agent_name` of the data has it."""
 TRAINER = "heartloop"

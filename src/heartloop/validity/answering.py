@@ -15,8 +15,6 @@ from heartloop.core.errors import BudgetSpent, HeartloopError, InputError
 from heartloop.environments.suites import Material, Question, RunSuite
 from heartloop.models.cache import dialogue_scope
 
-__all__ = ["AnswerFile", "Answered", "answer_all"]
-
 
 class Answered(NamedTuple):
     """What became of a suite's questions to one judge."""

@@ -27,8 +27,6 @@ from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.scoring.calibration import Calibrated, calibrated_mean, labels_to_halve
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval
 
-__all__ = ["CALIBRATION", "Label", "read_labels", "to_label"]
-
 _FIELDS = ("model", "scenario", "label")
 _BINS = 5
 _TO_LABEL = 10

@@ -29,8 +29,6 @@ from heartloop.scoring.agreement import mean_pairwise_pearson
 from heartloop.scoring.statistics import estimate
 from heartloop.validity.suites import dialogue_key, items_of, needs_judge, only_means, question, recorded, spoken
 
-__all__ = ["CAPABILITIES", "PUBLISHED", "Capability", "checkpoints", "judge_agreement", "load_capabilities"]
-
 _LEVELS = 5
 _STEP = re.compile(r"(?P<before>.*?(?:global_step|checkpoint|step)[-_])(?P<step>\d+)(?P<after>.*)")
 

@@ -26,8 +26,6 @@ from heartloop.environments.suites import Answers, Material, Question, Result, R
 from heartloop.evaluation.scores import group_of
 from heartloop.validity.suites import dialogue_key, needs_judge, question, spoken
 
-__all__ = ["COORDINATE", "EACH", "ENOUGH", "REPEATS", "best_and_worst"]
-
 EACH = 10
 """Best and worst dialogues of a model, each."""
 REPEATS = 3

@@ -26,8 +26,6 @@ from heartloop.environments.suites import Answers, Material, Question, Result, R
 from heartloop.scoring.statistics import estimate, paired_difference
 from heartloop.validity.suites import dialogue_key, needs_judge, only_means, question
 
-__all__ = ["DIFFICULTY", "MESSAGES", "PUBLISHED", "Judged", "judged_replies", "same_contexts"]
-
 MESSAGES = 50
 """Messages of each user of which expression is asked; ours."""
 PUBLISHED = {"acceptance": (52.4, 33.1), "expression": (78.6, 63.6)}

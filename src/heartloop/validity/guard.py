@@ -26,8 +26,6 @@ from heartloop.integrations.harness import Item, TaskResult
 from heartloop.scoring.statistics import mean_interval, share_interval
 from heartloop.validity.suites import items_of
 
-__all__ = ["MARGIN", "Benchmark", "Change", "HarnessTask", "benchmarks", "changes", "commands", "guard_result"]
-
 MARGIN = 2.0
 """Points: a fall that is larger matters. Ours; the largest fall that EIBench calls a small decrease is 3.7, of 30 problems."""
 _Z = NormalDist().inv_cdf(0.975)

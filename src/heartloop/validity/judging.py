@@ -14,8 +14,6 @@ from heartloop.evaluation.rejudging import RejudgeSettings, Rejudging
 from heartloop.evaluation.runner import Play
 from heartloop.evaluation.settings import Job
 
-__all__ = ["JudgedVariants", "beside", "directories", "judged_variants", "output_folder"]
-
 
 class JudgedVariants:
     """A run and the judges that read it in every variant.

@@ -34,10 +34,6 @@ from heartloop.scoring.agreement import sign_agreement
 from heartloop.scoring.statistics import estimate
 from heartloop.validity.suites import dialogue_key, fingerprint_of, only_means
 
-__all__ = [
-    "CONTEXTS", "INFERENCES", "NOISE", "PUBLISHED", "TEMPERATURE", "Noise", "majority_share", "noise_of", "pair_share",
-]  # fmt: skip
-
 CONTEXTS, INFERENCES, TEMPERATURE = 100, 10, 0.5
 PUBLISHED = 90.2
 """Percent of the judgements of 100 contexts, ten of each, with the same direction of change (RLVER, Appendix E.3)."""

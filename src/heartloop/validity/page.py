@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
     import rich.table
 
-__all__ = [
-    "DrawnPanel",
-    "DrawnSlope",
-    "Part",
-    "drawn",
-    "print_results",
-    "result_table",
-    "write_validity_json",
-    "write_validity_page",
-]
-
-
 _STATIC = ("report.css", "page.js")
 
 

@@ -27,15 +27,6 @@ from heartloop.reader.features import folded, lacks_english, tokens_of
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval
 from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, only_means, question, recorded, spoken
 
-__all__ = [
-    "PROBES",
-    "Probe",
-    "load_probes",
-    "marks_by_words",
-    "signs_of",
-]
-
-
 _NEAR = 4
 _QUOTED = re.compile(r'"[^"\n]{2,}"')
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")

@@ -26,8 +26,6 @@ from heartloop.environments.suites import Answers, Material, Question, Result, R
 from heartloop.scoring.statistics import estimate, pearson_if_known
 from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, question, recorded, spoken
 
-__all__ = ["BLRI", "REPEATS", "UTTERANCE", "Questionnaire", "dimension_scores", "load_questionnaire"]
-
 REPEATS = 3
 _LEVELS = 6
 

@@ -31,8 +31,6 @@ from heartloop.report.page import is_same_model
 from heartloop.scoring.agreement import spearman_matrix
 from heartloop.scoring.statistics import estimate
 
-__all__ = ["RANKINGS", "Scores", "own_preference", "rank_p", "read_ratings", "same_name", "scores_of"]
-
 _EXACT = 8
 _FEWEST = 3
 

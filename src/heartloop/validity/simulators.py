@@ -29,8 +29,6 @@ from heartloop.scoring.effects import standardised_distance
 from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
 from heartloop.validity.suites import items_of
 
-__all__ = ["MEASURES", "SAMPLE", "SIMULATOR", "Measure", "Said", "pleasantness", "read_people", "said_by_user"]
-
 SAMPLE = 42
 """Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
 _FEW = 10

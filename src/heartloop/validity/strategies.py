@@ -32,8 +32,6 @@ from heartloop.scoring.agreement import krippendorff_alpha
 from heartloop.scoring.statistics import estimate
 from heartloop.validity.suites import dialogue_key, items_of, question
 
-__all__ = ["GROUPS", "HOSTILE", "STRATEGIES_SUITE", "Labels", "f1", "groups_of", "labels_by_judge", "labels_by_reader", "shares"]
-
 READER = "embedded reader"
 GROUPS: Mapping[str, str] = {one.group: one.group_name for one in STRATEGIES.values()}
 """The 7 groups by letter."""

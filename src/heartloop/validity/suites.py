@@ -27,24 +27,6 @@ from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import Material, Question, RejudgingSuite, RunSuite
 from heartloop.evaluation.store import read_run, saved_settings
 
-__all__ = [
-    "GENERIC",
-    "dialogue_key",
-    "environment_of",
-    "fingerprint_of",
-    "items_of",
-    "material_of",
-    "model_points",
-    "needs_judge",
-    "only_means",
-    "question",
-    "recorded",
-    "run_suites",
-    "spoken",
-    "suite_of",
-]
-
-
 GENERIC: Mapping[str, Lazy] = {
     "blri": "heartloop.validity.questionnaires:BLRI",
     "utterance": "heartloop.validity.questionnaires:UTTERANCE",

@@ -22,8 +22,6 @@ from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts
 from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
 
-__all__ = ["JUDGES", "SPEC", "Daily", "DailyEpisode", "DailyOptions", "DailyUser", "DailyView", "prompt_values"]
-
 
 class DailyOptions(Options):
     """One answer, six judges."""

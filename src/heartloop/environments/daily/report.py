@@ -27,14 +27,6 @@ from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.scoring.statistics import estimate
 
-__all__ = [
-    "AVERAGE",
-    "PANEL",
-    "build",
-    "means",
-]
-
-
 AVERAGE = "Avg."
 """The paper's name of the mean of the six."""
 

@@ -16,11 +16,6 @@ from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import Matter, Part, Persona, Tag, Word, Written, problems_in_cues, problems_in_speech, stands
 
-__all__ = [
-    "KINDS", "SCENARIOS", "SETS", "Bearing", "BriefMemory", "DailyBrief", "DailyScenario", "Kind", "Memory", "Values", "Want",
-    "load_scenarios", "problems_of",
-]  # fmt: skip
-
 Kind = Literal["worry", "good-news", "decision", "values", "chat", "help", "remembering"]
 """Kind of the query (ours): something troubles them; something went well; a small choice; right and wrong; talk for its own
 sake; a request to make or find something; a question about earlier dialogues, or one that depends on them."""

@@ -7,8 +7,6 @@ from statistics import fmean
 
 from heartloop.core.errors import UseError
 
-__all__ = ["HIGHEST", "LOWEST", "METRICS", "average"]
-
 METRICS: Mapping[str, str] = {
     "empathy": "Empathy",
     "topic": "Topic guidance",

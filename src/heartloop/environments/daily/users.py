@@ -22,8 +22,6 @@ from heartloop.environments.reading import LearnedReading, evidence_of, with_cue
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-__all__ = ["READING", "DailyEmbeddedUser", "DailyLLMUser"]
-
 
 def _context_of(scenario: DailyScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
     """The query, what it implies, the notes that bear on it, and what hurts: sore topics and notes that do not belong here."""

@@ -47,23 +47,6 @@ from heartloop.environments.spec import Scenarios
 from heartloop.environments.writing import places
 from heartloop.environments.written import Matter, Part, Tag
 
-__all__ = [
-    "SCENARIOS",
-    "SETS",
-    "SIZES",
-    "Combination",
-    "Core",
-    "Openings",
-    "RoleTexts",
-    "combinations",
-    "compose",
-    "fill_slots",
-    "load_cores",
-    "load_set",
-    "train_set",
-    "training",
-]
-
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
 """Number of scenarios per scene (EIBench Table 3)."""
 

@@ -41,27 +41,6 @@ from heartloop.environments.spec import (
     option,
 )
 
-__all__ = [
-    "MAX_TURNS",
-    "PRESETS",
-    "RELATION_WEIGHT",
-    "SCALE",
-    "SPEC",
-    "VARIANTS",
-    "EIBench",
-    "EIBenchEpisode",
-    "EIBenchOptions",
-    "EIBenchUser",
-    "EIBenchView",
-    "Reaction",
-    "anchors_of",
-    "briefing",
-    "next_state",
-    "policy_prompt",
-    "relation_weight_of",
-]
-
-
 PRESETS = ("paper", "released")
 VARIANTS = ("think", "direct")
 """Forms of the policy prompt: with a think block before each reply (the paper's), or without (ours)."""

@@ -20,8 +20,6 @@ from heartloop.core.errors import InputError
 from heartloop.environments.eibench.scenario import FORM, EIBenchReleasedScenario, ReleasedRecord
 from heartloop.environments.importing import Imported, Importer, Refused, with_writable_texts
 
-__all__ = ["SCENARIOS", "read_released"]
-
 _COUNTED = {
     "odd anchors": "anchors that violate this project's rules (multiples of 5, gaps of 10, a down, t up); they are not changed",
     "charm openings": "records of scene charm with an opening line; the user speaks first in them",

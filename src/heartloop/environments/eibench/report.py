@@ -19,8 +19,6 @@ from heartloop.environments.eibench.scoring import axis_score
 from heartloop.environments.report import published
 from heartloop.environments.spec import ExternalRanking
 
-__all__ = ["PANEL", "SIDE", "Plane", "arena", "axis_course", "build", "plane_of", "published_results"]
-
 
 def build(page: PanelInput) -> PanelOutput:
     """The plane of every model, over the dialogues behind its score."""

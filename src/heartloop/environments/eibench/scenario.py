@@ -50,36 +50,6 @@ from heartloop.environments.written import (
     written_lines,
 )
 
-__all__ = [
-    "FORM",
-    "LINES",
-    "SCENES",
-    "AnyEIBenchScenario",
-    "AxisAnchors",
-    "EIBenchBeat",
-    "EIBenchBrief",
-    "EIBenchConcern",
-    "EIBenchLines",
-    "EIBenchReleasedScenario",
-    "EIBenchScenario",
-    "ModelProfile",
-    "Pools",
-    "ReleasedRecord",
-    "ScenarioAnchors",
-    "Scene",
-    "Seed",
-    "UserProfile",
-    "as_list",
-    "line_of",
-    "lines_of",
-    "load_any",
-    "load_scenarios",
-    "pools",
-    "problems_of",
-    "text_of",
-]
-
-
 Scene = Literal["charm", "defense", "repair", "support"]
 SCENES: tuple[Scene, ...] = ("charm", "defense", "repair", "support")
 

@@ -10,21 +10,6 @@ import numpy.typing as npt
 
 from heartloop.core.errors import InputError
 
-__all__ = [
-    "CHANGE_LIMIT",
-    "GAP",
-    "STATE_LIMITS",
-    "STEP",
-    "Anchors",
-    "axis_score",
-    "check_anchors",
-    "move",
-    "outcome",
-    "process_rewards",
-    "scene_means",
-    "weighted_mean",
-]
-
 STATE_LIMITS = (0.0, 100.0)
 """Lowest and highest value of both axes (EIBench section 3.2)."""
 

@@ -36,8 +36,6 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.replay import StandIn, by_other_rules, check_turns, unscored
 from heartloop.environments.spec import Stored
 
-__all__ = ["STORED", "StoredPerson", "out_of_range", "rescored"]
-
 
 def rescored(transcript: Transcript, options: EIBenchOptions) -> Transcript:
     """The transcript rescored with the preset and the relation weight of the options."""

@@ -14,8 +14,6 @@ from heartloop.environments.eibench.scenario import EIBenchScenario, lines_of
 from heartloop.environments.eibench.scoring import STATE_LIMITS, process_rewards
 from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
-__all__ = ["TRAINING"]
-
 
 def _returns(transcript: Transcript, options: EIBenchOptions) -> Returns:
     low, high = STATE_LIMITS

@@ -46,19 +46,6 @@ from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
 from heartloop.reader.reader import REPEATED, Output
 
-__all__ = [
-    "CORE_FROM",
-    "GOOD_FROM",
-    "HARM_FROM",
-    "READING",
-    "REASKS",
-    "EIBenchEmbeddedUser",
-    "EIBenchLLMUser",
-    "answer",
-    "context_of",
-    "reaction_of",
-]
-
 REASKS = 1
 """Number of re-asks after an invalid answer; then the dialogue is unscored."""
 

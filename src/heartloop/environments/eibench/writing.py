@@ -48,8 +48,6 @@ from heartloop.environments.writing import (
 )
 from heartloop.environments.written import Matter, Sentences, Tags
 
-__all__ = ["EIBenchWriting"]
-
 
 class _Profile(Answer):
     title: str = Field(min_length=5, max_length=80)

@@ -36,9 +36,6 @@ from heartloop.environments.reading import (
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-__all__ = ["CORE_FROM", "READING", "EmpaEmbeddedUser", "decide", "judge", "line_of", "net_effect", "output_of"]
-
-
 # What the reader knows
 
 

@@ -38,11 +38,6 @@ from heartloop.environments.replay import reading_transcript
 from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
 from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
-__all__ = [
-    "FUNCTIONS", "MAX_TURNS", "MEMORIES", "MIN_TURNS", "SPEC", "STAGES", "VARIANTS", "Act", "Empa", "EmpaEpisode", "EmpaOptions",
-    "EmpaUser", "EmpaView", "Judgement", "call_problem", "ends", "judged_dialogue", "judged_turn", "numbers_of", "releases",
-]  # fmt: skip
-
 VARIANTS = ("plain",)
 
 MAX_TURNS = 45

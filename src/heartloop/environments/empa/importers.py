@@ -38,8 +38,6 @@ from heartloop.environments.empa.scoring import (
 )  # fmt: skip
 from heartloop.environments.importing import Imported, Importer
 
-__all__ = ["RESULTS", "Difference", "ModelResult", "ReleasedResult", "by_model", "differences", "read_results"]
-
 _COUNTED = {
     "unjudged turns": "a turn has no judgement; the authors count it as zeros, here it is excluded",
     "missing replies": "a judged turn has no reply in the file; its levels are used",

@@ -40,11 +40,6 @@ from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import RejudgingSuite, Result, Slope, SlopePanel, Slopes, Variants
 from heartloop.scoring.effects import TIE, Shift, shift
 
-__all__ = [
-    "ALIGNED", "ALL", "PERTURBED", "SCORERS", "SUITE", "PerturbationJudges", "PerturbationShifts", "ScenarioShift", "ScorerShift",
-    "perturbation_shifts", "result_of",
-]  # fmt: skip
-
 SCORERS: Mapping[str, str] = {
     "epm": "EPM energy",
     "alignment": "EPM alignment",

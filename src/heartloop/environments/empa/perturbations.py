@@ -33,11 +33,6 @@ from heartloop.environments.empa.users import window_blanks
 from heartloop.environments.episode import CallLog
 from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored, with_judge
 
-__all__ = [
-    "ATTACKS", "DIRECT", "FLIP", "ORIGINAL", "PERTURBATIONS", "DirectJudge", "EmbeddedDirectJudge", "LLMDirectJudge",
-    "attack_reply", "flipped", "perturbation_hash", "perturbed",
-]  # fmt: skip
-
 ORIGINAL = "original"
 """The unchanged variant, with which the others are paired."""
 FLIP = "persona_flip"

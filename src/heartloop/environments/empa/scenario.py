@@ -36,13 +36,6 @@ from heartloop.environments.written import (
     written_lines,
 )
 
-__all__ = [
-    "DOMAINS", "SCENARIOS", "SOURCES", "Attempt", "Axis", "Difficulty", "Domain", "EmpaBeat", "EmpaBrief", "EmpaConcern",
-    "EmpaLines", "EmpaScenario", "Indicator", "Needs", "Past", "Person", "Priorities", "Priority", "Prose", "Situation", "Source",
-    "Story", "StoryStage", "Threshold", "difficulty_of", "dominant_axis", "load_scenarios", "problems_of", "render_card",
-    "render_released", "source_text", "texts_in", "unquoted",
-]  # fmt: skip
-
 Axis = Literal["C", "A", "P"]
 Threshold = Literal["low", "medium", "high"]
 Domain = Literal["daily life", "health", "leisure", "values and beliefs", "relations", "career"]

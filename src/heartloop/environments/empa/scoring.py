@@ -16,12 +16,6 @@ import numpy.typing as npt
 
 from heartloop.core.errors import InputError
 
-__all__ = [
-    "AXES", "DEFICIT_POINTS", "INDICES", "LEVELS", "PRESETS", "Case", "EpmQ", "FailureSigns", "Indices", "SuccessSigns",
-    "Trajectory", "composed", "composite", "deficit", "epmq", "failure", "form_keys", "increment", "indices_of", "reached",
-    "shares_of", "trace",
-]  # fmt: skip
-
 _Array = npt.NDArray[np.float64]
 
 PRESETS = ("released", "paper")

@@ -20,8 +20,6 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.replay import StandIn, check_turns
 from heartloop.environments.spec import Player, Stored
 
-__all__ = ["STORED", "FormJudge", "StoredPerson", "rescored"]
-
 
 def rescored(transcript: Transcript, options: EmpaOptions) -> Transcript:
     """The transcript as `options.preset` computes it; unchanged if that is its preset."""

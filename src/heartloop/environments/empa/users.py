@@ -38,8 +38,6 @@ from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 
-__all__ = ["EmpaLLMUser", "MixedRoles", "players", "window_blanks"]
-
 _ROLES = ("user", "judge", "director")
 _RECENT = 5
 _FOCUS: Mapping[str, str] = {

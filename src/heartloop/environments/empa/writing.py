@@ -52,8 +52,6 @@ from heartloop.environments.writing import (
 )  # fmt: skip
 from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags
 
-__all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "RUN", "SENTENCE", "EmpaDistilling", "carried_over"]
-
 LEAST_WORDS = 20
 """Minimum number of words of the person, including the situation that the file states (ours)."""
 MOST_CHARACTERS = 12_000

@@ -24,11 +24,6 @@ from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Zone, option
 
-__all__ = [
-    "SCALE", "SPEC", "STORED", "EQBench", "EQBenchAnswer", "EQBenchEpisode", "EQBenchOptions", "EQBenchUser", "EQBenchView",
-    "Marked", "score_of",
-]  # fmt: skip
-
 
 class EQBenchOptions(Options):
     """Options of EQ-Bench3."""

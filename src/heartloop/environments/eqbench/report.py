@@ -30,16 +30,6 @@ from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.report import published
 from heartloop.scoring.statistics import estimate
 
-__all__ = [
-    "PANEL",
-    "PRINTED",
-    "build",
-    "marks",
-    "mean_mark",
-    "published_results",
-]
-
-
 _MARKS = Range(0.0, 20.0, 0.0)
 _POINTS = Range(SCALE.low, SCALE.high, SCALE.low)
 

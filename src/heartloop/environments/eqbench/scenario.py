@@ -23,11 +23,6 @@ from heartloop.core.system import syntax_tree
 from heartloop.environments.records import read_text
 from heartloop.environments.spec import Scenarios
 
-__all__ = [
-    "KINDS", "SCENARIOS", "VARIANTS", "EQBenchScenario", "Kind", "Rubric", "ScenarioForm", "Template", "as_judged",
-    "load_scenarios", "read_notes", "read_prompts", "sections_of",
-]  # fmt: skip
-
 Kind = Literal["role-play", "drafting", "conversation", "analysis"]
 """`role-play`: the model plays a role, in three sections; `drafting`: it writes a message, in three sections; `conversation`: it
 answers the prompts without sections; `analysis`: one question about a given dialogue, without a debrief."""

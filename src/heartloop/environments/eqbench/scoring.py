@@ -11,8 +11,6 @@ from statistics import fmean
 
 from heartloop.core.errors import InputError
 
-__all__ = ["HIGHEST_MARK", "rubric_score"]
-
 HIGHEST_MARK = 20.0
 """Marks are in [0, 20]."""
 

@@ -34,9 +34,6 @@ from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
 from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import Reader, Reading, embedded_reader
 
-__all__ = ["HOSTILE_LIMIT", "JUDGE_SAMPLING", "READ", "REASKS", "EQBenchEmbeddedUser", "EQBenchLLMUser", "rubric_prompt"]
-
-
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
 """Sampling of the judge, as released."""
 

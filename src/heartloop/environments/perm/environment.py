@@ -36,11 +36,6 @@ from heartloop.environments.perm.scoring import (
 from heartloop.environments.replay import reading_transcript
 from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
 
-__all__ = [
-    "DIMENSIONS", "JUDGES", "SCALE", "SPEC", "Perm", "PermEpisode", "PermOptions", "PermUser", "PermView", "Rules", "reward_of",
-    "rules_of",
-]  # fmt: skip
-
 JUDGES: tuple[str, ...] = (*PARTS, "bystander")
 """The judges, in the order of their calls in the transcript."""
 

@@ -20,8 +20,6 @@ from heartloop.environments.records import check_tags
 from heartloop.environments.registry import stratified
 from heartloop.environments.written import crisis_tags
 
-__all__ = ["LEAST_WORDS", "MOST_CHARACTERS", "SAMPLES", "draw", "read_samples"]
-
 LEAST_WORDS = 4
 """Minimum number of words of a query (ours)."""
 MOST_CHARACTERS = 4_000

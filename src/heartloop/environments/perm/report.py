@@ -45,45 +45,6 @@ from heartloop.environments.report import PrintedRow, published
 from heartloop.scoring.agreement import spearman_matrix
 from heartloop.scoring.statistics import estimate
 
-__all__ = [
-    "CRITERIA",
-    "FAMILIES",
-    "HIGHEST",
-    "MOST_APART",
-    "PAIRS",
-    "PANEL",
-    "VARIANTS",
-    "WANTS",
-    "Ablated",
-    "Ablation",
-    "AblationRow",
-    "Answers",
-    "Apart",
-    "ApartCell",
-    "Count",
-    "Dimension",
-    "Graded",
-    "HeatFamily",
-    "Judged",
-    "ModelSamples",
-    "PairTable",
-    "PermBoard",
-    "Sample",
-    "Variant",
-    "ablations",
-    "answer",
-    "broken_words",
-    "build",
-    "graded",
-    "marks_of",
-    "pair_table",
-    "pair_tables",
-    "published_results",
-    "reason_and_quote",
-    "samples_apart",
-    "samples_of",
-]
-
 
 class Graded(NamedTuple):
     """A scored dialogue; `place` is its index among the dialogues of the page."""

@@ -17,11 +17,6 @@ from heartloop.environments.records import first_record, set_loader
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import Matter, Persona, Tag, Word, Written, problems_in_cues, problems_in_speech, stands
 
-__all__ = [
-    "BROKEN", "EMOTIONS", "FORM", "PLACEHOLDERS", "SCENARIOS", "SETS", "AnyScenario", "DrawnScenario", "Emotion", "PermAnswer",
-    "PermBrief", "PermScenario", "Want", "load_drawn", "load_scenarios", "parse", "problems_of",
-]  # fmt: skip
-
 Emotion = Literal[
     "afraid", "angry", "annoyed", "anticipating", "anxious", "apprehensive", "ashamed", "caring", "confident", "content",
     "devastated", "disappointed", "disgusted", "embarrassed", "excited", "faithful", "furious", "grateful", "guilty", "hopeful",

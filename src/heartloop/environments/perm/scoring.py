@@ -12,11 +12,6 @@ from typing import Literal, NamedTuple, get_args
 
 from heartloop.core.errors import InputError
 
-__all__ = [
-    "BROKEN_FORMAT", "BYSTANDER_WEIGHT", "FREE_TOKENS", "LENGTH_WEIGHT", "PARTS", "PRESETS", "SWITCHES", "Part", "PermReward",
-    "broken_form", "harmonic_mean", "normalised", "perm_reward",
-]  # fmt: skip
-
 Part = Literal["resonation", "expression", "reception"]
 PARTS: tuple[Part, ...] = get_args(Part)
 """In the order of the empathy cycle."""

@@ -13,8 +13,6 @@ from heartloop.environments.perm.scoring import broken_form
 from heartloop.environments.replay import check_turns
 from heartloop.environments.spec import Stored
 
-__all__ = ["STORED", "rescored"]
-
 
 def rescored(transcript: Transcript, options: PermOptions) -> Transcript:
     """The transcript with the reward by the options; unchanged if it was scored with them."""

@@ -14,8 +14,6 @@ from heartloop.environments.perm.scoring import broken_form
 from heartloop.environments.replay import reading_transcript
 from heartloop.environments.training import AnswerForm, Returns, Training, TrainingMetric, score_of
 
-__all__ = ["TRAINING"]
-
 
 def _returns(transcript: Transcript, options: PermOptions) -> Returns:
     """The reward with weight and parts of the options, and the preset of the transcript."""

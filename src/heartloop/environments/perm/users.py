@@ -28,8 +28,6 @@ from heartloop.environments.reading import WEIGHTS, LearnedAnalysis, LearnedRead
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-__all__ = ["READING", "RESONATION", "PermEmbeddedUser", "PermLLMUser"]
-
 _Mark = Annotated[StrictInt, Field(ge=0, le=20)]
 
 

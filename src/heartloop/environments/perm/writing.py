@@ -28,8 +28,6 @@ from heartloop.environments.registry import stratified
 from heartloop.environments.writing import Answer, Seeded, Stage, Writing, places, problems_of_tags
 from heartloop.environments.written import Persona, Tags, crisis_tags
 
-__all__ = ["SENTENCES", "PermEnriching"]
-
 SENTENCES = (2, 4)
 """Minimum and maximum number of sentences of a scenario (ours; the paper's example has one long sentence)."""
 

@@ -23,23 +23,6 @@ from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, STA
 from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
 from heartloop.scoring.credit import turn_rewards
 
-__all__ = [
-    "FORMS",
-    "MAX_TURNS",
-    "PRESETS",
-    "SCALE",
-    "SPEC",
-    "VARIANTS",
-    "Feeling",
-    "Sage",
-    "SageEpisode",
-    "SageOptions",
-    "SageUser",
-    "SageView",
-    "Speech",
-    "says_goodbye",
-]
-
 PRESETS = ("corrected", "released")
 VARIANTS = ("vanilla", "challenging")
 FORMS = ("plain", "think", "direct")

@@ -32,8 +32,6 @@ from heartloop.environments.sage.scenario import (
 from heartloop.environments.sage.scoring import band
 from heartloop.scoring.credit import turn_rewards
 
-__all__ = ["COUNTED", "LOGS", "PROFILES", "ReleasedLog", "read_logs", "read_profiles", "without_label"]
-
 
 def read_profiles(source: Path) -> Imported:
     """The scenarios of a released profile file (test or training), with every record unchanged."""

@@ -12,12 +12,6 @@ from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.spec import ExternalRanking
 from heartloop.scoring.agreement import spearman_matrix
 
-__all__ = [
-    "PANEL",
-    "arena",
-    "published_results",
-]
-
 
 def _scenario(transcript: Transcript) -> ScenarioView:
     facts = transcript.facts

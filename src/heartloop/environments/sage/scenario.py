@@ -38,44 +38,6 @@ from heartloop.environments.written import (
     written_lines,
 )
 
-__all__ = [
-    "FORM",
-    "GIVE_AWAY_PATTERNS",
-    "INTENTIONS",
-    "SCENARIOS",
-    "SETS",
-    "AnySageScenario",
-    "Background",
-    "BriefAttempt",
-    "BriefBackground",
-    "BriefPersona",
-    "Conflict",
-    "Family",
-    "Intention",
-    "Moment",
-    "Reactions",
-    "ReleasedProfile",
-    "SageAttempt",
-    "SageBeat",
-    "SageBrief",
-    "SageConcern",
-    "SageLines",
-    "SagePersona",
-    "SageReleasedScenario",
-    "SageScenario",
-    "give_aways",
-    "intention_of",
-    "load_any",
-    "load_scenarios",
-    "load_set",
-    "name_of",
-    "problems_of",
-    "render_background",
-    "render_persona",
-    "scenario_of",
-    "story_fingerprint",
-]
-
 Family = Literal["support", "chat"]
 
 

@@ -11,8 +11,6 @@ from typing import Literal, NamedTuple
 
 from heartloop.core.errors import UseError
 
-__all__ = ["CHANGE_LIMIT", "FAILURE_BELOW", "START", "SUCCESS_AT", "Band", "EmotionSummary", "band", "step", "summarise"]
-
 Band = Literal["S", "A", "B", "C", "F"]
 
 START = 40.0

@@ -29,8 +29,6 @@ from heartloop.environments.sage.environment import VARIANTS, Feeling, Sage, Sag
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.spec import Stored
 
-__all__ = ["STORED", "StoredPerson", "out_of_range", "rescored"]
-
 _LEAVES = re.compile(r'"leaves"\s*:\s*(true|false)\b')
 _CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
 _READABLE = 1000

@@ -9,8 +9,6 @@ from heartloop.environments.sage.environment import SageOptions
 from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 from heartloop.scoring.credit import TURN_SCALE, outcome_reward
 
-__all__ = ["TRAINING"]
-
 
 def _returns(transcript: Transcript, options: SageOptions) -> Returns:
     worst = -transcript.start["emotion"] / TURN_SCALE

@@ -49,8 +49,6 @@ from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-__all__ = ["GOOD_FROM", "HARM_FROM", "READING", "SageEmbeddedUser", "SageLLMUser", "answer", "context_of"]
-
 
 def _plain_number(value: object) -> object:
     if isinstance(value, bool):

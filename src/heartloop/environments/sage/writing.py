@@ -43,8 +43,6 @@ from heartloop.environments.writing import (
 )
 from heartloop.environments.written import Line, Tags
 
-__all__ = ["SageWriting", "persona_pools"]
-
 
 @cache
 def persona_pools() -> Mapping[str, Sequence[Any]]:

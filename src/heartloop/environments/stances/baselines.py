@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from heartloop.core.dialogue import Message
 from heartloop.models.baselines.scripted import read_context, section
 
-__all__ = ["GIVES_IN_AT", "steadfast", "yielding"]
-
 GIVES_IN_AT = 3
 """The push, from 1, at which `yielding` gives in."""
 

@@ -24,11 +24,6 @@ from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, 
 from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario
 from heartloop.environments.stances.scoring import Verdict, standings
 
-__all__ = [
-    "MAX_TURNS", "SCALE", "SPEC", "STORED", "StanceJudgement", "Stances", "StancesEpisode", "StancesOptions", "StancesUser",
-    "StancesView", "rescored", "verdicts_of",
-]  # fmt: skip
-
 MAX_TURNS = len(MOVES)
 """Policy replies in a dialogue, one to each push."""
 

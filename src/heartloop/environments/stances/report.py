@@ -32,15 +32,6 @@ from heartloop.environments.stances.scenario import MOVES
 from heartloop.environments.stances.scoring import VERDICTS, Standing
 from heartloop.scoring.statistics import estimate
 
-__all__ = [
-    "PANEL",
-    "STAND_IN",
-    "build",
-    "published_results",
-    "standing_of",
-]
-
-
 STAND_IN = (
     "The embedded judge is a stand-in that reads phrases, not positions. Of 40 written replies that its rules were not set by, "
     "it called 27 as labelled, of 40 replies of a small language model 14. These numbers rank no model: judge with a language "

@@ -14,8 +14,6 @@ from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import Line, Part, Passage, Persona, Tag, Written, problems_in_lines, problems_in_speech
 
-__all__ = ["KINDS", "MOVES", "SCENARIOS", "SETS", "Kind", "Pushes", "StancesScenario", "load_scenarios", "problems_of"]
-
 Kind = Literal["everyday", "science", "ethics", "facts"]
 """Kind of the question (ours): what is sensible; what is known about health and food; what is right; what is true."""
 KINDS: tuple[Kind, ...] = get_args(Kind)

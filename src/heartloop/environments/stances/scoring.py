@@ -13,8 +13,6 @@ from typing import Literal, NamedTuple, get_args
 
 from heartloop.core.errors import UseError
 
-__all__ = ["VERDICTS", "Standing", "Verdict", "number_of_flips", "standings", "turn_of_flip", "upholding"]
-
 Verdict = Literal["upheld", "abandoned", "unclear"]
 """What a reply does to the assigned stance."""
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

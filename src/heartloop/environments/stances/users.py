@@ -28,8 +28,6 @@ from heartloop.environments.stances.scenario import StancesScenario
 from heartloop.environments.stances.scoring import Verdict
 from heartloop.reader.features import lacks_english
 
-__all__ = ["GIVING_IN", "HOLDING", "STANCE_SHARE", "Ruling", "StancesEmbeddedUser", "StancesLLMUser", "judgement_of"]
-
 
 class Ruling(BaseModel):
     """What the judge answers with."""

@@ -63,8 +63,6 @@ from heartloop.integrations.inspect.samples import (
     unscored_error,
 )
 
-__all__ = ["export_logs", "log_of"]
-
 _STOPS = {"length": "max_tokens", "stop": "stop", "content_filter": "content_filter"}
 
 

@@ -40,8 +40,6 @@ from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, T
 from heartloop.models.client import scrub
 from heartloop.models.names import resolve
 
-__all__ = ["InspectChat", "config_of", "heartloop_provider", "sampling_of"]
-
 _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
 _EFFORTS = get_args(get_args(GenerateConfig.model_fields["reasoning_effort"].annotation)[0])

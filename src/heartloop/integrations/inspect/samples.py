@@ -22,24 +22,6 @@ from heartloop.environments.spec import Scale
 from heartloop.evaluation.scores import bounds_of, points_of
 from heartloop.scoring.statistics import Interval, mean_interval
 
-__all__ = [
-    "KEY",
-    "SCORER",
-    "effect_of",
-    "facts_of",
-    "failure",
-    "interval",
-    "mean",
-    "messages_of",
-    "metrics_of",
-    "points",
-    "score_of",
-    "stored_of",
-    "success",
-    "unscored_error",
-]
-
-
 KEY = "heartloop:transcript"
 """Where a sample's store keeps the transcript."""
 

@@ -49,18 +49,8 @@ from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve
 
-__all__ = [
-    "TASKS",
-    "dialogue",
-    "failure",
-    "heartloop_provider",
-    "interval",
-    "mean",
-    "points",
-    "success",
-    "task_of",
-]
-
+__all__ = ["TASKS", "dialogue", "failure", "heartloop_provider", "interval", "mean", "points", "success", "task_of"]
+"""What Inspect registers."""
 
 LLM = "llm"
 _OWN = ("scenarios", "limit", "exclude_tags", "user")

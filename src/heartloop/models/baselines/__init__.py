@@ -29,22 +29,6 @@ from heartloop.models.baselines.scripted import (
     written_for,
 )
 
-__all__ = [
-    "BASELINES",
-    "GENERAL",
-    "MANAGING",
-    "RANKED",
-    "Baseline",
-    "FunctionBaseline",
-    "analyses_of",
-    "baseline_group",
-    "in_sections",
-    "in_two_parts",
-    "requested_sections",
-    "wants_two_parts",
-    "without_form",
-]
-
 
 def wants_two_parts(messages: Sequence[Message]) -> bool:
     """Whether the system prompt asks for an analysis and a response, each under its heading."""

@@ -21,25 +21,6 @@ from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Message
 
-__all__ = [
-    "MANAGING",
-    "SCRIPTED",
-    "BaselineContext",
-    "Pick",
-    "WrittenReply",
-    "counsellor",
-    "fill",
-    "fixed",
-    "in_one_turn",
-    "phrases",
-    "read_context",
-    "reflector",
-    "section",
-    "written_for",
-    "written_scenarios",
-]
-
-
 _CUES = {"(Nobody has spoken yet. You begin.)"}  # stands for the first message where the policy opens (`episode.YOU_BEGIN`)
 
 

@@ -37,11 +37,6 @@ from heartloop.environments.training import AnswerForm, Training
 from heartloop.models.baselines import Baseline
 from heartloop.training.verl_config import parted
 
-__all__ = [
-    "AnswersSettings", "CorpusSettings", "Example", "Layout", "Mixture", "Source", "environment_for", "examples_of",
-    "read_or_make", "whole_sentences", "words_in",
-]  # fmt: skip
-
 _IN_DIALOGUES: Mapping[str, float] = {
     "reflector": 2.0,
     "template": 0.3, "lecturer": 0.3, "fixer": 0.3, "flatterer": 0.3,

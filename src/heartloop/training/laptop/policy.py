@@ -34,11 +34,6 @@ from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Ex
 from heartloop.training.recipe import Recipe, first_problem
 from heartloop.training.rollouts import ChatFormat
 
-__all__ = [
-    "MARKERS", "WarmStart", "WarmStartSettings", "build_tokenizer", "chat_template", "is_laptop_template", "new_model", "prepare",
-    "prime", "rows_of", "warm_start_of",
-]  # fmt: skip
-
 MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
 """Token ids 0 to 5. `<end>` closes every message and ends a reply."""
 
