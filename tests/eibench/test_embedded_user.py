@@ -32,11 +32,12 @@ from heartloop.environments.eibench.scenario import (
     load_scenarios,
 )
 from heartloop.environments.eibench.scoring import outcome
-from heartloop.environments.eibench.users import CORE_FROM, EIBenchEmbeddedUser
+from heartloop.environments.eibench.users import EIBenchEmbeddedUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import rejudged
+from heartloop.environments.speaking import CORE_FROM
 from heartloop.environments.written import written_lines
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline

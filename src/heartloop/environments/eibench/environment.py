@@ -234,13 +234,15 @@ def _state(values: tuple[float, float]) -> dict[str, float]:
     return {"a": values[0], "t": values[1]}
 
 
-def _outcomes(transcript: Transcript) -> list[float]:
-    anchors = anchors_of(transcript)
-    if anchors is None:
-        return []
-    weight = relation_weight_of(transcript)
+def states_of(transcript: Transcript) -> list[tuple[float, float]]:
+    """(a, t) at the start and after each judged reply."""
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
-    return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
+    return [(state["a"], state["t"]) for state in states if {"a", "t"} <= state.keys()]
+
+
+def _outcomes(transcript: Transcript) -> list[float]:
+    anchors, weight = anchors_of(transcript), relation_weight_of(transcript)
+    return [100.0 * outcome(a, t, *anchors, relation_weight=weight) for a, t in states_of(transcript)] if anchors else []
 
 
 def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:

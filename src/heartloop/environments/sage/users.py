@@ -24,7 +24,7 @@ from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.base import RoleModel, SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, least_recent, pick, pick_unsaid, speaks_for
+from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reading import (
     Appraisal,
@@ -33,7 +33,6 @@ from heartloop.environments.reading import (
     Missed,
     evidence_of,
     no_written_lines,
-    reason_of,
     unsaid,
 )
 from heartloop.environments.sage.environment import VARIANTS, Feeling, SageView, Speech
@@ -46,6 +45,7 @@ from heartloop.environments.sage.scenario import (
     render_persona,
 )
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
+from heartloop.environments.speaking import GOOD_FROM, HARM_FROM, next_line, open_beats, verdict
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
@@ -204,9 +204,6 @@ READING = LearnedReading(
 )
 """The change of emotion; what does good depends on the hidden intention."""
 
-GOOD_FROM, HARM_FROM = 1.0, -1.0
-"""Changes of emotion from which a reply did good, and to which it did harm; between them it is neutral."""
-
 
 class _Variant(NamedTuple):
     up: float
@@ -221,6 +218,8 @@ _BY_VARIANT: Mapping[str, _Variant] = {
     "challenging": _Variant(0.7, 1.2, 75.0),
 }
 """Ours; RLVER App. D describes the challenging user as reserved and critical."""
+_COLD_BELOW = 22
+"""Emotion below which every second line is a cold one."""
 
 
 class SageEmbeddedUser(AppraisingPlayer):
@@ -279,17 +278,10 @@ def _thoughts(appraisal: Appraisal, change: float, after: float, view: SageView)
         return {"content": "", "fit": "", "activity": f"predicted change {change:+.1f}", "feeling": ""}
     reply = " ".join(view.replies[-1].split())
     quote = reply if len(reply) <= _QUOTED else reply[: _QUOTED - 3].rsplit(" ", 1)[0] + "..."
-    good, bad = reason_of(appraisal, good=True), reason_of(appraisal, good=False)
-    if change >= GOOD_FROM and good:
-        fit = good
-    elif change <= HARM_FROM and bad:
-        fit = bad
-    else:
-        fit = f"{good}, but {bad}" if good and bad else "It neither helps nor hurts"
     level = next((name for name, least in _LEVELS if change >= least), "low")
     return {
         "content": "They said nothing." if appraisal.silent else f"They said: “{quote}”",
-        "fit": f"{fit[:1].upper()}{fit[1:]}.",
+        "fit": verdict(appraisal, change),
         "activity": pick(_ACTIVITIES[level], "activity", view.scenario.id, view.turn),
         "feeling": _MOODS[band(after)],
     }
@@ -311,43 +303,31 @@ _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
 
 
 def answer(view: SageView, feeling: Feeling) -> str:
-    """The person's next line.
-
-    A farewell at the ends. After a reply that did good, the next beat of the story, the core only from the mood that the variant
-    asks for; after a neutral one at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line
-    repeats while an unused one is left.
-    """
+    """The person's next line: a farewell at the ends, else `next_line`; the core only from the mood that the variant asks for."""
     scenario = view.scenario
     assert isinstance(scenario, SageScenario)  # others are not admitted
     lines = scenario.lines
     if view.manner in ("S", "F"):
         return pick(lines.thanks if view.manner == "S" else lines.leave, "line", scenario.id, view.seed, view.turn)
-
-    def fresh(*groups: Sequence[str]) -> str | None:
-        return pick_unsaid(groups, view.messages, "line", scenario.id, view.seed, view.turn)
-
-    good = feeling.change >= GOOD_FROM
-    beat = _next_beat(scenario.beats, view, facts_only=not good) if feeling.change > HARM_FROM else None
-    if beat is not None:
-        ack = fresh(lines.acks) if feeling.change >= 3 and view.turn % 2 == 0 else None
-        return f"{ack} {beat.text}" if ack else beat.text
-    missed = getattr(lines, _LINES[feeling.evidence.get("missed", "vague")])
-    if good:
-        groups: tuple[Sequence[str], ...] = (lines.acks, lines.vague)
-    elif view.emotion < 22 and view.turn % 2 == 1:
-        groups = (lines.cold, missed, lines.vague)
-    else:
-        groups = (missed, lines.vague, lines.cold)
-    return fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.vague], view.messages)
-
-
-def _next_beat(beats: Sequence[SageBeat], view: SageView, *, facts_only: bool) -> SageBeat | None:
-    """The next unused beat that the mood allows: in order, unless the reply asked about one of the next few."""
-    spoken = " ".join(view.messages)
     core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
-    allowed = {"fact"} if facts_only else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
-    ahead = [beat for beat in beats if beat.text not in spoken and beat.kind in allowed][:3]
-    questions = " ".join(part for part in re.split(r"(?<=[.!?])", view.replies[-1].lower()) if part.endswith("?"))
+    beats = open_beats(scenario.beats, view.messages, good=feeling.change >= GOOD_FROM, core=core)
+    return next_line(
+        lines,
+        view.messages,
+        scenario.id,
+        view.seed,
+        view.turn,
+        worth=feeling.change,
+        beat=_asked_about(beats, view.replies[-1]),
+        missed=getattr(lines, _LINES[feeling.evidence.get("missed", "vague")]),
+        general=lines.vague,
+        cold=view.emotion < _COLD_BELOW,
+    )
+
+
+def _asked_about(beats: Sequence[SageBeat], reply: str) -> SageBeat | None:
+    """The first beat, or the one of the next three that the reply asked about."""
+    questions = " ".join(part for part in re.split(r"(?<=[.!?])", reply.lower()) if part.endswith("?"))
     asked = [about for about, pattern in _ASKED_ABOUT if re.search(pattern, questions)]
-    fitting = (beat for about in asked for beat in ahead if beat.about == about)
-    return next(fitting, ahead[0] if ahead else None)
+    fitting = (beat for about in asked for beat in beats[:3] if beat.about == about)
+    return next(fitting, beats[0] if beats else None)
