@@ -86,15 +86,15 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("more", "said"),
         [
-            ({"id": 5}, "id: 5; expected a valid string"),
-            ({"id": " "}, 'id: " "; expected a text that is not blank'),
-            ({"system_prompt": ""}, 'aggressor_profile.system_prompt: ""; expected a text that is not blank'),
-            ({"initial_anger": "75"}, 'initial_calibration.initial_anger: "75"; expected a number from 0 to 100'),
-            ({"target_trust": True}, "rub_goals.target_trust: true; expected a number from 0 to 100"),
-            ({"worst_anger_min": 101}, "worst_case.worst_anger_min: 101; expected a number from 0 to 100"),
-            ({"scene_tag": "war"}, 'scene_tag: "war"; expected one of charm, defense, repair, support'),
+            ({"id": 5}, "id: is a number; expected text"),
+            ({"id": " "}, "id: is ' '; expected a text that is not blank"),
+            ({"system_prompt": ""}, "aggressor_profile.system_prompt: is ''; expected a text that is not blank"),
+            ({"initial_anger": "75"}, "initial_calibration.initial_anger: is '75'; expected a number from 0 to 100"),
+            ({"target_trust": True}, "rub_goals.target_trust: is True; expected a number from 0 to 100"),
+            ({"worst_anger_min": 101}, "worst_case.worst_anger_min: is 101; expected a number from 0 to 100"),
+            ({"scene_tag": "war"}, "scene_tag: is 'war'; expected one of charm, defense, repair, support"),
             ({"opening_line": None}, "aggressor_profile.opening_line is missing; expected"),
-            ({"rub_goals": 7}, "rub_goals: 7; expected"),
+            ({"rub_goals": 7}, "rub_goals: is a number; expected"),
             ({"form": "eibench-released/1"}, "the record was imported before"),
         ],
     )
@@ -104,8 +104,7 @@ class TestRefused:
     def test_a_missing_field(self, tmp_path: Path) -> None:
         less = record(0)
         del less["worst_case"]["worst_trust_min"]
-        said = "worst_case.worst_trust_min is missing; expected it in every record"
-        assert only_reason(imported(tmp_path, less)) == f"data.json, record 1: {said}"
+        assert only_reason(imported(tmp_path, less)) == "data.json, record 1: worst_case.worst_trust_min: is missing"
 
     @pytest.mark.parametrize(
         ("more", "axis"),
@@ -135,17 +134,18 @@ class TestRefused:
         assert places == ("data.jsonl, line 1", "data.jsonl, line 3", "data.jsonl, line 4")
         assert "not JSON" in reasons[0]
         assert "not UTF-8" in reasons[1]
-        assert reasons[2] == "the record is NaN; expected a JSON object"
+        assert "not JSON" in reasons[2]
 
     @pytest.mark.parametrize(
         ("text", "said"),
         [
             (json.dumps([record(1)], indent=1)[:-30], "data.json: not JSON"),
-            (b"[" * 100_000, "nested too deeply"),
-            (b"", "is empty"),
-            ('[{"id": 1' + "0" * 5000 + "}]", "id: inf; expected a finite number"),
+            (b"[" * 100_000, "not JSON"),
+            (b"", "not JSON"),
+            ('[{"id": 1' + "0" * 5000 + "}]", "not JSON"),
+            ('[{"id": 1e999}]', "record.id: inf; expected a finite number"),
         ],
-        ids=["cut", "deep", "empty", "long number"],
+        ids=["cut", "deep", "empty", "long number", "infinite"],
     )
     def test_a_broken_file_is_one_refusal(self, text: str | bytes, said: str, tmp_path: Path) -> None:
         assert said in only_reason(read_released(put(tmp_path / "data.json", text)))

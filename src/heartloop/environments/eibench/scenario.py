@@ -345,13 +345,13 @@ FORM: Literal["eibench-released/1"] = "eibench-released/1"
 def _point(value: object) -> object:
     low, high = STATE_LIMITS
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:  # also refuses nan
-        raise ValueError(f"expected a number from {low:g} to {high:g}")
+        raise ValueError(f"is {value!r}; expected a number from {low:g} to {high:g}")
     return value
 
 
 def _not_blank(text: str) -> str:
     if not text.strip():
-        raise ValueError("expected a text that is not blank")
+        raise ValueError(f"is {text!r}; expected a text that is not blank")
     return text
 
 
@@ -407,7 +407,7 @@ class ReleasedRecord(_Released):
     @classmethod
     def _is_a_scene(cls, tag: str) -> str:
         if tag.strip().lower() not in SCENES:
-            raise ValueError(f"expected one of {', '.join(SCENES)}")
+            raise ValueError(f"is {tag!r}; expected one of {', '.join(SCENES)}")
         return tag
 
     @model_validator(mode="after")
