@@ -109,7 +109,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("more", "axis"),
         [
-            ({"target_anger": 75}, "a are start 75 (initial_calibration.initial_anger), success 75 (rub_goals.target_anger)"),
+            ({"target_anger": 75}, "a are start 75 (initial_calibration), success 75 (rub_goals)"),
             ({"worst_anger_min": 75}, "a are start 75"),
             ({"target_anger": 80}, "a are start 75"),  # success and failure both above the start
             ({"worst_trust_min": 20}, "t are start 15"),

@@ -52,7 +52,7 @@ RELATION_WEIGHT = 0.5
 
 
 class EIBenchOptions(Options):
-    """Options of EIBench; defaults are the paper's."""
+    """Defaults as in the EIBench paper."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """A change outside ±10: `paper` re-asks once, then the dialogue is unscored; `released` clamps and counts it."""
@@ -99,16 +99,12 @@ class Reaction(NamedTuple):
 
 
 class EIBenchUser(Player, Protocol):
-    """The user simulator: one reaction per reply."""
+    """The user simulator, which appraises the latest reply and answers it."""
 
-    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
-        """Appraises the latest reply and answers it."""
-        ...
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction: ...
 
 
 class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
-    """EIBench over a list of scenarios, with one user simulator."""
-
     name = "eibench"
     options_type = EIBenchOptions
 
@@ -133,8 +129,6 @@ class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
 
 
 class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
-    """One dialogue with one scenario."""
-
     def __init__(self, environment: EIBench, scenario: AnyEIBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._messages: list[str] = []
@@ -144,7 +138,7 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
 
     @property
     def policy_prompt(self) -> str:
-        return policy_prompt(self._scenario, self._environment.variant)
+        return briefing(self._scenario, self._environment.options)
 
     async def open(self) -> str | None:
         if self._scenario.opening is not None:
@@ -157,17 +151,20 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         messages, replies, states = tuple(self._messages), tuple(self._replies), tuple(self._states)
         view = EIBenchView(self._scenario, messages, replies, states, self._seed, bench.options)
         reaction = await answered("user", bench.user.react(view, self._log))
-        before = self._states[-1]
-        after, clamps = next_state(before, reaction)
-        for name in clamps:
-            self._log.count(name)
+        before, (low, high) = self._states[-1], STATE_LIMITS
+        for value, change in zip(before, (reaction.a, reaction.t), strict=True):
+            if abs(change) > CHANGE_LIMIT:
+                self._log.count("clamped changes")
+            if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
+                self._log.count("states at their limit")
+        after = (move(before[0], reaction.a), move(before[1], reaction.t))
         self._states.append(after)
         self._messages.append(reaction.reply)
         stop: StopReason | None = "turn_limit" if len(self._replies) >= bench.max_turns else None
         if not reaction.goes_on:
             stop = "goodbye"
-        change = _state((after[0] - before[0], after[1] - before[1]))
-        return UserTurn(reaction.reply, _state(after), change, dict(reaction.reflection), dict(reaction.evidence), stop)
+        moved = _state((after[0] - before[0], after[1] - before[1]))
+        return UserTurn(reaction.reply, _state(after), moved, dict(reaction.reflection), dict(reaction.evidence), stop)
 
     def outcome(self) -> Outcome:
         """Outcome in [-1, 1] (Eq. 2); one process reward per turn (Eq. 3); the states."""
@@ -176,32 +173,15 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         return Outcome(score, tuple(map(float, rewards)), tuple(map(_state, self._states)))
 
 
-def next_state(before: tuple[float, float], reaction: Reaction) -> tuple[tuple[float, float], list[str]]:
-    """The state (a, t) after a reaction, and the names of the counts that clamping increments, once per axis."""
-    low, high = STATE_LIMITS
-    clamps: list[str] = []
-    for value, change in zip(before, (reaction.a, reaction.t), strict=True):
-        if abs(change) > CHANGE_LIMIT:
-            clamps.append("clamped changes")
-        if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
-            clamps.append("states at their limit")
-    return (move(before[0], reaction.a), move(before[1], reaction.t)), clamps
-
-
 def briefing(scenario: AnyEIBenchScenario, options: EIBenchOptions) -> str:
-    """The policy's system prompt for a scenario, in the form of `options.variant`."""
-    return policy_prompt(scenario, options.variant)
-
-
-def policy_prompt(scenario: AnyEIBenchScenario, form: str) -> str:
-    """The policy's system prompt for a scenario: its profile, and the form of its replies (`think` or `direct`)."""
+    """The policy's system prompt for a scenario: its profile, and the form of its replies."""
     if isinstance(scenario, EIBenchReleasedScenario):
         name, blanks = "this person", {"profile": scenario.record.defender_profile.system_prompt.strip()}
     else:
         name, model = scenario.model.name, scenario.model
         lists = {field: as_list(getattr(model, field)) for field in ("knows", "limits")}
         blanks = {"name": name, "role": model.role, "background": model.background, "goal": model.goal, **lists}
-    manner, profile = _policy_prompts(form, isinstance(scenario, EIBenchReleasedScenario))
+    manner, profile = _policy_prompts(options.variant, isinstance(scenario, EIBenchReleasedScenario))
     return manner.fill(profile=profile.fill(**blanks), name=name)
 
 
@@ -226,7 +206,6 @@ def _read_anchors(text: str) -> tuple[Anchors, Anchors] | None:
 
 
 def relation_weight_of(transcript: Transcript) -> float:
-    """The relation weight (lambda) that a dialogue was scored with."""
     return float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
 
 

@@ -42,6 +42,7 @@ from heartloop.environments.reading import (
     with_cues,
 )
 from heartloop.environments.speaking import CORE_FROM, GOOD_FROM, HARM_FROM, next_line, open_beats, verdict
+from heartloop.environments.written import beats_of
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
 from heartloop.reader.reader import REPEATED, Output
@@ -198,7 +199,7 @@ def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: S
     return Context(
         tuple(messages),
         tuple(replies),
-        unsaid=unsaid(scenario.concerns, scenario.written_beats, messages),
+        unsaid=unsaid(scenario.concerns, beats_of(scenario), messages),
         sore=with_cues(scenario.sores),
         known=tuple(scenario.model.knows),
         demand=(scenario.demand.text,) if scenario.demand is not None else (),
@@ -246,7 +247,7 @@ class EIBenchEmbeddedUser(AppraisingPlayer):
         if isinstance(scenario, EIBenchReleasedScenario):
             texts = [scenario.record.aggressor_profile.system_prompt]
         else:
-            texts = [beat.text for beat in scenario.written_beats]
+            texts = [beat.text for beat in beats_of(scenario)]
         self.appraiser.admit(scenario.id, (scenario.opening or "", *texts))
         if self.role != "judge" and not isinstance(scenario, EIBenchScenario):
             raise no_written_lines(scenario.id, self.name)

@@ -96,16 +96,17 @@ class SageView(NamedTuple):
 
 
 class Feeling(NamedTuple):
-    """The user simulator's appraisal of a reply: the change in emotion points, and its four texts, the input of `speak`."""
+    """The user simulator's appraisal of a reply, and the input of `speak`."""
 
     change: float
+    """In points of emotion; may be outside ±10."""
     thoughts: Mapping[str, str]
     """`content`, `fit`, `activity` and `feeling`."""
     evidence: Mapping[str, Any] = {}
 
 
 class Speech(NamedTuple):
-    """The user's next message, and whether it ends the dialogue."""
+    """The user's next message."""
 
     message: str
     """Empty if a stored dialogue has no further message."""
@@ -115,24 +116,16 @@ class Speech(NamedTuple):
 
 
 class SageUser(Player, Protocol):
-    """The user simulator: appraises a reply, then answers it."""
+    """The user simulator, which appraises the latest reply, then answers it, with the emotion after it."""
 
-    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of its roles, in this variant."""
-        ...
+    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]: ...
 
-    async def feel(self, view: SageView, log: CallLog) -> Feeling:
-        """Appraises the latest reply. The change may be outside ±10."""
-        ...
+    async def feel(self, view: SageView, log: CallLog) -> Feeling: ...
 
-    async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
-        """Answers the latest reply, with the emotion after it."""
-        ...
+    async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech: ...
 
 
 class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
-    """SAGE over a list of scenarios, with one user simulator."""
-
     name = "sage"
     options_type = SageOptions
 
@@ -155,8 +148,6 @@ class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
 
 
 class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
-    """One dialogue with one scenario."""
-
     def __init__(self, environment: Sage, scenario: AnySageScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._messages: list[str] = []

@@ -32,6 +32,7 @@ from heartloop.environments.written import (
     Short,
     Tags,
     Written,
+    beats_of,
     check_concerns,
     fingerprint_of,
     problems_in_lines,
@@ -241,32 +242,23 @@ class SageBrief(Written):
             raise ValueError(f"intention {self.intention!r} belongs to family {family!r}, not {self.family!r}")
         if self.family == "support" and (self.background.conflict is None or len(self.background.tried) < 2):
             raise ValueError("a support scenario needs background.conflict and at least two background.tried")
-        check_concerns(self.concerns, self.written_beats)
+        check_concerns(self.concerns, beats_of(self))
         return self
 
     @property
-    def written_beats(self) -> tuple[SageBeat, ...]:
-        """The written beats; none in the short form."""
-        return ()
-
-    @property
     def stratum(self) -> str:
-        """Stratum for `--limit`: the hidden intention."""
         return self.intention
 
     @property
     def intention_text(self) -> str:
-        """The hidden intention as a clause."""
         return INTENTIONS[self.intention].text
 
     @property
     def person(self) -> str:
-        """Name, age and occupation, for lists and reports."""
         return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
 
     @property
     def place(self) -> str:
-        """Where the user lives and comes from."""
         return self.persona.place
 
 
@@ -278,10 +270,6 @@ class SageScenario(SageBrief):
     concerns: tuple[SageConcern, ...] = Field(min_length=4, max_length=6)
     beats: tuple[SageBeat, ...] = Field(min_length=10, max_length=12)
     lines: SageLines
-
-    @property
-    def written_beats(self) -> tuple[SageBeat, ...]:
-        return self.beats
 
 
 def give_aways(intention: str, first_message: str) -> list[str]:
@@ -419,12 +407,10 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def stratum(self) -> str:
-        """Stratum for `--limit`: the hidden intention."""
         return self.intention
 
     @property
     def intention_text(self) -> str:
-        """The hidden intention as a clause."""
         return intention_of(self.record.task).text
 
     @property
@@ -434,7 +420,6 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def person(self) -> str:
-        """Name, age and occupation as far as the persona lists them, or the id."""
         return name_of(self.record.player, otherwise=self.id)
 
     @property
@@ -485,7 +470,6 @@ def scenario_of(raw: bytes) -> SageReleasedScenario:
 
 
 def render_persona(scenario: AnySageScenario) -> str:
-    """The persona in the prompt; for an imported scenario its text."""
     if isinstance(scenario, SageReleasedScenario):
         return f"{scenario.record.player}\n(Speaks the language this is written in.)"
     p = scenario.persona
@@ -504,7 +488,6 @@ def render_persona(scenario: AnySageScenario) -> str:
 
 
 def render_background(scenario: AnySageScenario) -> str:
-    """The background in the prompt; for an imported scenario its text."""
     if isinstance(scenario, SageReleasedScenario):
         return scenario.record.scene
     b, r = scenario.background, scenario.background.reactions
@@ -532,7 +515,7 @@ def _text(s: Any) -> str:
         render_persona(s),
         render_background(s),
         f"First message: {s.first_message}",
-        "" if isinstance(s, SageReleasedScenario) else "\n".join(f"  {beat.kind:8} {beat.text}" for beat in s.written_beats),
+        "\n".join(f"  {beat.kind:8} {beat.text}" for beat in beats_of(s)),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -553,5 +536,5 @@ SCENARIOS = Scenarios(
     identity=lambda s: (s.persona.name, s.persona.occupation),
     lines=lambda s: written_lines(s.lines) if isinstance(s, SageScenario) else (),
     imported=scenario_of,
-    story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.written_beats)]),
+    story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in beats_of(s))]),
 )

@@ -46,6 +46,7 @@ from heartloop.environments.sage.scenario import (
 )
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.speaking import GOOD_FROM, HARM_FROM, next_line, open_beats, verdict
+from heartloop.environments.written import beats_of
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
@@ -194,7 +195,7 @@ def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[s
     return Context(
         tuple(messages),
         tuple(replies),
-        unsaid=(*unsaid(scenario.concerns, scenario.written_beats, messages), *background.lifts),
+        unsaid=(*unsaid(scenario.concerns, beats_of(scenario), messages), *background.lifts),
         sore=tuple(background.sinks),
     )
 
@@ -232,10 +233,8 @@ class SageEmbeddedUser(AppraisingPlayer):
         return super().describe()
 
     def admit(self, scenario: AnySageScenario) -> None:
-        written = isinstance(scenario, SageScenario)
-        beats = (beat.text for beat in scenario.beats) if isinstance(scenario, SageScenario) else ()
-        self.appraiser.admit(scenario.id, (scenario.first_message or "", *beats))
-        if self.role != "judge" and not written:
+        self.appraiser.admit(scenario.id, (scenario.first_message, *(beat.text for beat in beats_of(scenario))))
+        if self.role != "judge" and not isinstance(scenario, SageScenario):
             raise no_written_lines(scenario.id, self.name)
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
