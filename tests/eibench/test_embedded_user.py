@@ -25,9 +25,7 @@ from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, 
 from heartloop.environments.eibench.scenario import (
     LINES,
     SCENES,
-    EIBenchReleasedScenario,
     EIBenchScenario,
-    ReleasedRecord,
     Scene,
     load_scenarios,
 )
@@ -43,7 +41,7 @@ from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve
 from tests.fixed_appraiser import FixedAppraiser
-from tests.released_eibench import record
+from tests.released_eibench import released
 
 TUNING = [scenario for scenario in load_scenarios("test") if half_of(scenario.id) == "tuning"]
 OF_SCENE = {scene: next(scenario for scenario in TUNING if scenario.scene == scene) for scene in SCENES}
@@ -207,14 +205,10 @@ async def test_reflection_and_evidence_say_what_the_reader_saw() -> None:
     assert all(0 <= mark <= 4 for mark in turn.evidence["aspects"].values())
 
 
-def released(profile: str, opening: str) -> EIBenchReleasedScenario:
-    """A released record with these texts of the person."""
-    plain = record(system_prompt=profile, opening_line=opening)
-    return EIBenchReleasedScenario(form="eibench-released/1", source="f", record=ReleasedRecord.model_validate(plain))
-
-
-ENGLISH = released("You have missed the last boat, and you want them to wait for you.", "Five minutes, and you could not wait?")
-CHINESE = released("你错过了最后一班船，很生气。", "就差五分钟，你就不能等等吗？")
+ENGLISH = released(
+    system_prompt="You have missed the last boat, and you want them to wait.",
+    opening_line="Five minutes, and you could not wait?",
+)
 
 
 async def test_a_judge_needs_no_written_lines() -> None:
@@ -230,7 +224,7 @@ def test_what_it_cannot_play_or_understand_is_refused() -> None:
     with pytest.raises(InputError, match="no written lines"):
         EIBenchEmbeddedUser().admit(ENGLISH)
     with pytest.raises(InputError, match="understands English only"):
-        EIBenchEmbeddedUser(role="judge").admit(CHINESE)
+        EIBenchEmbeddedUser(role="judge").admit(released())
 
 
 def ranked(transcripts: Sequence[Transcript]) -> list[str]:

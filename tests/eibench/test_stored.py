@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, rejudged
 from heartloop.models.baselines import Baseline
+from tests.released_eibench import reacts
 
 BENCH = load_environment("eibench")
 DEFENSE, CHARM = "defense-visiting-hours-01", "charm-allotment-01"
@@ -33,11 +33,8 @@ TURNS = 3
 
 
 def answer(a: int, t: int, *, goes_on: bool = True, reply: str = "And now?") -> Reply:
-    body = {
-        "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
-        "emotion_change": a, "relation_change": t, "reply": reply, "continue": "yes" if goes_on else "no",
-    }  # fmt: skip
-    return Reply(json.dumps(body), usage=Usage(prompt_tokens=100, completion_tokens=10))
+    fields = {"emotion_change": a, "relation_change": t, "reply": reply, "continue": "yes" if goes_on else "no"}
+    return Reply(reacts(**fields), usage=Usage(prompt_tokens=100, completion_tokens=10))
 
 
 async def talk(*answers: Reply, preset: str = "paper", scenario: str = DEFENSE) -> Transcript:
