@@ -66,22 +66,16 @@ class TestWhatItIsTold:
 
 
 class TestWhatCounts:
-    async def test_a_good_answer_moves_both_and_keeps_the_reflection(self) -> None:
-        transcript, _ = await played(reacts())
+    async def test_a_good_answer_moves_both_and_its_reflection_is_stored(self) -> None:
+        transcript, simulator = await played("Here it is:\n```json\n" + reacts() + "\n```\nDone.")
         turn = transcript.turns[0]
-        assert turn.state == {"a": 75, "t": 18}
-        assert turn.thoughts["need"] == "n"
-        assert turn.message == "And now?"
+        assert (turn.state, turn.thoughts["need"], turn.message) == ({"a": 75, "t": 18}, "n", "And now?")
         assert [call.purpose for call in transcript.calls] == ["reply", "react"]
+        assert len(simulator.asked) == 1
 
-    async def test_no_ends_the_talk(self) -> None:
+    async def test_no_ends_the_dialogue(self) -> None:
         transcript, _ = await played(reacts(**{"continue": "no"}), turns=5)
         assert (transcript.stop, len(transcript.turns)) == ("goodbye", 1)
-
-    async def test_text_around_the_json_is_read_past(self) -> None:
-        transcript, simulator = await played("Here it is:\n```json\n" + reacts() + "\n```\nDone.")
-        assert transcript.score is not None
-        assert len(simulator.asked) == 1
 
     @pytest.mark.parametrize(
         ("bad", "why"),
