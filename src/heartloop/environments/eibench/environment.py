@@ -9,14 +9,21 @@ released code scores it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.eibench.scenario import SCENES, AnyEIBenchScenario, EIBenchReleasedScenario, as_list
+from heartloop.environments.eibench.scenario import (
+    SCENES,
+    AnyEIBenchScenario,
+    EIBenchReleasedScenario,
+    EIBenchScenario,
+    as_list,
+    lines_of,
+)
 from heartloop.environments.eibench.scoring import (
     CHANGE_LIMIT,
     STATE_LIMITS,
@@ -40,6 +47,7 @@ from heartloop.environments.spec import (
     bounded_sums,
     option,
 )
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 PRESETS = ("paper", "released")
 VARIANTS = ("think", "direct")
@@ -255,6 +263,20 @@ SCALE = Scale(
 )
 
 
+def _returns(transcript: Transcript, options: EIBenchOptions) -> Returns:
+    """Outcome and process rewards; their lowest sum moves a from its start to 100 and t from its start to 0."""
+    low, high = STATE_LIMITS
+    (worst_turns,) = process_rewards([transcript.start["a"], high], [transcript.start["t"], low])
+    return Returns(score_of(transcript), rewards_by_turn(transcript), worst_outcome=-1.0, worst_turns=float(worst_turns))
+
+
+def _texts(scenario: AnyEIBenchScenario) -> Iterable[str]:
+    if not isinstance(scenario, EIBenchScenario):
+        return ()
+    model, beats = scenario.model, (beat.text for beat in scenario.beats)
+    return (scenario.opening or "", *beats, *lines_of(scenario), model.goal, model.background, *model.knows)
+
+
 SPEC = EnvironmentSpec(
     name="eibench",
     title="EIBench",
@@ -273,7 +295,13 @@ SPEC = EnvironmentSpec(
     demo=DemoRun("all", 12, place=2),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=1805.3, repeat=197.7, turns=8, tokens=4_423),
     briefing="heartloop.environments.eibench.environment:briefing",
-    training="heartloop.environments.eibench.training:TRAINING",
+    training=Training(
+        _returns,
+        calls_per_turn=1,
+        tokens_per_call=1200,  # EIBench App. B.2
+        prompt_headings=("What you are after", "What you know", "Your situation"),
+        texts=_texts,
+    ),
     rankings={"Arena of people": "heartloop.environments.eibench.report:arena"},
     importers={
         "eibench-scenarios": "heartloop.environments.eibench.importers:SCENARIOS",

@@ -110,11 +110,11 @@ class _ReleasedAnswer(_Answer):
 
 
 class EIBenchLLMUser(RoleModel):
-    """The user simulator of EIBench, played by a model.
+    """A user simulator that is a language model.
 
     Args:
-        sampling: settings of the calls. The turn is added to the seed (default: the dialogue's seed).
-        role: role of the calls in the transcript; `judge` if it appraises the replies of stored dialogues.
+        sampling: of the calls; its seed, or else the dialogue's, is advanced by turn.
+        role: role of its calls in the transcript; `judge` for rejudging.
     """
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
@@ -155,13 +155,10 @@ class EIBenchLLMUser(RoleModel):
 
     def _system_text(self, scenario: AnyEIBenchScenario) -> str:
         emotion, relation = _MEANS[scenario.scene]
-        anchors = {
-            f"{name}_{axis}": f"{x:g}" for axis, row in zip("at", scenario.axes, strict=True) for name, x in row._asdict().items()
-        }
-        profile = self._profile_of(scenario)
-        return self._prompts["react"].fill(
-            profile=profile, other=scenario.other, emotion_means=emotion, relation_means=relation, **anchors
-        )
+        blanks = {"profile": self._profile_of(scenario), "other": scenario.other}
+        for axis, anchors in zip("at", scenario.axes, strict=True):
+            blanks |= {f"{name}_{axis}": f"{value:g}" for name, value in anchors._asdict().items()}
+        return self._prompts["react"].fill(emotion_means=emotion, relation_means=relation, **blanks)
 
     def _profile_of(self, scenario: AnyEIBenchScenario) -> str:
         if isinstance(scenario, EIBenchReleasedScenario):
@@ -190,10 +187,7 @@ def reaction_of(call: Call) -> Reaction | None:
 
 
 def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, what was not mentioned yet, and the scene: what the policy knows, must not give, could offer, and did.
-
-    Of a released record, the dialogue alone.
-    """
+    """The dialogue so far, what was not mentioned yet, and what the policy knows, must not give, could offer, and did."""
     if isinstance(scenario, EIBenchReleasedScenario):
         return Context(tuple(messages), tuple(replies))
     return Context(
@@ -223,13 +217,12 @@ _LEAST_TURNS = 3
 
 
 class _Felt(NamedTuple):
-    """The changes of a reply, and the state after it."""
+    """The changes of a reply, and the state after it with its outcome."""
 
     a: float
     t: float
     state: tuple[float, float]
     outcome: float
-    """Of the state."""
 
     @property
     def worth(self) -> float:
@@ -238,8 +231,8 @@ class _Felt(NamedTuple):
 
 
 class EIBenchEmbeddedUser(AppraisingPlayer):
-    """The user without a language model: an appraiser (the learned reader, or a student) gives the changes, and the person says
-    their own written lines and ends the dialogue at the anchors of success and failure. Deterministic."""
+    """The user without a language model: an appraiser gives the changes, and the person says written lines and ends the dialogue
+    at the anchors of success and failure."""
 
     reading = READING
 

@@ -19,9 +19,10 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.sage.scenario import INTENTIONS, AnySageScenario
-from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, Band, band, step, summarise
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
-from heartloop.scoring.credit import turn_rewards
+from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, Band, band, step
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
+from heartloop.scoring.credit import TURN_SCALE, outcome_reward, turn_rewards
 
 PRESETS = ("corrected", "released")
 VARIANTS = ("vanilla", "challenging")
@@ -208,11 +209,6 @@ def _emotions(transcript: Transcript) -> list[float]:
     return [state["emotion"] for state in states if "emotion" in state]
 
 
-def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    summary = summarise([points for _, points in dialogues], success_at=success_at, failure_below=failure_below)
-    return Sums(summary.mean, summary.success, summary.failure)
-
-
 SCALE = Scale(
     points=1.0,
     low=0.0,
@@ -220,7 +216,6 @@ SCALE = Scale(
     start=START,
     success_at=SUCCESS_AT,
     failure_below=FAILURE_BELOW,
-    sums=_sums,
     group="intention",
     group_title="hidden intention",
     group_order=tuple(INTENTIONS),
@@ -241,6 +236,12 @@ SCALE = Scale(
 )
 
 
+def _returns(transcript: Transcript, options: SageOptions) -> Returns:
+    """RLVER's rewards (sections 2.1 and H.1): the final emotion over 100, and a turn's change over 10; both are lowest at 0."""
+    worst = -transcript.start["emotion"] / TURN_SCALE
+    return Returns(outcome_reward(score_of(transcript)), rewards_by_turn(transcript), worst_outcome=0.0, worst_turns=worst)
+
+
 SPEC = EnvironmentSpec(
     name="sage",
     title="SAGE",
@@ -258,7 +259,7 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24, place=1),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=62.5, repeat=11.3, turns=10, tokens=3_981),
-    training="heartloop.environments.sage.training:TRAINING",
+    training=Training(_returns, calls_per_turn=2, tokens_per_call=2200),  # ours: estimated from five dialogues of eight turns
     rankings={"Chatbot Arena": "heartloop.environments.sage.report:arena"},
     importers={
         "sage-profiles": "heartloop.environments.sage.importers:PROFILES",

@@ -100,13 +100,10 @@ _PLANNING: Mapping[str, str] = {
 
 
 class SageLLMUser(RoleModel):
-    """A user simulator that is a language model.
-
-    Under preset `released` a change outside ±10 is returned, to be clamped and counted. Variant `challenging` uses the more
-    reserved manner (RLVER App. D.1).
+    """A user simulator that is a language model; variant `challenging` uses the more reserved manner (RLVER App. D.1).
 
     Args:
-        sampling: sampling settings of both calls; its seed, or else the dialogue's, is advanced by turn and step.
+        sampling: of both calls; its seed, or else the dialogue's, is advanced by turn and step.
         role: role of its calls in the transcript; `judge` for rejudging.
     """
 
@@ -148,29 +145,27 @@ class SageLLMUser(RoleModel):
         check: Callable[[AnswerT], str | None] | None,
         **blanks: str,
     ) -> AnswerT:
+        scenario, variant = view.scenario, view.options.variant
+        system = self._system_prompts.of(scenario, f"{step} {variant}", lambda: self._system(step, scenario, variant))
         dialogue = alternating_text(("Person", view.messages), ("NPC", view.replies))
         turn = self._prompts[f"{step}_turn"].fill(dialogue=dialogue, emotion=f"{view.emotion:g}", **blanks)
         return await ask(
             self._model,
-            [self._system(step, view.scenario, view.options.variant), Message(role="user", content=turn)],
+            [system, Message(role="user", content=turn)],
             kind,
             sampling=self._sampling.seeded(view.seed, 2 * view.turn + (step == "speak")),
             check=check,
             on_reply=log.recorder(step, view.turn, self._role),
         )
 
-    def _system(self, step: str, scenario: AnySageScenario, variant: str) -> Message:
-        return self._system_prompts.of(
-            scenario,
-            f"{step} {variant}",
-            lambda: self._prompts[step].fill(
-                purpose=self._prompts[f"purpose_{scenario.family}"].text,
-                intention=scenario.intention_text,
-                goal=scenario.goal,
-                manner=self._prompts[f"manner_{variant}"].text,
-                persona=render_persona(scenario),
-                background=render_background(scenario),
-            ),
+    def _system(self, step: str, scenario: AnySageScenario, variant: str) -> str:
+        return self._prompts[step].fill(
+            purpose=self._prompts[f"purpose_{scenario.family}"].text,
+            intention=scenario.intention_text,
+            goal=scenario.goal,
+            manner=self._prompts[f"manner_{variant}"].text,
+            persona=render_persona(scenario),
+            background=render_background(scenario),
         )
 
 
@@ -181,9 +176,9 @@ def _change_in_range(answer: _FeelAnswer) -> str | None:
 
 
 def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
-    if speaks_for(answer.reply):
-        return "the reply speaks for the NPC; write only what the person says"
-    return None if answer.reply.strip() else "the reply is blank"
+    if not answer.reply.strip():
+        return "the reply is blank"
+    return "the reply speaks for the NPC; write only what the person says" if speaks_for(answer.reply) else None
 
 
 # The embedded user
@@ -224,8 +219,7 @@ _COLD_BELOW = 22
 
 
 class SageEmbeddedUser(AppraisingPlayer):
-    """The user without a language model: an appraiser (the learned reader, or a student) gives the changes of emotion, and the
-    person says their own written lines. Deterministic."""
+    """The user without a language model: an appraiser gives the changes of emotion, and the person says written lines."""
 
     reading = READING
 
