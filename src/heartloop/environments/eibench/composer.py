@@ -108,7 +108,7 @@ class Combination(NamedTuple):
 
 
 def combinations(keyword: str, relationships: Sequence[str], used: set[Combination]) -> list[Combination]:
-    """All combinations of a keyword with these relationships that are not in `used`, in a fixed order."""
+    """The combinations of a keyword with these relationships that are not in `used`, in a fixed order."""
     choices = product(sorted(relationships), pools().intensity, pools().personality)
     return [one for choice in choices if (one := Combination(keyword, *choice)) not in used]
 

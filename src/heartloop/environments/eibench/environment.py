@@ -73,13 +73,12 @@ class EIBenchOptions(Options):
 
 
 class EIBenchView(NamedTuple):
-    """The dialogue as the user simulator sees it after a reply. `messages` and `replies` alternate; in Charm, `replies` start."""
+    """The dialogue as the user simulator sees it after a reply, the last of `replies`; an empty reply is silence."""
 
     scenario: AnyEIBenchScenario
     messages: tuple[str, ...]
-    """The user's messages, including an opening line."""
+    """The user's; in Charm, where the policy speaks first, one less than replies."""
     replies: tuple[str, ...]
-    """The policy's replies, including the latest; an empty string is silence."""
     states: tuple[tuple[float, float], ...]
     """(a, t), negative emotion and relation, each in [0, 100]: at the start and after each judged reply."""
     seed: int
@@ -91,14 +90,11 @@ class EIBenchView(NamedTuple):
 
 
 class Reaction(NamedTuple):
-    """The user simulator's appraisal of a reply, and its next message."""
+    """The user simulator's appraisal of a reply, as changes of a and t that may be outside ±10, and its next message."""
 
     a: float
-    """Change of negative emotion; may be outside ±10."""
     t: float
-    """Change of the relation; may be outside ±10."""
     reply: str
-    """The user's next message."""
     goes_on: bool
     """Whether the user continues the dialogue."""
     reflection: Mapping[str, str]

@@ -144,25 +144,20 @@ class EIBenchLines(Part):
     repeat: tuple[Line, ...] = Field(min_length=2, max_length=2)
     silence: tuple[Line, ...] = Field(min_length=2, max_length=2)
     settled: tuple[Line, ...] = Field(min_length=2, max_length=2)
-    """Said when they end the talk content."""
+    """Said when they end the talk content; `broken_off`, when they end it in anger or despair."""
     broken_off: tuple[Line, ...] = Field(min_length=2, max_length=2)
-    """Said when they end it in anger or despair."""
     yielded: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Defense: the model gave in."""
+    """Defense: the model gave in; `ruled`: it repeated the rule."""
     ruled: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Defense: the model repeated the rule."""
     excused: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Repair: the model explained itself away."""
+    """Repair: the model explained itself away; `hollow`: an apology that names nothing."""
     hollow: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Repair: an apology that names nothing."""
     pressed: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Charm: questioned or pushed."""
+    """Charm: questioned or pushed; `flattered`: complimented without ground."""
     flattered: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Charm: complimented without ground."""
     advised: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Support: told what to do."""
+    """Support: told what to do; `comforted`: comforted with a phrase."""
     comforted: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Support: comforted with a phrase."""
 
 
 class EIBenchBrief(Written):
@@ -199,8 +194,7 @@ class EIBenchBrief(Written):
         if self.seed.keyword not in pools().scenes[self.scene].get(self.seed.theme, {}):
             problems.append(f"seed {self.seed.theme!r} / {self.seed.keyword!r} is not in the pool of scene {self.scene!r}")
         for name in ("relationship", "intensity", "personality"):
-            value, pool = getattr(self.seed, name), getattr(pools(), name)
-            if value not in pool:
+            if (value := getattr(self.seed, name)) not in (pool := getattr(pools(), name)):
                 problems.append(f"seed.{name} is {value!r}; expected one of {', '.join(pool)}")
         try:
             check_anchors(self.anchors.a.values, self.anchors.t.values)
@@ -268,7 +262,7 @@ class EIBenchScenario(EIBenchBrief):
 
 
 class Pools(NamedTuple):
-    """The seed pools: by scene and theme, keywords with the relationships that fit them; and the three modifiers."""
+    """The seed pools (`pools.toml`): by scene and theme, keywords with the relationships that fit them; and the modifiers."""
 
     scenes: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]
     relationship: Mapping[str, str]
@@ -278,7 +272,6 @@ class Pools(NamedTuple):
 
 @functools.cache
 def pools() -> Pools:
-    """The content of `pools.toml`."""
     table: dict[str, Any] = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
     scenes: dict[str, Any] = {
         scene: {theme: {key: tuple(fit) for key, fit in keywords.items()} for theme, keywords in table[scene].items()}
@@ -316,7 +309,7 @@ def problems_of(scenario: EIBenchBrief) -> list[str]:
 
 
 def lines_of(scenario: EIBenchBrief | EIBenchReleasedScenario) -> list[str]:
-    """The written lines, of all groups; none but in the complete form."""
+    """The written lines of all groups; none in the short form and in an imported scenario."""
     return written_lines(scenario.lines) if isinstance(scenario, EIBenchScenario) else []
 
 

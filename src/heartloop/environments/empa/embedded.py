@@ -36,8 +36,6 @@ from heartloop.environments.speaking import CORE_FROM, open_beats, sentence
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
-# What the reader knows
-
 
 def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
     """The dialogue so far, the concerns that were not mentioned yet, and what hurts the person."""
@@ -50,7 +48,7 @@ def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str
 
 
 def _group(scenario: EmpaBrief) -> str:
-    """The axis with the largest deficit as a share of its maximum, which the persona flip changes; of two alike the first."""
+    """The axis with the largest deficit as a share of its maximum, which the persona flip changes; of equal ones the first."""
     shares = shares_of(scenario.start)
     return max(shares, key=lambda axis: shares[axis])
 
@@ -65,7 +63,6 @@ def output_of(key: str) -> str:
 
 
 def _judged(turn: Turn) -> dict[str, float] | None:
-    """The levels of a judged window, by output."""
     levels = turn.evidence.get("levels")
     return None if levels is None else {output_of(key): float(levels[key]) for key in form_keys()}
 
@@ -98,10 +95,10 @@ def judge(view: EmpaView, appraiser: Appraiser) -> Judgement:
     places = range(len(view.heard) - view.window, len(view.heard))
     replies = {n: appraiser.appraise(view.scenario, view.said[: n + 1], view.heard[: n + 1], seed=view.seed) for n in places}
     dangerous = [n for n, one in replies.items() if one.reading is not None and one.reading.floor == "danger"]
-    if dangerous:
-        effects = {key: float(min(LEVELS[key[2:]])) for key in form_keys()}
-    else:
-        effects = {key: sum(_effect(key, one) for one in replies.values()) for key in form_keys()}
+    effects = {
+        key: float(min(LEVELS[key[2:]])) if dangerous else sum(_effect(key, one) for one in replies.values())
+        for key in form_keys()
+    }
     levels = {key: _level(key, effect) for key, effect in effects.items()}
     parts: dict[int, list[tuple[str, Appraisal]]] = {}
     quotes: dict[str, str] = {}
@@ -276,9 +273,9 @@ _BY_AXIS: Mapping[str, str] = {"C": "unclear", "A": "unfelt", "P": "unhelped"}
 def line_of(view: EmpaView, own: Judgement | None = None) -> str:
     """The person's next line.
 
-    A farewell at the ends. After a reply of positive energy, the next beat that the director has released, the core only from
-    `CORE_FROM`; after one of no energy a line that says what was missed, and in every other turn a beat of facts; after one of
-    negative energy, or an insult, no beat. No line is said twice while one is left.
+    A farewell at the ends. After a reply of positive energy, the next open beat; after one of no energy a line that says what
+    was missed, and in every other turn a beat of facts; after one of negative energy, or an insult, no beat. No line repeats
+    while an unused one is left.
 
     Args:
         own: the person's own judgement of the last reply, where a window has several replies; else the latest judgement counts.

@@ -72,13 +72,12 @@ class SageOptions(Options):
 
 
 class SageView(NamedTuple):
-    """The dialogue as the user simulator sees it after a reply. `messages` and `replies` alternate, starting with `messages`."""
+    """The dialogue as the user simulator sees it after a reply, the last of `replies`; an empty reply is silence."""
 
     scenario: AnySageScenario
     messages: tuple[str, ...]
-    """The user's messages, including the first."""
+    """The user's, including the first."""
     replies: tuple[str, ...]
-    """The policy's replies, including the latest; an empty string is silence."""
     emotion: float
     """In [0, 100]: before the reply in `feel`, after it in `speak`."""
     seed: int

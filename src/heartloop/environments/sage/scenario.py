@@ -68,7 +68,6 @@ INTENTIONS: dict[str, Intention] = {
         Intention("passive", "chat", "waits for the other to carry the conversation and to make it easy", False, 20),
     )
 }  # fmt: skip
-"""The ten hidden intentions by key."""
 
 GIVE_AWAY_PATTERNS: dict[str, tuple[str, ...]] = {
     "dialectic": (r"\bboth sides\b", r"\bpros and cons\b", r"\bobjectiv", r"\bon (the )?one hand\b", r"\bbalanced\b", r"\bweigh (it|this|things) up\b", r"\bother side of\b"),
@@ -86,10 +85,7 @@ GIVE_AWAY_PATTERNS: dict[str, tuple[str, ...]] = {
 
 
 Temperament = Literal["even", "volatile", "slow", "ironic", "proud", "anxious", "guarded"]
-
-
 SETS = ("support", "chat")
-"""Scenario sets shipped with the package, by name."""
 
 
 class BriefPersona(Part):
@@ -306,7 +302,7 @@ def problems_of(scenario: SageBrief) -> list[str]:
 
 
 load_scenarios = set_loader(SageScenario, SETS, __package__, schema="docs/scenarios.md")
-"""Loads a shipped set, or a file by path, of complete scenarios."""
+"""A shipped set, or a file of complete scenarios."""
 
 load_any: Callable[..., list[SageBrief]] = set_loader(
     SageScenario, SETS, __package__, schema="docs/scenarios.md", brief=SageBrief
@@ -354,7 +350,7 @@ def name_of(player: str, *, otherwise: str) -> str:
 
 
 def story_fingerprint(player: str, scene: str, task: str, first_message: str | None) -> str:
-    """Of all text in the prompts; the same for the profile and the log of a scenario."""
+    """Of all text in the prompts, so a profile and its log have the same."""
     return fingerprint_of([player, scene, task, first_message])
 
 
@@ -402,7 +398,6 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def intention(self) -> str:
-        """Our key, or the released text if no key fits."""
         return intention_of(self.record.task).key
 
     @property
@@ -415,8 +410,7 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def goal(self) -> str:
-        """The released text of the hidden intention; a profile has no other goal."""
-        return self.record.task
+        return self.record.task  # a profile has no other goal
 
     @property
     def person(self) -> str:
