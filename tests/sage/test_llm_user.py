@@ -12,7 +12,6 @@ Do not fix one of these tests without a decision (docs/decisions).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -26,24 +25,11 @@ from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios, render_background, render_persona
 from heartloop.environments.sage.users import SageLLMUser
+from tests.released_form import feel, speak
 
 SCENARIOS = load_scenarios("support")
 BY_INTENTION = {scenario.intention: scenario for scenario in reversed(SCENARIOS)}
 ONE = SCENARIOS[0]
-
-
-def feel(change: object = 5, **more: object) -> str:
-    return json.dumps(
-        {"content": "meant CONTENT", "fit": "served FIT", "activity": "thought ACTIVITY", "feeling": "felt FEELING"}
-        | {"change": change}
-        | more
-    )
-
-
-def speak(reply: object = "And then he left.", leaves: object = False, **more: object) -> str:
-    return json.dumps(
-        {"attitude": "near", "aim": "tell", "tone": "dry", "matter": "him", "reply": reply, "leaves": leaves} | more
-    )
 
 
 async def dialogue(
