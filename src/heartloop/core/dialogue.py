@@ -70,8 +70,6 @@ class _Frozen(BaseModel):
 
 
 class Message(_Frozen):
-    """One chat message as a model receives it."""
-
     role: Role
     content: Text
 
@@ -196,7 +194,6 @@ class Usage(_Frozen):
 
     @property
     def total(self) -> int:
-        """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -331,7 +328,7 @@ def write_line(transcript: Transcript) -> str:
 
 
 class TranscriptLine(NamedTuple):
-    """A transcript's place on disk: the file, and the offset of its line in bytes."""
+    """A transcript's place on disk: a file and the offset of a line in bytes."""
 
     path: Path
     start: int
@@ -348,15 +345,12 @@ def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcri
 
     Args:
         torn_tail: skip a last line without a line break, which a killed process leaves.
-
-    Raises:
-        InputError: the file cannot be read, or a record is invalid; names file, line and field.
     """
     return (transcript for _, transcript in transcript_lines(path, torn_tail=torn_tail))
 
 
 def transcript_lines(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[TranscriptLine, Transcript]]:
-    """Like `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
+    """As `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
     start = 0
     try:
         with path.open("rb") as file:
@@ -394,12 +388,7 @@ def cut_torn_tail(path: Path) -> None:
 
 def total_usage(parts: Iterable[Usage]) -> Usage:
     """The sum of several usages; an empty sum is zero."""
-    parts = tuple(parts)
-    return Usage(
-        prompt_tokens=sum(part.prompt_tokens for part in parts),
-        completion_tokens=sum(part.completion_tokens for part in parts),
-        estimated=any(part.estimated for part in parts),
-    )
+    return sum(parts, start=Usage())
 
 
 def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
@@ -408,7 +397,6 @@ def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
 
 
 def turn_counts(turns: Sequence[Turn]) -> dict[str, int]:
-    """Counts of a transcript's silent replies and of those cut by the token limit."""
     return {"silences": sum(turn.silent for turn in turns), "truncated": sum(turn.truncated for turn in turns)}
 
 

@@ -20,15 +20,12 @@ class Player(Protocol):
     @property
     def name(self) -> str:
         """`embedded`, or the model's name."""
-        ...
 
     def describe(self) -> Mapping[str, Any]:
         """`models`, `sampling` and `prompts` of the roles it plays."""
-        ...
 
     def admit(self, scenario: Any) -> None:
         """Checks that it can play a scenario."""
-        ...
 
 
 class _Identified(Protocol):

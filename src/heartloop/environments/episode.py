@@ -102,11 +102,9 @@ class Episode(Protocol):
     @property
     def policy_prompt(self) -> str:
         """The policy's system prompt; empty for none."""
-        ...
 
     async def open(self) -> str | None:
         """The first user message; `None` if the policy speaks first."""
-        ...
 
     async def step(self, reply: str) -> UserTurn:
         """The user's turn after one visible reply; an empty reply is silence.
@@ -114,21 +112,17 @@ class Episode(Protocol):
         Raises:
             RoleFailed: a role failed after all retries.
         """
-        ...
 
     def outcome(self) -> Outcome:
         """Score, rewards and states so far."""
-        ...
 
     @property
     def calls(self) -> Sequence[Call]:
         """The roles' model calls so far, without the policy's."""
-        ...
 
     @property
     def counts(self) -> Mapping[str, int]:
         """Counts of irregularities, such as re-asks and clamped changes."""
-        ...
 
 
 class Environment(Protocol):
@@ -142,12 +136,10 @@ class Environment(Protocol):
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
         """A new episode; equal arguments and deterministic models give equal episodes."""
-        ...
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         """The `Transcript` fields that the environment sets: `fingerprint`, `preset`, `variant`, `user`, `facts`, `models`,
         `sampling`, `prompts`."""
-        ...
 
 
 def own_prompt(prompts: Mapping[str, str], text: str) -> dict[str, str]:

@@ -158,11 +158,9 @@ class Appraiser(Protocol):
     @property
     def hashes(self) -> Mapping[str, str]:
         """Of everything that an appraisal depends on, by name; part of a run's settings."""
-        ...
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         """Refuses a scenario of whose texts it would understand nothing."""
-        ...
 
     def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
         """Of the last of the replies.
@@ -171,7 +169,6 @@ class Appraiser(Protocol):
             messages: the person's messages so far, oldest first.
             seed: of the dialogue.
         """
-        ...
 
 
 class LearnedAppraiser:

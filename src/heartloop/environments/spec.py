@@ -87,7 +87,6 @@ class Scenario(Protocol):
     @property
     def stratum(self) -> str:
         """The group by which `--limit` is stratified."""
-        ...
 
     @property
     def tags(self) -> Sequence[str]: ...
@@ -135,7 +134,6 @@ class Ready(Environment, Protocol):
     @property
     def scenarios(self) -> Mapping[str, Any]:
         """`Scenario`s by id."""
-        ...
 
     @property
     def user(self) -> Player: ...

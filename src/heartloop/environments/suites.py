@@ -28,12 +28,10 @@ class Judges(Protocol):
     @property
     def judge(self) -> Judge:
         """The judge of stored replies by the environment's own rules."""
-        ...
 
     @property
     def prompts(self) -> Mapping[str, str]:
         """Hashes, by name, of the prompts and texts that the suite adds to those of `judge`."""
-        ...
 
     async def transcript(
         self, played: Transcript, scenario: Any, *, variant: str, preset: str, original: Transcript | None
@@ -44,7 +42,6 @@ class Judges(Protocol):
             scenario: the scenario as it was played.
             original: the same dialogue in the suite's first variant; `None` if this is the first variant.
         """
-        ...
 
 
 class Slope(NamedTuple):
