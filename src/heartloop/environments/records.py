@@ -33,11 +33,10 @@ Location = tuple[str | int, ...]
 
 
 class Problem(NamedTuple):
-    """One error of a record."""
+    """One error of a record; `field` is dotted, with entries of a list by number from 0, or `record`."""
 
     line: int
     field: str
-    """Dotted, entries of a list by their number from 0; `record` for the whole record."""
     text: str
 
     def __str__(self) -> str:
@@ -59,11 +58,7 @@ class Source(NamedTuple):
 
 
 class RecordErrors(InputError):
-    """A file with invalid records; the message names the first error.
-
-    Args:
-        valid: the records without an error, with their lines.
-    """
+    """A file with invalid records; the message names the first error, and `valid` has the others with their lines."""
 
     def __init__(self, path: Path, problems: list[Problem], correction: str, valid: list[tuple[int, Any]]) -> None:
         self.problems, self.valid = problems, valid
@@ -73,7 +68,6 @@ class RecordErrors(InputError):
 
 
 def read_text(path: Path) -> str:
-    """The text of a scenario file, with or without a byte order mark."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -81,7 +75,6 @@ def read_text(path: Path) -> str:
 
 
 def is_yaml(path: Path) -> bool:
-    """Whether a file is read as YAML: by its suffix."""
     return path.suffix.lower() in (".yaml", ".yml")
 
 
@@ -177,12 +170,6 @@ def _walk(node: Any, location: Location, lines: dict[Location, int]) -> Iterator
         for place, value in enumerate(node.value):
             lines[*location, place] = value.start_mark.line + 1
             yield from _walk(value, (*location, place), lines)
-
-
-def field_names(kind: type[BaseModel]) -> set[str]:
-    """Names of all fields of a schema and of its parts."""
-    schema = kind.model_json_schema()
-    return {name for part in (schema, *schema.get("$defs", {}).values()) for name in part.get("properties", {})}
 
 
 _KINDS = {
@@ -298,7 +285,8 @@ def read_records(
         try:
             record = schema.model_validate_json(source.text)
         except ValidationError as error:
-            known = field_names(schema)
+            fields = schema.model_json_schema()
+            known = {name for part in (fields, *fields.get("$defs", {}).values()) for name in part.get("properties", {})}
             errors = error.errors()
             within = {one["loc"][:-1] for one in errors if one["loc"]}
             for one in errors:
@@ -320,7 +308,6 @@ def read_records(
 
 
 def _keys(text: str) -> set[str]:
-    """The keys of a JSON object; empty for anything else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -329,7 +316,6 @@ def _keys(text: str) -> set[str]:
 
 
 def check_tags(tags: Sequence[str]) -> None:
-    """Checks that all tags exist."""
     known = get_args(Tag)
     for tag in tags:
         if tag not in known:
@@ -355,11 +341,7 @@ def with_tags(scenarios: Sequence[Tagged], tags: Sequence[str], name: str) -> li
 
 
 def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bool = False) -> None:
-    """Writes a new JSON-lines file atomically.
-
-    Args:
-        exclude_unset: omit fields that were not set when the record was made.
-    """
+    """Writes a new JSON-lines file atomically."""
     if path.exists():
         raise UseError(f"{path} exists; choose another --out, or remove it")
     try:
@@ -380,10 +362,8 @@ def set_loader(
 ) -> Callable[..., list[Record]]:
     """A `Scenarios.load` for files of one kind of record, JSON lines or YAML.
 
-    `load(set_or_path, *, exclude_tags=())` returns the scenarios of a shipped set, by default the first, or of a file, without
-    those with an excluded tag. It raises `UseError` if there is no such set or file, for an unknown tag, or if no scenario
-    remains; `RecordErrors` for invalid records, with file, line and field, or two equal ids; and `InputError` for a file without
-    records.
+    `load(set_or_path, *, exclude_tags=())` returns the scenarios of a shipped set, by default the first, or of a file. It raises
+    `UseError` if none remain, `RecordErrors` for invalid records or equal ids, and `InputError` for a file without records.
 
     Args:
         sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.
