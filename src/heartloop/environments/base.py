@@ -19,6 +19,7 @@ class Player(Protocol):
 
     @property
     def name(self) -> str: ...
+
     def describe(self) -> Mapping[str, Any]:
         """`models`, `sampling` and `prompts` of the roles it plays."""
 

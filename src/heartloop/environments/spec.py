@@ -77,12 +77,16 @@ class Scenario(Protocol):
 
     @property
     def id(self) -> str: ...
+
     @property
     def title(self) -> str: ...
+
     @property
     def stratum(self) -> str: ...
+
     @property
     def tags(self) -> Sequence[str]: ...
+
     @property
     def fingerprint(self) -> str: ...
 
@@ -123,8 +127,10 @@ class Ready(Environment, Protocol):
 
     @property
     def scenarios(self) -> Mapping[str, Any]: ...
+
     @property
     def user(self) -> Player: ...
+
     @property
     def options(self) -> Options: ...
 

@@ -27,6 +27,7 @@ class Judges(Protocol):
 
     @property
     def judge(self) -> Judge: ...
+
     @property
     def prompts(self) -> Mapping[str, str]:
         """Hashes, by name, of the prompts and texts that the suite adds to those of `judge`."""

@@ -101,6 +101,7 @@ class Cued(Protocol):
 
     @property
     def text(self) -> str: ...
+
     @property
     def cues(self) -> Sequence[str]: ...
 
@@ -117,6 +118,7 @@ class Beat(Protocol):
 
     @property
     def concern(self) -> str: ...
+
     @property
     def text(self) -> str: ...
 
