@@ -8,10 +8,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.dialogue import Message
 from heartloop.core.judging import answers_in, ask
-from heartloop.core.prompts import Prompt
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import RoleModel, answered
 from heartloop.environments.dialogue_text import passages_of, stands_in
@@ -23,8 +21,6 @@ REASKS = 1
 
 
 class Grade(NamedTuple):
-    """One judge's grade."""
-
     score: int
     """1 to 5; PERM's bystander 0 to 100."""
     reason: str
@@ -54,23 +50,13 @@ Given = TypeVar("Given", bound=Verdict)
 class JudgeModel(RoleModel):
     """A model as judge; an environment adds the prompts. The seed (its own, by default the dialogue's) is advanced by judge."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        sampling: Sampling | None = None,
-        role: str = "judge",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> None:
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-
     async def verdict(
         self, judge: str, number: int, system: str, question: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
     ) -> Given:
         """One judge's verdict on a text; an invalid one is re-asked once.
 
         Args:
-            number: number of the judge, added to the seed.
+            number: added to the seed.
             judged: the text; it must contain the verdict's quote and must not contain the verdict itself.
         """
         planted = answers_in(judged, answer)
@@ -126,8 +112,6 @@ def thoughts_of(grades: Mapping[str, Grade]) -> dict[str, str]:
     return {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
 
 
-_SILENCE = "Nothing was said."
-_NEUTRAL = "It neither helps nor hurts."
 _QUOTED = 140
 _GOOD_FROM = 3
 """The level from which a grade is explained by what did good."""
@@ -148,11 +132,10 @@ class AnswerPlayer(AppraisingPlayer):
 
 
 def reason_for(appraisal: Appraisal, *, good: bool) -> str:
-    """Why, as the person would think it."""
     if appraisal.silent:
-        return _SILENCE
+        return "Nothing was said."
     reason = reason_of(appraisal, good=good)
-    return f"They would think: {reason}." if reason else _NEUTRAL
+    return f"They would think: {reason}." if reason else "It neither helps nor hurts."
 
 
 def quote_of(judged: str) -> str:
