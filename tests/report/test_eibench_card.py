@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from rich.console import Console
@@ -16,7 +17,7 @@ from rich.console import Console
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.eibench.report import plane_of
-from heartloop.environments.eibench.scoring import scene_means, weighted_mean
+from heartloop.environments.eibench.scoring import weighted_mean
 from heartloop.evaluation.compare import choose_sides, compare, comparison_text, worse_by
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.scores import course_of, points_of, score_card
@@ -63,7 +64,7 @@ def test_the_means_are_those_of_the_paper(mixed: list[Transcript]) -> None:
         if talk.model == "x/good" and talk.score is not None:
             outcomes.setdefault(talk.facts["scene"], []).append(talk.score)
     good = score_card(mixed, {}).models[0]
-    assert {g.key: g.mean for g in good.groups} == pytest.approx({k: 100 * v for k, v in scene_means(outcomes).items()})
+    assert {g.key: g.mean for g in good.groups} == pytest.approx({k: 100 * fmean(v) for k, v in outcomes.items()})
     assert good.headline.mean == pytest.approx(100 * (weighted_mean(outcomes) or 0.0))
 
 

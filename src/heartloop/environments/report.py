@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
+from heartloop.core.blocks import Column, PublishedTable, Row
 from heartloop.core.errors import UseError
 from heartloop.reader.aspects import HARMFUL_ASPECTS, STRATEGIES
 
@@ -40,6 +41,12 @@ def published(package: str, name: str) -> list[PrintedRow]:
     rows = list(csv.DictReader(text.splitlines()))
     columns = {column: _typed([row[column] for row in rows]) for column in rows[0]}
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def printed(package: str, name: str, columns: Mapping[str, Column], *, head: str = "model", **more: Any) -> PublishedTable:
+    """A published table for a report: the columns of the CSV that are shown, by name, with `more` fields of `PublishedTable`."""
+    rows = tuple(Row(str(row[head]), tuple(row[name] for name in columns)) for row in published(package, name))
+    return PublishedTable(columns=tuple(columns.values()), rows=rows, **more)
 
 
 def _typed(cells: list[str]) -> list[str | int | float | None]:
