@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.authoring.checks import BATCH, NEIGHBOURS, Likeness, MeteredEmbedder, Neighbour, Neighbours
+from heartloop.authoring.checks import BATCH, NEIGHBOURS, Likeness, MeteredEmbedder, Neighbours
 from heartloop.authoring.store import WrittenFiles
 from heartloop.core.dialogue import Usage
 from heartloop.core.errors import BudgetSpent, InputError, MalformedReply, ModelError, RefusedByServer, TransportError
@@ -135,7 +135,7 @@ def near(embedder: Any, texts: dict[str, str] = SHIPPED) -> Neighbours:
     return Neighbours(texts, Likeness(list(texts.values())), embedder)
 
 
-async def found_by(embedder: Any, out: Path, text: str) -> list[Neighbour]:
+async def found_by(embedder: Any, out: Path, text: str) -> list[tuple[str, float]]:
     with WrittenFiles(out, {}) as files:
         neighbours = near(embedder)
         await neighbours.prepare(files.steps())

@@ -367,15 +367,33 @@ async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> N
     assert ended.corrections == sum(map(len, changes)) >= 2
 
 
-async def test_an_auditor_that_insists_on_more_than_correcting_has_the_seed_refused(tmp_path: Path) -> None:
-    def instead(stage: str, text: str, nth: int) -> str | None:
-        more = {"field": "user.name", "value": "Another Person", "reason": "I like it better."}
-        return json.dumps({"corrections": [more]}) if stage == "audit" else None
+@pytest.mark.parametrize(
+    ("stage", "wrong", "said"),
+    [
+        ("audit", {"corrections": [("user.name", "Another Person")]}, "user.name is not the auditor's to change; you may only"),
+        ("audit", {"corrections": [("anchors.a.start", 1)]}, "the corrected scenario breaks a rule: "),
+        ("duplicate", {"shared": "a bench", "repeats": ["charm-z-01"]}, "repeats names 'charm-z-01', expected ids out of "),
+    ],
+    ids=["more than a correction", "a broken rule", "a scenario that was not shown"],
+)
+async def test_an_auditor_is_told_what_it_may_not_do_and_one_that_insists_has_the_seed_refused(
+    stage: str, wrong: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    answer = dict(wrong)
+    if "corrections" in wrong:
+        changes = wrong["corrections"]
+        answer["corrections"] = [{"field": field, "value": value, "reason": "It was wrong."} for field, value in changes]
 
-    ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=1)
-    (reason,) = ended.refused.values()
-    assert "user.name is not the auditor's to change" in reason
-    assert ended.written == 0
+    def instead(times: int) -> Scribe:
+        return Scribe(lambda asked, text, nth: json.dumps(answer) if asked == stage and nth <= times else None)
+
+    chat = ScriptedChat(instead(1), name="lab/scribe")
+    assert (await run(tmp_path / "new.jsonl", chat, n=1)).written == 1
+    assert steps(tmp_path / "new.jsonl", "audited")[0]["changed"] == []
+    assert [line["of"] for line in steps(tmp_path / "new.jsonl", "refused")] == [stage]
+    assert any(said in asked[-1].content for asked in chat.asked)
+    ended = await run(tmp_path / "never.jsonl", instead(99), n=1)
+    assert (ended.written, [said in reason for reason in ended.refused.values()]) == (0, [True])
 
 
 # 6. the same file

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, outlook, settings_of, write_all
+from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, settings_of, write_all
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
@@ -108,14 +108,6 @@ def test_what_a_model_would_read_holds_no_personal_data_and_ends_in_time() -> No
     assert facts["turns"][0][1].startswith("hi, my name is [NAME-1], 1 years")
     assert sum(len(text) for _, text in facts["turns"]) <= MOST_CHARACTERS
     assert facts["left_out"] == 10 - len(facts["turns"]) > 0
-
-
-def test_the_outlook_counts_calls_before_any_is_made() -> None:
-    writing = distilling(dialogue(1), RawDialogue("log.jsonl, line 2", {}, (RawTurn("person", "hi"), RawTurn("supporter", "hi"))))
-    ahead = outlook(writing, 9, 0)
-    assert (ahead.planned, ahead.least_calls, ahead.most_calls) == (2, 1, 8)
-    assert list(ahead.skipped) == ["log.jsonl, line 2"]
-    assert ahead.removed == {"name": 2}
 
 
 # 2. a case
