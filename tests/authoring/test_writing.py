@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, settings_of, write_all
+from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, WritingRun, settings_of
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
@@ -64,9 +64,8 @@ async def run(
     chat = chosen if isinstance(chosen, ChatModel) else ScriptedChat(chosen, name="lab/scribe")
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=seed, only=only, sampling={})
     with WrittenFiles(out, decided) as files:
-        return await write_all(
-            writing, files, n=n, seed=seed, only=only, writer=chat, auditor=chat, concurrency=concurrency, **more
-        )
+        run = WritingRun(writing, files, seed=seed, writer=chat, auditor=chat)
+        return await run.write(n, only, concurrency=concurrency, **more)
 
 
 def steps(out: Path, step: str) -> list[dict[str, Any]]:

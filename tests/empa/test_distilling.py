@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, settings_of, write_all
+from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, WritingRun, settings_of
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
@@ -65,7 +65,7 @@ async def run(
     chat = ScriptedChat(scribe or Scribe(), name="lab/scribe")
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
     with WrittenFiles(out, {**decided, **writing.settings}) as files:
-        return await write_all(writing, files, n=n, seed=0, writer=chat, auditor=chat, concurrency=concurrency)
+        return await WritingRun(writing, files, seed=0, writer=chat, auditor=chat).write(n, concurrency=concurrency)
 
 
 def steps(out: Path, step: str) -> list[dict[str, Any]]:
@@ -411,7 +411,7 @@ async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: 
     chat = Slow(Scribe())
     decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
     with WrittenFiles(tmp_path / "mine.jsonl", decided) as files:
-        ended = await write_all(writing, files, n=3, seed=0, writer=chat, auditor=chat, concurrency=3)
+        ended = await WritingRun(writing, files, seed=0, writer=chat, auditor=chat).write(3, concurrency=3)
     assert (ended.written, len(ended.skipped)) == (2, 1)
     assert [case.id[-1] for case in load_scenarios(tmp_path / "mine.jsonl")] == ["1", "3"]
 

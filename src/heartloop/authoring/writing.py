@@ -206,36 +206,6 @@ _OTHER_PERSON = "another person, of another trade."
 _OTHER_LINES = "lines that only this person would say."
 
 
-async def write_all(
-    writing: Writing,
-    files: WrittenFiles,
-    *,
-    n: int,
-    seed: int,
-    writer: ChatModel,
-    auditor: ChatModel | None,
-    only: Sequence[str] = (),
-    embedder: MeteredEmbedder | None = None,
-    sampling: Mapping[str, Sampling] | None = None,
-    concurrency: int = 8,
-    report: Callable[[Progress], None] | None = None,
-) -> WritingResult:
-    """Writes the missing ones of the first `n` scenarios of a run.
-
-    The same files, models and seed give the same scenarios in the same order, whatever the concurrency and the interruptions, as
-    long as the models give the same answers.
-
-    Args:
-        auditor: `None` if scenarios are neither audited nor compared.
-        only: groups to write for; default: all.
-        sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
-        concurrency: scenarios at once; each has one call at a time.
-    """
-    models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
-    run = _Run(writing, files, models, embedder, sampling or {}, seed)
-    return await run.work(writing.seeds(n, seed, only), max(1, concurrency), report)
-
-
 def settings_of(
     writing: Writing,
     *,
@@ -313,20 +283,33 @@ class _Draft(NamedTuple):
     number: int
 
 
-class _Run:
+class WritingRun:
+    """Writes the missing ones of the first scenarios of a run.
+
+    The same files, models and seed give the same scenarios in the same order, whatever the concurrency and the interruptions, as
+    long as the models give the same answers.
+
+    Args:
+        auditor: `None` if scenarios are neither audited nor compared.
+        sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
+    """
+
     def __init__(
         self,
         writing: Writing,
         files: WrittenFiles,
-        models: Mapping[str, ChatModel],
-        embedder: MeteredEmbedder | None,
-        sampling: Mapping[str, Sampling],
+        *,
         seed: int,
+        writer: ChatModel,
+        auditor: ChatModel | None,
+        embedder: MeteredEmbedder | None = None,
+        sampling: Mapping[str, Sampling] | None = None,
     ) -> None:
-        self._writing, self._files, self._models, self._sampling, self._seed = writing, files, models, sampling, seed
+        self._writing, self._files, self._sampling, self._seed = writing, files, sampling or {}, seed
+        self._models = {"writer": writer, "auditor": auditor or writer}
         self._kind = load_environment(writing.name).scenarios
         self._known: _Known | None = None
-        if "auditor" in models:
+        if auditor is not None:
             self._known = _Known(self._kind, writing.shipped)
             self._shipped = {one.id: one for one in writing.shipped}
             self._neighbours = Neighbours(self._known.stories, self._known.likeness, embedder)
@@ -338,7 +321,11 @@ class _Run:
         self._failed: dict[str, str] = {}
         self._skipped: dict[str, str] = {}
 
-    async def work(self, seeds: Sequence[Seeded], concurrency: int, report: Callable[[Progress], None] | None) -> WritingResult:
+    async def write(
+        self, n: int, only: Sequence[str] = (), *, concurrency: int = 8, report: Callable[[Progress], None] | None = None
+    ) -> WritingResult:
+        """Writes the first `n` scenarios; `only`: groups to write for. Each of `concurrency` scenarios has one call at a time."""
+        seeds = self._writing.seeds(n, self._seed, only)
         resumed = self._resume(seeds)
         left = [one for one in seeds if one.id not in {*self._written, *self._refused, *self._skipped}]
         ended = {one.id: asyncio.Event() for one in left}

@@ -173,7 +173,7 @@ def _write(
 
     from heartloop.authoring.checks import MeteredEmbedder
     from heartloop.authoring.store import WrittenFiles
-    from heartloop.authoring.writing import settings_of, write_all
+    from heartloop.authoring.writing import WritingRun, settings_of
     from heartloop.evaluation.plan import read_requests
     from heartloop.evaluation.progress import ProgressLine
     from heartloop.models.budget import Meter, is_scripted, load_prices
@@ -202,12 +202,16 @@ def _write(
 
     async def go(files: WrittenFiles, line: ProgressLine) -> WritingResult:
         try:
-            return await write_all(
-                writing, files, n=n, seed=seed, only=only, sampling=samplings, concurrency=by.max_connections,
+            run = WritingRun(
+                writing,
+                files,
+                seed=seed,
                 writer=counted(models[by.writer], meter, "writer"),
                 auditor=counted(models[by.auditor], meter, "auditor") if by.auditor else None,
-                embedder=MeteredEmbedder(vectors, meter) if vectors is not None else None, report=line.show,
-            )  # fmt: skip
+                embedder=MeteredEmbedder(vectors, meter) if vectors is not None else None,
+                sampling=samplings,
+            )
+            return await run.write(n, only, concurrency=by.max_connections, report=line.show)
         finally:
             await close(models.values())
 
