@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import traceback
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from hypothesis import strategies as st
 from heartloop.authoring.checks import BATCH, NEIGHBOURS, Likeness, MeteredEmbedder, Neighbours
 from heartloop.authoring.store import WrittenFiles
 from heartloop.core.dialogue import Usage
-from heartloop.core.errors import BudgetSpent, InputError, MalformedReply, ModelError, RefusedByServer, TransportError
+from heartloop.core.errors import BudgetSpent, InputError, MalformedReply, RefusedByServer, TransportError
 from heartloop.models.budget import Meter
 from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Embedded, Trouble, read_embeddings
@@ -152,12 +151,6 @@ async def test_nearest_first_by_cosine_and_never_more_than_three(tmp_path: Path)
     assert all(abs(similarity - cosine[name]) < 1e-3 for name, similarity in found)
 
 
-async def test_without_an_embedder_characters_decide(tmp_path: Path) -> None:
-    found = await found_by(None, tmp_path / "a.jsonl", "a boat")
-    assert found[0][0] == "s0"
-    assert near(None).by == "tf-idf"
-
-
 async def test_a_vector_is_paid_for_once(tmp_path: Path) -> None:
     first, second = Counting(), Counting()
     before = await found_by(first, tmp_path / "a.jsonl", "a beet")
@@ -189,12 +182,3 @@ async def test_spending_is_counted_and_a_limit_holds() -> None:
         with pytest.raises(BudgetSpent):
             await tight.embed(TEXTS)
     assert len(server.requests) == 1
-
-
-async def test_a_failed_call_is_counted_as_failed() -> None:
-    async with FaultyServer("unauthorized@embed") as server, model(server) as chat:
-        meter = Meter()
-        with pytest.raises(ModelError):
-            await MeteredEmbedder(chat, meter).embed(TEXTS)
-    assert meter.spend().failed == 1
-    await asyncio.sleep(0)

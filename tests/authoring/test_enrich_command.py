@@ -48,27 +48,6 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
 # 1. wrong use
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("heartloop/assistant",), "--writer is heartloop/assistant"),
-        (("nowhere/a",), "NOWHERE_BASE_URL"),
-        ((PLAYED, "--request", "auditor.temperature=1"), "with role writer"),
-        ((PLAYED, "--max-tokens", "0"), "--max-tokens is 0"),
-        ((PLAYED, "--limit", "0"), "--limit': Input should be greater"),
-    ],
-    ids=["supporter", "service", "sampling", "budget", "limit"],
-)
-def test_wrong_use_gets_one_sentence_and_writes_nothing(
-    words: tuple[str, ...], said: str, tmp_path: Path, drawn: Callable[..., Path]
-) -> None:
-    drawn(sample(1))
-    done = heartloop(*WORDS, *words, cwd=tmp_path)
-    assert done.code == 2, done
-    assert said in done.err.replace("\n", " ")
-    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["drawn.jsonl"]
-
-
 # 2. over HTTP
 
 
@@ -203,28 +182,6 @@ async def test_what_could_not_be_written_is_left_out_and_counted_with_its_reason
 
 
 # 5. what stops it
-
-
-async def test_a_budget_or_an_endpoint_that_is_down_stops_it_and_the_same_command_goes_on(
-    tmp_path: Path, drawn: Callable[..., Path]
-) -> None:
-    drawn(*(sample(n) for n in range(6)))
-    (tmp_path / "prices.toml").write_text('["lab/w"]\ninput = 1000\noutput = 1000\n')
-    one_at_once = ("lab/w", "--max-connections", "1", "--request", "writer.max_tokens=200", "--retries", "0")
-    async with FaultyServer("unauthorized", answer=Scribe().body) as server:
-        down = await over_http(server, *WORDS, *one_at_once, cwd=tmp_path)
-        assert (down.code, len(server.bodies)) == (1, 3)
-    assert "the calls of 3 scenarios in a row failed" in down.err
-    async with FaultyServer(answer=Scribe().body) as server:
-        limits = ("--prices", "prices.toml", "--max-cost", "2")
-        spent = await over_http(server, *WORDS, *one_at_once, *limits, cwd=tmp_path)
-        assert spent.code == 1, spent
-        assert "--max-cost" in spent.err
-        first = len(server.bodies)
-        assert 0 < first < 6
-        done = await over_http(server, *WORDS, *one_at_once, cwd=tmp_path)
-        assert (done.code, len(server.bodies)) == (0, 6), done
-    assert len(load_drawn(tmp_path / "mine.jsonl")) == 6
 
 
 def test_another_source_or_writer_on_the_same_file_is_refused(tmp_path: Path, drawn: Callable[..., Path]) -> None:

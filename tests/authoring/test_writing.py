@@ -17,6 +17,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,8 +28,8 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, WritingRun, settings_of
-from heartloop.core.chat import ChatModel, Reply, ScriptedChat
+from heartloop.authoring.writing import REASKS
+from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
 from heartloop.environments.eibench.composer import Combination
@@ -40,7 +41,7 @@ from heartloop.environments.sage.scenario import load_scenarios as load_sage
 from heartloop.environments.sage.writing import SageWriting, persona_pools
 from heartloop.environments.writing import MAX_SCENARIOS, Writing
 from heartloop.evaluation.progress import Progress
-from tests.authoring.scribe import Scribe, good, stage_of
+from tests.authoring.scribe import Scribe, changed, run_with, stage_of, steps
 
 TEST = load_scenarios("test")
 EIBENCH = EIBenchWriting(TEST[::24])
@@ -48,42 +49,7 @@ SAGE = SageWriting(load_sage("support")[::12])
 TAKEN = {Combination.of(scenario.seed) for scenario in TEST}
 
 
-async def run(
-    out: Path,
-    scribe: Callable[[Sequence[Message]], str | Reply] | ChatModel | None = None,
-    *,
-    writing: Writing = EIBENCH,
-    n: int = 4,
-    seed: int = 0,
-    only: Sequence[str] = (),
-    concurrency: int = 3,
-    **more: Any,
-) -> WritingResult:
-    """A writing run whose models are one scribe."""
-    chosen = scribe or Scribe()
-    chat = chosen if isinstance(chosen, ChatModel) else ScriptedChat(chosen, name="lab/scribe")
-    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=seed, only=only, sampling={})
-    with WrittenFiles(out, decided) as files:
-        run = WritingRun(writing, files, seed=seed, writer=chat, auditor=chat)
-        return await run.write(n, only, concurrency=concurrency, **more)
-
-
-def steps(out: Path, step: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in steps_path(out).read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line.get("step") == step]
-
-
-def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
-    """Good answers, but for the first ones of a stage, which are changed."""
-
-    def instead(asked: str, text: str, nth: int) -> str | None:
-        if asked != stage or nth > times:
-            return None
-        found = good(text)
-        change(found)
-        return json.dumps(found)
-
-    return Scribe(instead)
+run = partial(run_with, writing=EIBENCH)
 
 
 # 1. seeds
@@ -158,15 +124,6 @@ async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, on
     assert (told[0].done, told[-1].done) == (0, 6)
     verdicts = steps(out, "verdict")
     assert [(v["verdict"], v["id"]) for v in verdicts] == [("kept", person.id) for person in people]
-
-
-async def test_a_scenario_has_its_seed_and_the_names_it_was_given(tmp_path: Path) -> None:
-    await run(tmp_path / "new.jsonl", n=4)
-    for scenario, one in zip(load_scenarios(tmp_path / "new.jsonl"), EIBENCH.seeds(4, 0), strict=True):
-        assert scenario.scene == one.facts["scene"]
-        assert scenario.seed.model_dump() == {name: one.facts[name] for name in type(scenario.seed).model_fields}
-        assert (scenario.user.name, scenario.model.name) == (one.facts["name"], one.facts["other"])
-        assert (scenario.place, scenario.opening is None) == (one.facts["place"], scenario.scene == "charm")
 
 
 async def test_every_step_is_kept(tmp_path: Path) -> None:
@@ -247,25 +204,6 @@ async def test_what_breaks_a_rule_is_told_and_mended(
     assert any(said in asked[-1].content for asked in chat.asked)
 
 
-async def test_half_an_answer_is_asked_for_again(tmp_path: Path) -> None:
-    def instead(stage: str, text: str, nth: int) -> str | None:
-        whole = json.dumps(good(text))
-        return whole[: len(whole) // 2] if stage in ("voice", "audit", "duplicate") and nth == 1 else None
-
-    assert (await run(tmp_path / "new.jsonl", Scribe(instead), n=1)).written == 1
-    assert [line["of"] for line in steps(tmp_path / "new.jsonl", "refused")] == ["voice", "audit", "duplicate"]
-
-
-async def test_a_first_message_that_gives_the_wish_away_is_asked_for_again(tmp_path: Path) -> None:
-    def leak(answer: dict[str, Any]) -> None:
-        answer["first_message"] = "Could you give me some advice, what should I do about my brother?"
-
-    ended = await run(tmp_path / "new.jsonl", changed("scene", leak, times=1), writing=SAGE, n=1, only=["advice"])
-    assert ended.written == 1
-    (refused,) = steps(tmp_path / "new.jsonl", "refused")
-    assert "first message gives the intention away" in refused["problem"]
-
-
 async def test_a_seed_whose_writer_never_satisfies_is_refused_and_counted_and_not_tried_again(tmp_path: Path) -> None:
     out = tmp_path / "new.jsonl"
 
@@ -308,14 +246,6 @@ async def test_a_scenario_told_again_is_written_anew_by_a_writer_who_is_told_wha
     assert "the same quarrel, number 1" in anew
     assert "another story" in anew
     assert chat.asked[0][1].content in anew
-
-
-async def test_what_is_told_again_every_time_is_refused(tmp_path: Path) -> None:
-    ended = await run(tmp_path / "new.jsonl", verdicts(*[True] * 9), n=1)
-    (reason,) = ended.refused.values()
-    assert reason.startswith(f"{REWRITES + 1} drafts repeat another scenario")
-    assert (ended.written, ended.repeated) == (0, REWRITES + 1)
-    assert (tmp_path / "new.jsonl").read_text() == ""
 
 
 async def test_nearly_a_copy_is_written_anew_whatever_the_auditor_says(tmp_path: Path) -> None:

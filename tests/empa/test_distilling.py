@@ -23,16 +23,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
-from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, WritingRun, settings_of
-from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.authoring.store import steps_path
+from heartloop.authoring.writing import REASKS, REWRITES, WritingResult
+from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message
-from heartloop.core.errors import TransportError, UseError
+from heartloop.core.errors import UseError
 from heartloop.environments.empa.scenario import SCENARIOS, dominant_axis, load_scenarios
 from heartloop.environments.empa.writing import LEAST_WORDS, MOST_CHARACTERS, RUN, SENTENCE, EmpaDistilling, carried_over
 from heartloop.environments.importing import RawDialogue, RawTurn
 from heartloop.environments.written import crisis_tags
-from tests.authoring.scribe import Scribe, good, stage_of
+from tests.authoring.scribe import Scribe, changed, good, run_with, stage_of, steps
 
 SHIPPED = load_scenarios("cases")[::10]
 STAGES = ["filter", "features", "card", "story", "label", "empa_voice", "audit", "duplicate"]
@@ -55,33 +55,9 @@ def distilling(*dialogues: RawDialogue, exclude: Sequence[str] = ()) -> EmpaDist
 
 
 async def run(
-    out: Path,
-    writing: EmpaDistilling,
-    scribe: Callable[[Sequence[Message]], Any] | None = None,
-    *,
-    n: int = 9,
-    concurrency: int = 2,
+    out: Path, writing: EmpaDistilling, scribe: Callable[[Sequence[Message]], Any] | ChatModel | None = None, **how: Any
 ) -> WritingResult:
-    chat = ScriptedChat(scribe or Scribe(), name="lab/scribe")
-    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
-    with WrittenFiles(out, {**decided, **writing.settings}) as files:
-        return await WritingRun(writing, files, seed=0, writer=chat, auditor=chat).write(n, concurrency=concurrency)
-
-
-def steps(out: Path, step: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in steps_path(out).read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line.get("step") == step]
-
-
-def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
-    def instead(asked: str, text: str, nth: int) -> str | None:
-        if asked != stage or nth > times:
-            return None
-        found = json.loads(json.dumps(good(text)))
-        change(found)
-        return json.dumps(found)
-
-    return Scribe(instead)
+    return await run_with(out, scribe, writing=writing, **{"n": 9, "concurrency": 2, **how})
 
 
 # 1. seeds
@@ -363,30 +339,6 @@ async def test_a_case_told_again_is_written_anew_from_the_card_on_and_the_dialog
 # 7. cut off
 
 
-async def test_cut_off_anywhere_it_comes_to_the_same_file_and_pays_for_nothing_twice(tmp_path: Path) -> None:
-    writing = distilling(*(dialogue(n, *(["the weather"] if n == 2 else [])) for n in range(1, 4)))
-    whole = Scribe()
-    await run(tmp_path / "whole.jsonl", writing, whole)
-    asked: list[str] = []
-    out = tmp_path / "cut.jsonl"
-    for limit in range(3, len(whole.asked) + 3, 3):
-        made = [0]
-
-        def broken(messages: Sequence[Message], made: list[int] = made, limit: int = limit) -> str:
-            if made[0] >= 3:
-                raise TransportError(f"cut off after {limit}")
-            made[0] += 1
-            scribe = Scribe()
-            said = scribe(messages)
-            asked.extend(scribe.asked)
-            return said
-
-        ended = await run(out, writing, broken, concurrency=1)
-    assert (ended.written, len(ended.skipped), ended.failed) == (2, 1, {})
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    assert Counter(asked) == Counter(whole.asked)
-
-
 class Slow(ScriptedChat):
     """A model that begins with the dialogue that comes first when another one is nearly a case."""
 
@@ -408,10 +360,7 @@ async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: 
     slow = talks[order[0]]
     talks[order[0]] = slow._replace(turns=(RawTurn("person", f"Slowly, {slow.turns[0].text}"), *slow.turns[1:]))
     writing = distilling(*talks.values())
-    chat = Slow(Scribe())
-    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
-    with WrittenFiles(tmp_path / "mine.jsonl", decided) as files:
-        ended = await WritingRun(writing, files, seed=0, writer=chat, auditor=chat).write(3, concurrency=3)
+    ended = await run(tmp_path / "mine.jsonl", writing, Slow(Scribe()), n=3, concurrency=3)
     assert (ended.written, len(ended.skipped)) == (2, 1)
     assert [case.id[-1] for case in load_scenarios(tmp_path / "mine.jsonl")] == ["1", "3"]
 

@@ -177,10 +177,6 @@ class TestThePerson:
                 assert turn.evidence["total"] >= CORE_FROM * scenario.distance
                 assert turn.evidence["energy"] > 0
 
-    def test_people_tell_more_to_good_replies(self) -> None:
-        lengths = [sum(len(all_told(s, dialogue(s, reply))) for s in TUNING) for reply in ("Good.", "Flat.", "Bad.")]
-        assert lengths[0] > lengths[1] > lengths[2] == 0
-
     @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
     def test_in_a_longer_window_each_reply_is_answered_for_itself(self, scenario: EmpaScenario) -> None:
         transcript = dialogue(scenario, ["Good.", "Bad.", "Good.", "Cruel."], window=3, max_turns=12)
@@ -236,9 +232,6 @@ class TestThePerson:
         transcript = dialogue(CASE, "Bad.", EmpaEmbeddedUser(FixedAppraiser(lambda reply: harm)), max_turns=2)
         assert transcript.turns[0].message in getattr(CASE.lines, group)
 
-    def test_silence_is_answered_as_silence(self) -> None:
-        assert dialogue(CASE, "", max_turns=2).turns[0].message in CASE.lines.silence
-
     def test_the_end_is_spoken_as_it_came(self) -> None:
         for reply, stop, lines in (("Best.", "success", CASE.lines.settled), ("Bad.", "failure", CASE.lines.left)):
             transcript = dialogue(CASE, reply)
@@ -263,10 +256,6 @@ class TestTheDirector:
         ]
         assert stages[0] >= 3
         assert stages[1:] == [0, 0]
-
-    @pytest.mark.parametrize("reply", ["", "Bad.", "Flat.", "Deadly."])
-    def test_nobody_is_let_go_before_turn_12(self, reply: str) -> None:
-        assert len(dialogue(CASE, reply).turns) >= MIN_TURNS
 
     def test_a_long_time_without_good_is_let_go(self) -> None:
         nothing = dict.fromkeys(form_keys(), 0)

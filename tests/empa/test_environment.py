@@ -9,8 +9,7 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.dialogue_text import stands_in
+from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.empa.environment import (
     MIN_TURNS,
     Act,
@@ -21,7 +20,7 @@ from heartloop.environments.empa.environment import (
     judged_dialogue,
 )
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
-from heartloop.environments.empa.scoring import AXES, epmq, form_keys, trace
+from heartloop.environments.empa.scoring import epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, play
 
 CASES = load_scenarios("cases")
@@ -135,11 +134,6 @@ class TestEnds:
         transcript = await played(Fixed(NOTHING))
         assert (transcript.stop, len(transcript.turns), transcript.turns[-1].message) == ("turn_limit", 45, None)
 
-    async def test_one_good_turn_in_between_is_no_failure(self) -> None:
-        transcript = await played(Fixed(*[BAD, BAD, BAD, BAD, levels(C=1)] * 3), max_turns=15)
-        assert transcript.turns[11].evidence["total"] < 0
-        assert transcript.stop in ("turn_limit", "failure")
-
 
 class TestWindows:
     async def test_replies_inside_a_window_have_no_state(self) -> None:
@@ -155,11 +149,6 @@ class TestWindows:
         user = Fixed(levels(C=1))
         await played(user, window=3, max_turns=7)
         assert [view.turn for view in user.views["direct"]] == [2, 5]
-
-    @pytest.mark.parametrize("name", ["window", "max_turns"])
-    def test_less_than_one_is_refused(self, name: str) -> None:
-        with pytest.raises(UseError, match=f"{name} of empa is 0; expected a whole number at least 1"):
-            Empa([CASE], Fixed(NOTHING), **{name: 0})
 
 
 class TestDirector:
@@ -223,11 +212,6 @@ class TestWhoseFailure:
         assert transcript.counts["lost farewells"] == 1
         assert transcript.score is not None
 
-    async def test_silence_is_judged(self) -> None:
-        transcript = await play(Empa([CASE], Fixed(BAD), max_turns=1), CASE.id, ScriptedChat([""], cycle=True))
-        assert transcript.turns[0].silent
-        assert transcript.score is not None
-
 
 class TestSettings:
     async def test_a_transcript_tells_its_groups(self) -> None:
@@ -247,32 +231,3 @@ class TestSettings:
         holed = transcript.model_copy(update={"turns": (transcript.turns[0], hole, transcript.turns[2])})
         assert len(trace(judged_dialogue(holed), preset="released").unjudged) == 1
         assert trace(judged_dialogue(holed), preset="released").judged == (0, 2)
-
-
-class TestQuotes:
-    @pytest.mark.parametrize(
-        "quote", ["nobody asked me", "“Nobody asked ME”", "nobody ... the vests", "Nobody asked me, about the vests!", "vests"]
-    )
-    def test_found(self, quote: str) -> None:
-        assert stands_in(quote, ["Well.", "Nobody asked me about the vests."])
-
-    @pytest.mark.parametrize("quote", ["", "...", "me", "vest", "the vests ... nobody", "nobody asked you", "Well. Nobody"])
-    def test_not_found(self, quote: str) -> None:
-        assert not stands_in(quote, ["Well.", "Nobody asked me about the vests."])
-
-    def test_silence_has_a_quote(self) -> None:
-        assert stands_in("(silence)", ["Well.", ""])
-        assert not stands_in("(silence)", ["Well."])
-
-    def test_a_message_without_letters_is_quoted_whole(self) -> None:
-        assert stands_in("...", ["Well.", "..."])
-        assert stands_in("Ok.", ["Well.", "Ok."])
-        assert not stands_in("Ok", ["That is ok."])
-        assert not stands_in("...", ["Well..."])
-
-    def test_other_scripts(self) -> None:
-        assert stands_in("我听见了你", ["嗯，我听见了你说的话。"])
-
-
-def test_axes_of_the_state_are_those_of_the_scoring() -> None:
-    assert tuple(AXES) == ("C", "A", "P")
