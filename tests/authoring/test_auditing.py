@@ -1,10 +1,4 @@
-"""What the auditor of written scenarios may do: correct, and nothing else.
-
-1. A correction changes one value that is there, to one of the same kind; texts keep half of their words. It is told.
-2. More than that (another id, a new field, a rewritten text, another person) is refused with the field's name.
-
-How the auditor is asked: `test_writing`.
-"""
+"""What the auditor of written scenarios may do: correct, and nothing else. How it is asked: `test_writing`."""
 
 from __future__ import annotations
 
@@ -30,9 +24,6 @@ def one(field: str, value: Any) -> Correction:
     return Correction(field=field, value=value, reason=SAID)
 
 
-# 1. corrections
-
-
 def test_a_number_a_text_and_the_tags_are_corrected_and_the_rest_stays() -> None:
     rule = SCENARIO["user"]["rules"][1]
     after = corrected(
@@ -49,9 +40,6 @@ def test_a_number_a_text_and_the_tags_are_corrected_and_the_rest_stays() -> None
 
 def test_a_correction_to_what_stands_there_is_no_change() -> None:
     assert corrected(SCENARIO, [one("anchors.a.success", 10)], FIXED).changed == []
-
-
-# 2. more than corrections
 
 
 @pytest.mark.parametrize(

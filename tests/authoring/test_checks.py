@@ -1,10 +1,4 @@
-"""What a whole set of scenarios must pass before it ships.
-
-1. Each scenario's own rules, named with its id.
-2. No near-duplicates: character TF-IDF cosine above 0.5.
-3. No two people of the same name and trade.
-4. No line in the mouths of two people.
-"""
+"""What a whole set of scenarios must pass before it ships."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""Embeddings through the one HTTP client, and the nearest scenarios by them.
-
-1. One vector a text, in the order of the texts, whatever the order of the answer.
-2. What is no usable set of vectors (another length, NaN, zeros, one missing, half a body) is asked again, then an error with the
-   mend; what no retry mends raises at once. The key is in no message.
-3. The nearest scenarios are those of the greatest cosine; vectors are kept among the steps and never paid for twice.
-4. An embedding model that changed its length is refused, not compared.
-5. Spending is counted in a role of its own, and a limit holds before the call.
-"""
+"""Embeddings through the one HTTP client, and the nearest scenarios by them."""
 
 from __future__ import annotations
 
@@ -42,9 +34,6 @@ def model(server: FaultyServer, **how: Any) -> EndpointChat:
     return EndpointChat("lab/e", model="e", base_url=server.base_url, api_key=KEY, retries=2, sleep=at_once, **how)
 
 
-# 1. one vector a text
-
-
 async def test_vectors_come_in_the_order_of_the_texts_with_their_usage() -> None:
     async with FaultyServer("mixed_vectors") as server, model(server) as chat:
         found = await chat.embed(TEXTS)
@@ -52,9 +41,6 @@ async def test_vectors_come_in_the_order_of_the_texts_with_their_usage() -> None
     assert found.usage == Usage(prompt_tokens=3)
     assert server.requests[0].body == {"model": "e", "input": TEXTS}
     assert server.requests[0].authorization == f"Bearer {KEY}"
-
-
-# 2. faults
 
 
 @pytest.mark.parametrize(
@@ -107,9 +93,6 @@ def test_whatever_a_server_sends_is_vectors_or_trouble(data: bytes) -> None:
         assert np.isfinite(found.vectors[0]).all()
     else:
         assert isinstance(found, Trouble)
-
-
-# 3. to 5. the nearest
 
 
 SHIPPED = {f"s{i}": text for i, text in enumerate(["a boat", "a bee", "the bees hum", "zebra zoo", "a boot"])}

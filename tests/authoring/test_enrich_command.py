@@ -1,11 +1,4 @@
-"""`heartloop scenarios enrich` as a user meets it: persona and scenario for drawn PERM samples. The samples are invented.
-
-1. Wrong use: one sentence, exit code 2, nothing written.
-2. Over HTTP: whole samples come of it that are checked and played at once; what they said stands unchanged.
-3. No personal datum that rules find reaches the server or the files.
-4. An answer that breaks a rule is asked again with the reason; one that stays so leaves its sample out, counted.
-5. A budget, and an endpoint that is down, stop it; the same command goes on.
-"""
+"""`heartloop scenarios enrich` as a user meets it: persona and scenario for drawn PERM samples. The samples are invented."""
 
 from __future__ import annotations
 
@@ -45,12 +38,6 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-# 1. wrong use
-
-
-# 2. over HTTP
-
-
 async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(tmp_path: Path, drawn: Callable[..., Path]) -> None:
     before = load_drawn(drawn(*(sample(n) for n in range(4))))
     async with FaultyServer("rate_limit:1", "no_schema", "half_emoji:1", retry_after="0.01", answer=Scribe().body) as server:
@@ -78,9 +65,6 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(tm
     assert all("ferry mechanic" in json.dumps(body) for body in server.bodies)
 
 
-# 3. personal data
-
-
 async def test_no_personal_datum_reaches_a_model_or_a_file(tmp_path: Path, drawn: Callable[..., Path]) -> None:
     drawn(
         sample(
@@ -97,9 +81,6 @@ async def test_no_personal_datum_reaches_a_model_or_a_file(tmp_path: Path, drawn
     assert not [name for text in texts for name in ("ingrid", "quillon", "mail.example") if name in text]
     assert "[name-1]" in texts[0]
     assert r"left.\n    | ## the form\n    | none." in texts[0]  # no line of theirs passes for the prompt's own
-
-
-# 4. answers that break a rule
 
 
 Break = Callable[[str], str]
@@ -179,9 +160,6 @@ async def test_what_could_not_be_written_is_left_out_and_counted_with_its_reason
     assert "it has a persona already" in done.err
     assert [one.id for one in load_drawn(tmp_path / "mine.jsonl")] == [sample(1)["id"]]
     assert (asked, len(server.bodies)) == (5, 5)
-
-
-# 5. what stops it
 
 
 def test_another_source_or_writer_on_the_same_file_is_refused(tmp_path: Path, drawn: Callable[..., Path]) -> None:

@@ -1,14 +1,4 @@
-"""Writing new scenarios, with a writer and an auditor that are played (`scribe`).
-
-1. Seeds: decided by the seed alone, none twice, none of the test set, every scene or intention in turn; more begin with the same.
-2. From seed to file: every scenario fits its schema and rules, and a set of them passes the checks of a shipped set.
-3. An answer that breaks a rule is told what it broke and asked again; a writer that is never satisfied has its seed refused.
-4. What repeats a shipped scenario, or one written before it, is written anew, at most twice; then the seed is refused.
-5. The auditor's corrections are in the file, and who changed what in the steps; what it may not do is not done.
-6. The same answers make the same file, however many are in flight and wherever it was cut off; no kept answer is asked for again.
-7. A failed call leaves a scenario open, a spent budget ends the run; the same command goes on with both.
-8. Files of other settings or origin, or in use, are refused in a sentence. Half a line is never read as whole.
-"""
+"""Writing new scenarios, with a writer and an auditor that are played (`scribe`)."""
 
 from __future__ import annotations
 
@@ -50,9 +40,6 @@ TAKEN = {Combination.of(scenario.seed) for scenario in TEST}
 
 
 run = partial(run_with, writing=EIBENCH)
-
-
-# 1. seeds
 
 
 @settings(max_examples=10)
@@ -109,9 +96,6 @@ def test_what_there_is_not_is_said(writing: Writing, words: tuple[int, int, list
         writing.seeds(*words)
 
 
-# 2. from seed to file
-
-
 @pytest.mark.parametrize(("writing", "only"), [(EIBENCH, ()), (SAGE, ()), (SAGE, ("interest",))], ids=["eibench", "sage", "chat"])
 async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, only: Sequence[str], tmp_path: Path) -> None:
     out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[Progress]()
@@ -159,9 +143,6 @@ async def test_the_writer_is_told_what_it_is_to_write_from_and_nothing_of_test_s
         shown = any(text in asked[1].content for text in backgrounds)
         assert shown == (stage_of(asked[1].content) == "duplicate")
     assert len({s.seed for s in chat.samplings if s is not None}) == len(chat.samplings)
-
-
-# 3. rules
 
 
 def broken_anchors(answer: dict[str, Any]) -> None:
@@ -221,9 +202,6 @@ async def test_a_seed_whose_writer_never_satisfies_is_refused_and_counted_and_no
     assert (ended.written, ended.resumed, list(ended.refused), again.asked) == (3, 3, [name], [])
 
 
-# 4. repetitions
-
-
 def verdicts(*repeats: bool) -> Scribe:
     """Whether the auditor finds a repetition, asked for the first, second, ... time."""
 
@@ -277,9 +255,6 @@ async def test_lines_that_another_person_of_the_run_says_are_written_anew_and_on
     assert "Other people say these very lines already: The kettle is still warm" in chat.asked[10][1].content
 
 
-# 5. the auditor
-
-
 async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> None:
     def instead(stage: str, text: str, nth: int) -> str | None:
         if stage != "audit":
@@ -323,9 +298,6 @@ async def test_an_auditor_is_told_what_it_may_not_do_and_one_that_insists_has_th
     assert any(said in asked[-1].content for asked in chat.asked)
     ended = await run(tmp_path / "never.jsonl", instead(99), n=1)
     assert (ended.written, [said in reason for reason in ended.refused.values()]) == (0, [True])
-
-
-# 6. the same file
 
 
 async def test_the_file_is_the_same_however_many_are_concurrency(tmp_path: Path) -> None:
@@ -397,9 +369,6 @@ async def test_a_lost_file_is_written_again_from_its_steps_without_a_call(tmp_pa
     assert scribe.asked == []
 
 
-# 7. failed calls
-
-
 def raising(error: Exception, times: int) -> Scribe:
     left = [times]
 
@@ -436,9 +405,6 @@ async def test_a_spent_budget_ends_the_run_and_it_goes_on_later(tmp_path: Path) 
     ended = await run(out, raising(BudgetSpent("--max-tokens 9 is reached"), 99), n=6, concurrency=2)
     assert (ended.stopped, ended.written, ended.missing) == ("--max-tokens 9 is reached", 0, 6)
     assert (await run(out, n=6)).written == 6
-
-
-# 8. files
 
 
 async def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:

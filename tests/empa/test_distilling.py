@@ -1,13 +1,4 @@
-"""From dialogues to EMPA cases, with a reader, a writer and an auditor that are played (`scribe`).
-
-1. Seeds: all dialogues, mixed by the seed; more begin with the same. Place and name are drawn anew for each.
-2. A dialogue becomes a case that passes the checks of a shipped one. The log is in the first two questions alone.
-3. Passed over, with the reason and without a further call: too little said, no empathy needed, no feeling, an excluded tag.
-4. A crisis that the text speaks of is tagged, in the filter's answer and in the case.
-5. Nothing is carried over: no sentence, no run of words, no placeholder; not even by the auditor.
-6. The axis is what the form makes dominant; evidence is quoted from the card; the form and its priority fit.
-7. Cut off anywhere, the same answers make the same file, and no kept answer is asked for again.
-"""
+"""From dialogues to EMPA cases, with a reader, a writer and an auditor that are played (`scribe`)."""
 
 from __future__ import annotations
 
@@ -60,9 +51,6 @@ async def run(
     return await run_with(out, scribe, writing=writing, **{"n": 9, "concurrency": 2, **how})
 
 
-# 1. seeds
-
-
 def test_all_dialogues_are_mixed_by_the_seed_and_more_begin_with_the_same() -> None:
     writing = distilling(*(dialogue(n) for n in range(1, 13)))
     orders = [[one.facts["source"] for one in writing.seeds(12, seed)] for seed in (0, 1)]
@@ -84,9 +72,6 @@ def test_what_a_model_would_read_holds_no_personal_data_and_ends_in_time() -> No
     assert facts["turns"][0][1].startswith("hi, my name is [NAME-1], 1 years")
     assert sum(len(text) for _, text in facts["turns"]) <= MOST_CHARACTERS
     assert facts["left_out"] == 10 - len(facts["turns"]) > 0
-
-
-# 2. a case
 
 
 async def test_a_dialogue_becomes_a_case_fit_to_ship_and_the_log_is_in_two_questions_alone(tmp_path: Path) -> None:
@@ -128,9 +113,6 @@ async def test_only_the_stretch_that_the_filter_chose_is_read_for_features(tmp_p
     await run(tmp_path / "mine.jsonl", distilling(dialogue(1, "It is my hands that miss it most.")), Scribe(instead))
     assert "3 person: It is my hands" in read[0]
     assert "night shift" not in read[0]
-
-
-# 3. passed over
 
 
 @pytest.mark.parametrize(
@@ -176,9 +158,6 @@ async def test_no_case_touches_what_the_run_leaves_out_either(tmp_path: Path) ->
     assert "this run leaves out war" in steps(out, "refused")[0]["problem"]
 
 
-# 4. crisis
-
-
 @pytest.mark.parametrize(
     ("text", "tags"),
     [
@@ -208,8 +187,6 @@ async def test_a_crisis_of_the_text_has_to_be_tagged_and_stays_tagged_in_the_cas
     assert ended.written == 0
     assert "suicide must be among them" in next(iter(ended.refused.values()))
 
-
-# 5. nothing is carried over
 
 LOG = "On a Tuesday they came into the canteen and read out eleven names. Mine was the last. I laughed out loud then."
 
@@ -289,9 +266,6 @@ async def test_the_auditor_may_correct_a_level_and_may_not_bring_the_log_back(tm
     assert "say it otherwise" in steps(other, "refused")[0]["problem"]
 
 
-# 6. labels
-
-
 def flat(found: dict[str, Any]) -> None:
     for line in found["iedr"].values():
         line["level"] = 2
@@ -334,9 +308,6 @@ async def test_a_case_told_again_is_written_anew_from_the_card_on_and_the_dialog
     ended = await run(tmp_path / "mine.jsonl", distilling(), scribe)
     assert (ended.written, ended.repeated) == (0, REWRITES + 1)
     assert Counter(scribe.asked) == {"filter": 1, "features": 1} | dict.fromkeys(STAGES[2:], REWRITES + 1)
-
-
-# 7. cut off
 
 
 class Slow(ScriptedChat):

@@ -1,12 +1,4 @@
-"""What the embedded roles of EMPA must get right, whatever weights the reader has.
-
-1. A level is the sum of what the replies of the window did, rounded; each has a quote that stands in the window and a reason. A
-   dangerous reply gives the worst form.
-2. The story opens only to replies that do good: no beat after harm, at most facts after nothing, the core from a sixth of |P_0|.
-3. The person's words are their own, no line twice while one is left, and a long dialogue never runs out of lines.
-4. The director calls only what can be carried out, and releases the story after windows that did good.
-5. A role without a language model is embedded; the same seed gives the same dialogue.
-"""
+"""What the embedded roles of EMPA must get right, whatever weights the reader has."""
 
 from __future__ import annotations
 

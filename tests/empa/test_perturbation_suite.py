@@ -1,10 +1,4 @@
-"""EMPA's validity suite: which replies are paired, what the scorers give, the file and the page. Worked by hand.
-
-1. Energy, alignment, rubric, magnitude and direct judge of a step and of its replacement; `paper` computes from the position of
-   the original.
-2. Aligned pairs are those of positive energy; a dialogue that is not scored in both is left out and counted, never zero.
-3. `validity.json` holds no NaN; the page shows names as text, fetches nothing, and marks the paper's numbers.
-"""
+"""EMPA's validity suite: which replies are paired, what the scorers give, the file and the page. Worked by hand."""
 
 from __future__ import annotations
 

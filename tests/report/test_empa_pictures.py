@@ -17,6 +17,7 @@ from heartloop.environments.empa.report import (
     PlaneFrame,
     build,
     frame_of,
+    group_of,
     journey,
     measured,
     model_paths,
@@ -109,9 +110,9 @@ class TestPaths:
     def test_size_and_alignment_are_means_over_windows(self) -> None:
         """|v| is 3 sqrt 2 and 2; cos is 1.4 / sqrt 2 and -0.8."""
         found = one(GOOD, levels(A=-1))
-        ((size, alignment),) = (row.cells for row in step_table([(0, row_of([found.dialogue]), [found])]).rows)
-        assert size == (1, pytest.approx((3 * 2**0.5 + 2) / 2), None, None)
-        assert alignment == (1, pytest.approx((1.4 / 2**0.5 - 0.8) / 2), None, None)
+        cells: tuple[Any, ...] = step_table([(0, row_of([found.dialogue]), [found])]).rows[0].cells
+        assert [cell.mean for cell in cells] == pytest.approx([(3 * 2**0.5 + 2) / 2, (1.4 / 2**0.5 - 0.8) / 2])
+        assert [(cell.n, cell.low) for cell in cells] == [(1, None)] * 2
 
     def test_steps_for_the_picture_in_space_are_short(self) -> None:
         assert steps_of([one(GOOD, levels(A=-1), levels(P=1)), None]) == [
@@ -144,11 +145,11 @@ class TestProfiles:
     )  # fmt: skip
     def test_mechanism_and_need(self, difficulty: str, threshold: str, mechanism: str, need: str) -> None:
         found = one(GOOD, facts={"axis": "A", "difficulty": difficulty, "threshold": threshold})
-        assert (found.mechanism, found.need) == (mechanism, need)
+        assert (group_of("mechanism", found), group_of("need", found)) == (mechanism, need)
 
     def test_people_of_whom_nothing_is_known_are_in_no_group(self) -> None:
         found = one(GOOD, facts={"difficulty": "", "threshold": ""})
-        assert (found.mechanism, found.need) == ("", "")
+        assert [group_of(profile, found) for profile in ("mechanism", "need")] == ["", ""]
 
     def test_an_interval_needs_two_people(self) -> None:
         assert estimate([], []) is None

@@ -177,7 +177,7 @@ def _scores(transcript: Transcript, original: Transcript | None = None) -> list[
         direct = [float(turn.evidence[DIRECT]) for turn in transcript.turns if turn.state is not None]
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{transcript.scenario}: a judged reply lacks the direct judge's number; judge the run again") from error
-    columns = (energy, alignment, path.net, np.linalg.norm(path.increment, axis=1), direct)
+    columns = (energy, alignment, path.net, path.size, direct)
     return [dict(zip(SCORERS, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
 
 

@@ -123,18 +123,6 @@ class Measured(NamedTuple):
             return "away" if cause.negative_run else "stuck" if cause.stagnation and cause.regression else "other"
         return "left" if stop == "goodbye" else "cut" if stop == "cut" else "limit"
 
-    @property
-    def mechanism(self) -> str:
-        """Dominant axis with `routine` (easy, medium) or `challenging` (hard, extreme); empty if a fact is missing."""
-        axis, difficulty = self.fact("axis"), self.fact("difficulty")
-        return f"{axis} {'routine' if difficulty in ('easy', 'medium') else 'challenging'}" if axis and difficulty else ""
-
-    @property
-    def need(self) -> str:
-        """Dominant axis with `receptive` (low or medium threshold) or `defensive` (high); empty if a fact is missing."""
-        axis, threshold = self.fact("axis"), self.fact("threshold")
-        return f"{axis} {'defensive' if threshold == 'high' else 'receptive'}" if axis and threshold else ""
-
     def fact(self, name: str) -> str:
         """A fact of the scenario; empty if it has none."""
         return self.dialogue.facts.get(name, "")
@@ -167,12 +155,16 @@ def _table(title: str, members: Sequence[Member], cells: Mapping[Column, Cell]) 
     return Table(title, tuple(cells), tuple(rows))
 
 
-def _mean(value: str, group: Callable[[Measured], str] | None = None, key: str = "") -> Cell:
-    """The mean of a value, such as `epmq.score`, over all dialogues or those of one group."""
+def _mean(
+    value: str, group: Callable[[Measured], str] | None = None, key: str = "", within: tuple[float, float] | None = None
+) -> Cell:
+    """The mean of a value of dialogues (`epmq.score`) or windows (`path.size`), over all dialogues or those of one group."""
 
     def cell(mine: Sequence[Measured]) -> Estimate | None:
         chosen = [m for m in mine if group is None or group(m) == key]
-        return estimate([attrgetter(value)(m) for m in chosen], [m.dialogue.scenario for m in chosen])
+        values = [np.atleast_1d(attrgetter(value)(m)).tolist() for m in chosen]
+        scenarios = [m.dialogue.scenario for m, of_one in zip(chosen, values, strict=True) for _ in of_one]
+        return estimate([one for of_one in values for one in of_one], scenarios, n=len(chosen), within=within)
 
     return cell
 
@@ -208,20 +200,11 @@ def group_table(members: Sequence[Member]) -> Table:
 
 def step_table(members: Sequence[Member]) -> Table:
     """Mean step size |v| in points, and mean alignment in [-1, 1], over all judged windows."""
-
-    def size(mine: Sequence[Measured]) -> Estimate | None:
-        sizes = [float(size) for m in mine for size in np.linalg.norm(m.path.increment, axis=1)]
-        return estimate(sizes, scenarios(mine), n=len(mine))
-
-    def alignment(mine: Sequence[Measured]) -> Estimate | None:
-        cosines = [float(cosine) for m in mine for cosine in m.path.alignment]
-        return estimate(cosines, scenarios(mine), n=len(mine), within=(-1.0, 1.0))
-
-    def scenarios(mine: Sequence[Measured]) -> list[str]:
-        return [m.dialogue.scenario for m in mine for _ in m.path.energy]
-
-    columns = (Column(name, digits=2, entry="steps") for name in ("Size of a step", "Alignment"))
-    return _table("Size and alignment of steps", members, dict(zip(columns, (size, alignment), strict=True)))
+    cells = {
+        Column("Size of a step", digits=2, entry="steps"): _mean("path.size"),
+        Column("Alignment", digits=2, entry="steps"): _mean("path.alignment", within=(-1.0, 1.0)),
+    }
+    return _table("Size and alignment of steps", members, cells)
 
 
 def step_chart(steps: Table) -> Chart:
@@ -274,30 +257,33 @@ def index_table(names: Sequence[str], members: Sequence[Member]) -> Table:
 # Profiles: radars over groups of scenarios
 
 
-class _Division(NamedTuple):
-    title: str
-    about: str
-    keys: tuple[str, ...]
-    of: Callable[[Measured], str]
-
-
-PROFILES: Mapping[str, _Division] = {
-    "domain": _Division("Domains of life", "The subject of the dialogue.", DOMAINS, lambda m: m.fact("domain")),
-    "mechanism": _Division(
+PROFILES: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
+    "domain": ("Domains of life", "The subject of the dialogue.", "domain", {}),
+    "mechanism": (
         "Mechanism and difficulty",
         "The axis with the largest deficit, and the distance to the balance: routine is easy or medium, challenging is hard or "
         "extreme.",
-        tuple(f"{axis} {kind}" for kind in ("routine", "challenging") for axis in AXES),
-        lambda m: m.mechanism,
+        "difficulty",
+        {"easy": "routine", "medium": "routine", "hard": "challenging", "extreme": "challenging"},
     ),
-    "need": _Division(
+    "need": (
         "Need and threshold",
         "The axis with the largest deficit, and the user's threshold for empathy: receptive is low or medium, defensive is high.",
-        tuple(f"{axis} {kind}" for kind in ("receptive", "defensive") for axis in AXES),
-        lambda m: m.need,
+        "threshold",
+        {"low": "receptive", "medium": "receptive", "high": "defensive"},
     ),
 }
-"""The divisions of EMPA Figures 9 to 14."""
+"""Divisions of the scenarios (EMPA Figures 9 to 14): title, explanation, fact, and kinds of the fact, which divide each axis."""
+
+
+def group_of(profile: str, m: Measured) -> str:
+    """The group of a dialogue in a profile; empty if a fact is missing."""
+    *_, fact, kinds = PROFILES[profile]
+    if not kinds:
+        return m.fact(fact)
+    axis, kind = m.fact("axis"), kinds.get(m.fact(fact), "")
+    return f"{axis} {kind}" if axis and kind else ""
+
 
 _MIDDLE, _RADIUS = (170.0, 118.0), 82.0
 
@@ -307,8 +293,10 @@ def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
 
     Radars and bars share one scale, from 0 to the highest end of an interval, at least 100.
     """
-    title, about, keys, of = PROFILES[key]
-    groups = [name for name in keys if any(of(m) == name for *_, mine in members for m in mine)]
+    title, about, _, kinds = PROFILES[key]
+    of = partial(group_of, key)
+    every = [f"{axis} {kind}" for kind in dict.fromkeys(kinds.values()) for axis in AXES] if kinds else DOMAINS
+    groups = [name for name in every if any(of(m) == name for *_, mine in members for m in mine)]
     if len(groups) < 3:
         return None
     cells = {Column(name, digits=0, entry=f"profile-{key}"): _mean("epmq.score", of, name) for name in groups}
