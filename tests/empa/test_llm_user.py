@@ -166,11 +166,6 @@ class TestTheDirectorAndThePerson:
         assert transcript.failure is None
         assert transcript.turns[0].evidence["director"]["argument"] == ""
 
-    async def test_an_end_before_turn_12_is_not_to_be_had(self) -> None:
-        transcript = await played(roles(director=[call("end")]))
-        assert transcript.failure is not None
-        assert transcript.failure.role == "director"
-
     @pytest.mark.parametrize("answer", [speech("Supporter: there, there."), speech("  "), "I am fine."])
     async def test_the_person_speaks_for_nobody_else(self, answer: str) -> None:
         transcript = await played(roles(person=[answer]))
