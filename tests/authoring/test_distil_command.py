@@ -56,10 +56,8 @@ BY = ("--writer", PLAYED, "--auditor", PLAYED)
         ((), "--writer and --auditor and --out missing"),
         ((*BY, "--show", "2"), "--show applies only"),
         ((*BY, "--out", "a.jsonl", "--exclude-tag", "rain"), "unknown tag 'rain'"),
-        (("--writer", "heartloop/assistant", "--auditor", PLAYED, "--out", "a.jsonl"), "--writer is heartloop/assistant"),
-        ((*BY, "--out", "a.jsonl", "--embedder", PLAYED), "gives no embeddings"),
     ],
-    ids=["form", "missing", "show", "tag", "supporter", "embedder"],
+    ids=["form", "missing", "show", "tag"],
 )
 def test_wrong_use_gets_one_sentence_and_writes_nothing(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     log(tmp_path)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingResult
+from heartloop.authoring.writing import REWRITES, WritingResult
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import UseError
@@ -217,34 +217,25 @@ def test_every_run_long_enough_is_found_and_none_of_other_words(words: list[str]
 
 
 @pytest.mark.parametrize("stage", ["features", "card", "story", "empa_voice"])
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ("They gave it away without a word to me, he says.", "say it otherwise"),
-        ("It was for [NAME-1] only, as ever.", "a blank of the dialogue"),
-    ],
-    ids=["sentence", "blank"],
-)
-async def test_an_answer_that_carries_the_log_over_is_asked_for_again(
-    tmp_path: Path, stage: str, words: str, problem: str
-) -> None:
+async def test_an_answer_that_carries_the_log_over_is_asked_for_again(tmp_path: Path, stage: str) -> None:
+    words = "They gave it away without a word to me, he says. It was for [NAME-1] only."
     where = {"features": "trouble", "card": "topic", "empa_voice": "opening"}
 
-    def change(found: dict[str, Any]) -> None:
+    def change(answer: dict[str, Any]) -> None:
         if stage == "story":
-            found["story"]["trigger"] += f" {words}"
+            answer["story"]["trigger"] += f" {words}"
         else:
-            found[where[stage]] = words
+            answer[where[stage]] = words
 
     out = tmp_path / "mine.jsonl"
     ended = await run(out, distilling(), changed(stage, change, times=1))
     assert ended.written == 1
     (refused,) = steps(out, "refused")
-    assert problem in refused["problem"]
+    assert "say it otherwise" in refused["problem"]
+    assert "[NAME-1] is a blank of the dialogue" in refused["problem"]
     assert words not in out.read_text()
     never = await run(tmp_path / "never.jsonl", distilling(), changed(stage, change))
     assert (never.written, len(never.refused)) == (0, 1)
-    assert len(steps(tmp_path / "never.jsonl", "refused")) == REASKS + 1
 
 
 async def test_the_auditor_may_correct_a_level_and_may_not_bring_the_log_back(tmp_path: Path) -> None:
@@ -266,38 +257,28 @@ async def test_the_auditor_may_correct_a_level_and_may_not_bring_the_log_back(tm
     assert "say it otherwise" in steps(other, "refused")[0]["problem"]
 
 
-def flat(found: dict[str, Any]) -> None:
-    for line in found["iedr"].values():
-        line["level"] = 2
-
-
-def unquoted(found: dict[str, Any]) -> None:
-    next(line for line in found["iedr"].values() if line["level"])["evidence"] = "words that stand nowhere in it"
-
-
-def without(found: dict[str, Any]) -> None:
-    found["iedr"].pop("P.3")
-
-
-def low(found: dict[str, Any]) -> None:
-    for priority in found["priorities"].values():
-        priority["level"] = "low"
+def break_label(answer: dict[str, Any], how: str) -> None:
+    iedr, priorities = answer["iedr"], answer["priorities"].values()
+    if how == "no group stands out":
+        for line in iedr.values():
+            line["level"] = 2
+    elif how == "the evidence is not a quote from the card":
+        next(line for line in iedr.values() if line["level"])["evidence"] = "words that stand nowhere in it"
+    elif how == "iedr is wrong at P.3":
+        del iedr["P.3"]
+    else:
+        for priority in priorities:
+            priority["level"] = "low"
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (flat, "no group stands out"),
-        (unquoted, "the evidence is not a quote from the card"),
-        (without, "iedr is wrong at P.3"),
-        (low, "so its priority must be high"),
-    ],
+    "problem",
+    ["no group stands out", "the evidence is not a quote from the card", "iedr is wrong at P.3", "so its priority must be high"],
 )
-async def test_a_form_that_does_not_hold_together_is_asked_for_again(
-    tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str
-) -> None:
+async def test_a_form_that_does_not_hold_together_is_asked_for_again(tmp_path: Path, problem: str) -> None:
     out = tmp_path / "mine.jsonl"
-    assert (await run(out, distilling(), changed("label", change, times=1))).written == 1
+    scribe = changed("label", lambda answer: break_label(answer, problem), times=1)
+    assert (await run(out, distilling(), scribe)).written == 1
     assert problem in steps(out, "refused")[0]["problem"]
 
 
