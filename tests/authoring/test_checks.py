@@ -66,17 +66,11 @@ def test_a_line_two_people_say_is_refused_punctuation_and_case_aside() -> None:
     assert problem.startswith(f"{TWO.id} and {ONE.id} both say ")
 
 
-class TestSimilarity:
-    """Cosine of character n-grams."""
-
-    def test_worked_cases(self) -> None:
-        likeness = similarity(["the boat sank on sunday", "the boat sank on sunday", "zyx wvu"])
-        assert likeness[0, 1] == pytest.approx(1.0)
-        assert likeness[0, 2] == pytest.approx(0.0)
-
-    def test_another_name_in_the_same_sentence_counts_as_near(self) -> None:
-        sentence = "My brother {} sold our father's boat without telling me, and I heard of it from the harbour master."
-        assert similarity([sentence.format("Anton"), sentence.format("Mehmet")])[0, 1] > NEAR_DUPLICATE
+def test_similarity_is_the_cosine_of_character_n_grams() -> None:
+    likeness = similarity(["the boat sank on sunday", "the boat sank on sunday", "zyx wvu"])
+    assert likeness[0, 1:] == pytest.approx([1.0, 0.0])
+    sentence = "My brother {} sold our father's boat without telling me, and I heard of it from the harbour master."
+    assert similarity([sentence.format("Anton"), sentence.format("Mehmet")])[0, 1] > NEAR_DUPLICATE
 
 
 def test_lines_of_two_words_may_be_shared_and_lines_of_three_may_not() -> None:

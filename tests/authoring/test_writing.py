@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,7 @@ from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
 from heartloop.authoring.writing import REASKS
 from heartloop.core.chat import Reply, ScriptedChat
-from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.dialogue import Message
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
 from heartloop.environments.eibench.composer import Combination
 from heartloop.environments.eibench.scenario import SCENES, load_scenarios
@@ -145,18 +145,6 @@ async def test_the_writer_is_told_what_it_is_to_write_from_and_nothing_of_test_s
     assert len({s.seed for s in chat.samplings if s is not None}) == len(chat.samplings)
 
 
-def broken_anchors(answer: dict[str, Any]) -> None:
-    answer["success"]["a"] = answer["start"]["a"]
-
-
-def other_name(answer: dict[str, Any]) -> None:
-    answer["user"]["name"] = "Nobody Asked"
-
-
-def shouting_cue(answer: dict[str, Any]) -> None:
-    answer["concerns"][0]["cues"][0] = "SHOUTED"
-
-
 def twice(answer: dict[str, Any]) -> None:
     answer["lines"]["cold"][0] = answer["beats"][0]["text"]
 
@@ -164,9 +152,9 @@ def twice(answer: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("stage", "change", "said"),
     [
-        ("anchors", broken_anchors, "expected success < start < fail"),
-        ("profile", other_name, "user.name is 'Nobody Asked', expected"),
-        ("voice", shouting_cue, "cue 'SHOUTED' is not lower case"),
+        ("anchors", lambda answer: answer["success"].update(a=answer["start"]["a"]), "expected success < start < fail"),
+        ("profile", lambda answer: answer["user"].update(name="Nobody Asked"), "user.name is 'Nobody Asked', expected"),
+        ("voice", lambda answer: answer["concerns"][0]["cues"].append("SHOUTED"), "cue 'SHOUTED' is not lower case"),
         ("voice", twice, "sentence is spoken twice"),
         ("voice", lambda answer: answer["beats"].reverse(), "beats must start at the surface and end at the core"),
         ("voice", lambda answer: answer["lines"].pop("settled"), "lines.settled: Field required"),
@@ -256,14 +244,9 @@ async def test_lines_that_another_person_of_the_run_says_are_written_anew_and_on
 
 
 async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> None:
-    def instead(stage: str, text: str, nth: int) -> str | None:
-        if stage != "audit":
-            return None
-        one = {"field": "anchors.t.fail", "value": 0, "reason": "It fails lower than that."}
-        two = {"field": "tags", "value": ["death"], "reason": "Somebody has died."}
-        return json.dumps({"corrections": [one, two]})
-
-    ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=2)
+    one = {"field": "anchors.t.fail", "value": 0, "reason": "It fails lower than that."}
+    two = {"field": "tags", "value": ["death"], "reason": "Somebody has died."}
+    ended = await run(tmp_path / "new.jsonl", changed("audit", lambda answer: answer.update(corrections=[one, two])), n=2)
     people = load_scenarios(tmp_path / "new.jsonl")
     assert all(person.tags == ("death",) and person.anchors.t.fail == 0 for person in people)
     changes = [line["changed"] for line in steps(tmp_path / "new.jsonl", "audited")]
@@ -274,50 +257,40 @@ async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("stage", "wrong", "said"),
     [
-        ("audit", {"corrections": [("user.name", "Another Person")]}, "user.name is not the auditor's to change; you may only"),
-        ("audit", {"corrections": [("anchors.a.start", 1)]}, "the corrected scenario breaks a rule: "),
-        ("duplicate", {"shared": "a bench", "repeats": ["charm-z-01"]}, "repeats names 'charm-z-01', expected ids out of "),
+        ("audit", ("user.name", "Another Person"), "user.name is not the auditor's to change; you may only"),
+        ("audit", ("anchors.a.start", 1), "the corrected scenario breaks a rule: "),
+        ("duplicate", ("charm-z-01",), "repeats names 'charm-z-01', expected ids out of "),
     ],
     ids=["more than a correction", "a broken rule", "a scenario that was not shown"],
 )
 async def test_an_auditor_is_told_what_it_may_not_do_and_one_that_insists_has_the_seed_refused(
-    stage: str, wrong: dict[str, Any], said: str, tmp_path: Path
+    stage: str, wrong: tuple[Any, ...], said: str, tmp_path: Path
 ) -> None:
-    answer = dict(wrong)
-    if "corrections" in wrong:
-        changes = wrong["corrections"]
-        answer["corrections"] = [{"field": field, "value": value, "reason": "It was wrong."} for field, value in changes]
+    def change(answer: dict[str, Any]) -> None:
+        if stage == "audit":
+            answer["corrections"] = [dict(zip(("field", "value"), wrong, strict=True), reason="It was wrong.")]
+        else:
+            answer["repeats"] = list(wrong)
 
-    def instead(times: int) -> Scribe:
-        return Scribe(lambda asked, text, nth: json.dumps(answer) if asked == stage and nth <= times else None)
-
-    chat = ScriptedChat(instead(1), name="lab/scribe")
+    chat = ScriptedChat(changed(stage, change, times=1), name="lab/scribe")
     assert (await run(tmp_path / "new.jsonl", chat, n=1)).written == 1
     assert steps(tmp_path / "new.jsonl", "audited")[0]["changed"] == []
     assert [line["of"] for line in steps(tmp_path / "new.jsonl", "refused")] == [stage]
     assert any(said in asked[-1].content for asked in chat.asked)
-    ended = await run(tmp_path / "never.jsonl", instead(99), n=1)
+    ended = await run(tmp_path / "never.jsonl", changed(stage, change), n=1)
     assert (ended.written, [said in reason for reason in ended.refused.values()]) == (0, [True])
 
 
 async def test_the_file_is_the_same_however_many_are_concurrency(tmp_path: Path) -> None:
-    class Uneven:
+    class Uneven(ScriptedChat):
         """Answers that overtake each other."""
 
-        name = "lab/scribe"
-
-        def __init__(self) -> None:
-            self.scribe, self.nth = Scribe(), 0
-
-        async def complete(
-            self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-        ) -> Reply:
-            self.nth += 1
-            await asyncio.sleep(0.002 * (self.nth * 7 % 5))
-            return Reply(self.scribe(messages))
+        async def complete(self, messages: Sequence[Message], **more: Any) -> Reply:
+            await asyncio.sleep(0.002 * (len(self.asked) * 7 % 5))
+            return await super().complete(messages, **more)
 
     for concurrency in (1, 5):
-        await run(tmp_path / f"{concurrency}.jsonl", Uneven(), n=7, concurrency=concurrency)
+        await run(tmp_path / f"{concurrency}.jsonl", Uneven(Scribe(), name="lab/scribe"), n=7, concurrency=concurrency)
     assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "5.jsonl").read_bytes()
 
 
@@ -350,23 +323,16 @@ async def test_a_run_that_was_cut_off_goes_on_and_asks_for_nothing_twice(after: 
     assert steps_path(out).read_text() == steps_path(tmp_path / "whole.jsonl").read_text()
 
 
-async def test_a_larger_number_goes_on_with_the_same_file(tmp_path: Path) -> None:
-    await run(tmp_path / "a.jsonl", n=2)
-    ended = await run(tmp_path / "a.jsonl", n=5)
+async def test_a_larger_number_goes_on_and_a_lost_file_is_written_again_from_its_steps(tmp_path: Path) -> None:
+    out, scribe = tmp_path / "a.jsonl", Scribe()
+    await run(out, n=2)
+    ended = await run(out, n=5)
     assert (ended.resumed, ended.written) == (2, 5)
     await run(tmp_path / "b.jsonl", n=5)
-    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
-
-
-async def test_a_lost_file_is_written_again_from_its_steps_without_a_call(tmp_path: Path) -> None:
-    out = tmp_path / "new.jsonl"
-    await run(out, n=3)
-    before = out.read_bytes()
+    assert out.read_bytes() == (tmp_path / "b.jsonl").read_bytes()
     out.unlink()
-    scribe = Scribe()
-    await run(out, scribe, n=3)
-    assert out.read_bytes() == before
-    assert scribe.asked == []
+    await run(out, scribe, n=5)
+    assert (out.read_bytes() == (tmp_path / "b.jsonl").read_bytes(), scribe.asked) == (True, [])
 
 
 def raising(error: Exception, times: int) -> Scribe:
