@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
@@ -52,17 +52,12 @@ Given = TypeVar("Given", bound=Verdict)
 
 
 class JudgeModel(RoleModel):
-    """A model as judge; an environment adds the prompts. The seed (its own, by default the dialogue's) is advanced by judge."""
+    """A model as judge; an environment sets `prompts`. The seed (its own, by default the dialogue's) is advanced by judge."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        sampling: Sampling | None = None,
-        role: str = "judge",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> None:
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+    prompts: ClassVar[Mapping[str, Prompt]] = {}
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
+        super().__init__(model, sampling=sampling, role=role, prompts=self.prompts)
 
     async def verdict(
         self, judge: str, number: int, system: str, question: str, judged: str, answer: type[Given], *, seed: int, log: CallLog

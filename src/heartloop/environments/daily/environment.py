@@ -17,7 +17,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.daily.scenario import KINDS, SCENARIOS, BriefMemory, DailyBrief, DailyScenario
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
-from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.episode import CallLog, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
@@ -102,10 +102,6 @@ class Daily(BaseEnvironment[DailyBrief, DailyUser, DailyOptions]):
 class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
     """One query and one answer."""
 
-    def __init__(self, environment: Daily, scenario: DailyBrief, seed: int) -> None:
-        super().__init__(environment, scenario, seed)
-        self._mean: float | None = None
-
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(**prompt_values(self._scenario))
@@ -117,12 +113,8 @@ class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
         view = DailyView(self._scenario, reply, self._seed)
         grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
         evidence = evidence_of(grades)
-        self._mean = average(evidence["scores"])
+        self._score = average(evidence["scores"])
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
-
-    def outcome(self) -> Outcome:
-        """The mean of the six grades, 1 to 5, which is also the only reward; the states are empty."""
-        return Outcome(None, (), ({},)) if self._mean is None else Outcome(self._mean, (self._mean,), ({}, {}))
 
 
 def _average_of(transcript: Transcript) -> float:

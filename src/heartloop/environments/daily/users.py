@@ -8,9 +8,8 @@ up to the metric's own part at the end, so an endpoint with prompt caching reads
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.environment import JUDGES, DailyView, prompt_values
@@ -47,9 +46,7 @@ READING = LearnedReading(
 class DailyLLMUser(JudgeModel):
     """A model as all six judges."""
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
 
     async def grade(self, judge: str, view: DailyView, log: CallLog) -> Grade:
         system = self._prompts["judge"].fill(

@@ -20,7 +20,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
-from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Outcome, UserTurn
+from heartloop.environments.episode import BROKEN_FORMATS, CallLog, UserTurn
 from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
 from heartloop.environments.perm.scenario import EMOTIONS, SCENARIOS, AnyScenario, PermScenario, parse
 from heartloop.environments.perm.scoring import (
@@ -180,8 +180,6 @@ class Perm(BaseEnvironment[AnyScenario, PermUser, PermOptions]):
 class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
     """One dialogue with one scenario."""
 
-    _total: float | None = None
-
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
@@ -193,20 +191,16 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
         answer, rules = parse(reply), self._environment.rules
         if answer.broken:
             self._log.count(BROKEN_FORMATS)
-            self._total = broken_form(rules.weight)
+            self._score = broken_form(rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
         view = PermView(self._scenario, answer.analysis, answer.response, self._seed)
         grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
         tokens = estimate_tokens(answer.response)
         judged = evidence_of(grades)
         reward = rules.reward(judged["scores"], tokens, self._environment.preset)
-        self._total = reward.total
+        self._score = reward.total
         evidence = {"format": "", **judged, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
-
-    def outcome(self) -> Outcome:
-        """The reward, at most 1, as score and as the reward of the turn. The states are empty."""
-        return Outcome(None, (), ({},)) if self._total is None else Outcome(self._total, (self._total,), ({}, {}))
 
 
 def rules_of(transcript: Transcript) -> Rules:

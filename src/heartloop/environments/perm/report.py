@@ -19,7 +19,6 @@ from heartloop.core.blocks import (
     Range,
     ReportPanel,
     Row,
-    ScenarioView,
     Shade,
     Table,
     TurnView,
@@ -41,9 +40,8 @@ from heartloop.environments.perm.scoring import (
     broken_form,
     normalised,
 )
-from heartloop.environments.report import PrintedRow, published
+from heartloop.environments.report import PrintedRow, mean_of, published, scenario_view
 from heartloop.scoring.agreement import spearman_matrix
-from heartloop.scoring.statistics import estimate
 
 
 class Graded(NamedTuple):
@@ -144,9 +142,8 @@ def means(answers: Sequence[Graded], columns: Means, *, bounded: bool = True) ->
     """The mean of each column over the answers; `bounded`: no value is beyond the column's range."""
     cells = []
     for column, value_of in columns.items():
-        values = [(value, g.dialogue.scenario) for g in answers if (value := value_of(g)) is not None]
         within = (column.range.low, column.range.high) if bounded and column.range else None
-        cells.append(estimate([value for value, _ in values], [scenario for _, scenario in values], within=within))
+        cells.append(mean_of(((value_of(g), g.dialogue) for g in answers), within))
     return tuple(cells)
 
 
@@ -227,9 +224,8 @@ def pair_table(across: str, up: str, answers: Sequence[Graded]) -> dict[str, Any
     names = _SCORES if up == "bystander" else _STEPS
     rows = [(names[y], [at[x, y] for x in range(len(_STEPS))]) for y in range(len(names) - 1, -1, -1)]
     rho = _rho(*({str(n): g.scores[judge] for n, g in enumerate(graded)} for judge in (across, up)))
-    return {
-        "across": across, "up": up, "columns": _STEPS, "rows": rows, "most": max(at.values(), default=1), "n": len(graded), "rho": rho,
-    }  # fmt: skip
+    most = max(at.values(), default=1)
+    return {"across": across, "up": up, "columns": _STEPS, "rows": rows, "most": most, "n": len(graded), "rho": rho}
 
 
 def _index(judge: str, score: float) -> int:
@@ -515,18 +511,6 @@ def build(page: PanelInput) -> PanelOutput:
     )
 
 
-def _scenario(transcript: Transcript) -> ScenarioView:
-    facts = transcript.facts
-    line = (facts.get("person"), facts.get("emotion"), f"wants {facts['want']}" if facts.get("want") else "")
-    situation = facts.get("situation")
-    return ScenarioView(" · ".join(filter(None, line)), (("Situation, which the model sees", situation),) if situation else ())
-
-
-def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """Empty: `answer` shows the judges' grades in the answer."""
-    return TurnView()
-
-
 # Published results
 
 CRITERIA: Mapping[str, str] = {
@@ -600,8 +584,10 @@ PANEL = ReportPanel(
     "and what a bystander thinks of it. The score is the reward times 100: the harmonic mean of the first three grades, minus "
     "penalties by the bystander and for length.",
     leaves_out=frozenset({"trajectories", "groups", "highlights"}),
-    scenario=_scenario,
-    turn=_turn,
+    scenario=scenario_view(
+        {"person": "{}", "emotion": "{}", "want": "wants {}"}, {"situation": "Situation, which the model sees"}
+    ),
+    turn=lambda transcript, turn: TurnView(),  # `answer` shows the judges' grades in the answer
     dialogue=answer,
     published=published_results,
     package=__package__,

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, StrictInt
 
-from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.dialogue_text import dialogue_text
@@ -42,9 +40,7 @@ class _Marks(Verdict):  # the names of `DIMENSIONS`
 class PermLLMUser(JudgeModel):
     """The four judges, played by a model: four structured questions, each about one part of an answer."""
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
 
     async def grade(self, judge: str, view: PermView, log: CallLog) -> Grade:
         text, scenario = view.judged_by(judge), view.scenario
