@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.core.errors import InputError, PromptError, UseError
-from heartloop.environments.eqbench.scenario import EQBenchScenario, Template, load_scenarios, read_notes, read_prompts
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios, read_notes, read_prompts
 from heartloop.environments.registry import find_scenario, load_environment, owner_of
 from tests.eqbench_checkout import CRITERIA, FILES, PROMPTS, SECTIONS, write_checkout
 
@@ -54,7 +54,7 @@ class TestWhatIsRead:
         form = {kind: scenario.form for scenario in by_id(checkout).values() for kind in [scenario.kind]}
         assert form["role-play"].sections == SECTIONS
         assert form["drafting"].sections == ("Who reads it", "The note")
-        assert form["conversation"].master is None
+        assert form["conversation"].master == "{scenario_prompt}"
         assert form["conversation"].sections == form["analysis"].sections == ()
         assert form["analysis"].debrief is None
         assert form["conversation"].debrief == form["role-play"].debrief == FILES["data/debrief_prompt.txt"]
@@ -161,6 +161,8 @@ class TestWhatDoesNotFit:
             ("scenario_master_prompt", "{scenario_prompt} }\n# I say\n", "braces doubled"),
             ("scenario_master_prompt", "{scenario_prompt}\nIn sections.\n", "no heading"),
             ("scenario_master_prompt", "{scenario_prompt.__class__}\n# I say\n", "scenario_prompt.__class__"),
+            ("scenario_master_prompt", "{scenario_prompt:>9}\n# I say\n", "{scenario_prompt:>9}; expected"),
+            ("scenario_master_prompt", "{scenario_prompt!r}\n# I say\n", "{scenario_prompt!r}; expected"),
             ("rubric_scoring_prompt", "{transcript} {output_format}", "expected {debrief}"),
             (
                 "rubric_scoring_prompt_analysis",
@@ -195,12 +197,6 @@ class TestWhatDoesNotFit:
             load_scenarios(tmp_path / "nowhere")
         with pytest.raises(UseError, match="no tags"):
             load_scenarios(checkout, exclude_tags=["death"])
-
-
-class TestTemplates:
-    def test_a_blank_without_a_value_is_named(self) -> None:
-        with pytest.raises(PromptError, match="no value for b"):
-            Template("t", "{a}{b}").fill(a="x")
 
 
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=30).filter(
@@ -243,7 +239,7 @@ PIECES = st.sampled_from(
 def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
     said = refusal(read_prompts, text)
     if said:
-        assert re.match(r"scenario_prompts.txt(, line \d+| holds no|, scenario on line)", said)
+        assert re.match(r"scenario_prompts.txt(, line \d+| holds no)", said)
         return
     for *_, official, repaired in read_prompts(HERE, text):
         assert repaired

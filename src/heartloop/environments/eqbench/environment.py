@@ -133,8 +133,8 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
 
     def __init__(self, environment: EQBench, scenario: EQBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
-        master, prompts = scenario.form.master, scenario.prompts(environment.variant)
-        self._prompts = [prompt if master is None else master.fill(scenario_prompt=prompt) for prompt in prompts]
+        prompts = scenario.prompts(environment.variant)
+        self._prompts = [scenario.form.master.format(scenario_prompt=prompt) for prompt in prompts]
         self._answers: list[EQBenchAnswer] = []
 
     policy_prompt = ""
