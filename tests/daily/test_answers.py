@@ -11,11 +11,12 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
 
-from heartloop.environments.daily.environment import JUDGES, DailyView
+from heartloop.environments.daily.environment import JUDGES
 from heartloop.environments.daily.scenario import SETS, load_scenarios
 from heartloop.environments.daily.scoring import average
 from heartloop.environments.daily.users import DailyEmbeddedUser
 from heartloop.environments.episode import CallLog
+from heartloop.environments.grading import JudgedText
 from heartloop.environments.records import half_of
 
 ANSWERS = Path(__file__).parents[1] / "data" / "daily_answers.jsonl"
@@ -26,7 +27,7 @@ def test_good_ones_stand_above_bad_ones() -> None:
     means: dict[str, list[float]] = defaultdict(list)
     for row in map(json.loads, ANSWERS.read_text(encoding="utf-8").splitlines()):
         if half_of(row["id"]) == "tuning":
-            view = DailyView(scenarios[row["id"]], row["answer"], 0)
+            view = JudgedText(scenarios[row["id"]], row["answer"], 0)
             levels = {judge: asyncio.run(user.grade(judge, view, CallLog())).score for judge in JUDGES}
             means[row["kind"]].append(average(levels))
     assert {kind: len(values) for kind, values in means.items()} == {"good": 74, "bad": 22}

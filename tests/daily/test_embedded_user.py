@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError
-from heartloop.environments.daily.environment import JUDGES, Daily, DailyView
+from heartloop.environments.daily.environment import JUDGES, Daily
 from heartloop.environments.daily.scenario import KINDS, SCENARIOS, SETS, DailyScenario, load_scenarios, problems_of
 from heartloop.environments.daily.users import READING, DailyEmbeddedUser
 from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.grading import Grade
+from heartloop.environments.grading import Grade, JudgedText
 from heartloop.environments.reading import LearnedAppraiser
 from heartloop.environments.records import half_of
 from heartloop.models.baselines import BASELINES, Baseline
@@ -32,7 +32,7 @@ VALUES = dict(zip(JUDGES, (1.0, 1.49, 1.5, 3.2, 4.5, 5.0), strict=True))
 
 
 def graded(user: DailyEmbeddedUser, reply: str, seed: int = 0) -> dict[str, Grade]:
-    return {judge: asyncio.run(user.grade(judge, DailyView(LIE, reply, seed), CallLog())) for judge in JUDGES}
+    return {judge: asyncio.run(user.grade(judge, JudgedText(LIE, reply, seed), CallLog())) for judge in JUDGES}
 
 
 def test_a_level_is_the_appraisers_in_whole_steps_and_halves_go_up() -> None:

@@ -20,8 +20,8 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.grading import Grade
-from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, Perm, PermView
+from heartloop.environments.grading import Grade, JudgedText
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, Perm
 from heartloop.environments.perm.scenario import EMOTIONS, SETS, PermBrief, load_scenarios, parse, problems_of
 from heartloop.environments.perm.users import READING, RESONATION, PermEmbeddedUser
 from heartloop.environments.reading import LearnedAppraiser
@@ -38,18 +38,15 @@ def changes(response: str) -> Mapping[str, float]:
     return {"expression": level, "reception": level, **dict.fromkeys(DIMENSIONS, mark)}
 
 
-def view(response: str, analysis: str = ANALYSIS, seed: int = 0) -> PermView:
-    return PermView(SAMPLE, analysis, response, seed)
-
-
-def graded(user: PermEmbeddedUser, seen: PermView) -> dict[str, Grade]:
-    return {judge: asyncio.run(user.grade(judge, seen, CallLog())) for judge in JUDGES}
+def graded(user: PermEmbeddedUser, response: str, analysis: str = ANALYSIS, seed: int = 0) -> dict[str, Grade]:
+    parts = {**dict.fromkeys(JUDGES, response), "resonation": analysis}
+    return {judge: asyncio.run(user.grade(judge, JudgedText(SAMPLE, part, seed), CallLog())) for judge, part in parts.items()}
 
 
 class TestResponses:
     @pytest.mark.parametrize(("response", "level", "mark"), [("good", 5, 18), ("bad", 1, 3), ("plain", 2, 10)])
     def test_grades_are_the_appraisers_in_whole_steps(self, response: str, level: int, mark: int) -> None:
-        grades = graded(PermEmbeddedUser(FixedAppraiser(changes)), view(response))
+        grades = graded(PermEmbeddedUser(FixedAppraiser(changes)), response)
         assert grades["expression"].score == grades["reception"].score == level
         assert grades["bystander"].evidence == dict.fromkeys(DIMENSIONS, mark)
         assert grades["bystander"].score == 5 * mark
@@ -61,26 +58,26 @@ class TestResponses:
             asked.append(response)
             return changes(response)
 
-        graded(PermEmbeddedUser(FixedAppraiser(change)), view("good"))
+        graded(PermEmbeddedUser(FixedAppraiser(change)), "good")
         assert asked == ["good"]
 
     @pytest.mark.parametrize("seed", range(5))
     def test_a_dangerous_response_gets_the_lowest_of_everything(self, seed: int) -> None:
         user = PermEmbeddedUser(LearnedAppraiser(READING, FixedReader(reading("danger", understanding=4, warmth=4))))
-        grades = graded(user, view("anything", seed=seed))
+        grades = graded(user, "anything", seed=seed)
         assert [grades[judge].score for judge in JUDGES[1:]] == [1, 1, 0]
 
     @pytest.mark.parametrize("seed", range(5))
     def test_a_hostile_one_gets_nothing_above_what_does_nothing(self, seed: int) -> None:
         best = {"understanding": 4, "feeling": 4, "particular": 4, "warmth": 4, "pressure": 0, "performance": 0, "coherence": 4}
         user = PermEmbeddedUser(LearnedAppraiser(READING, FixedReader(reading("hostility", **best))))
-        grades = graded(user, view("anything", seed=seed))
+        grades = graded(user, "anything", seed=seed)
         assert max(grades["expression"].score, grades["reception"].score) <= 2
         assert max(grades["bystander"].evidence.values()) <= 10
 
     def test_the_analysis_is_no_part_of_them(self) -> None:
         user = PermEmbeddedUser()
-        one, other = (graded(user, view("You carried his monitor yourself.", analysis)) for analysis in (ANALYSIS, "He asks."))
+        one, other = (graded(user, "You carried his monitor yourself.", analysis) for analysis in (ANALYSIS, "He asks."))
         assert all(one[judge] == other[judge] for judge in JUDGES[1:])
 
 
@@ -96,15 +93,15 @@ class TestResonation:
 
     def test_the_response_is_no_part_of_it(self) -> None:
         user = PermEmbeddedUser(FixedAppraiser(changes))
-        assert graded(user, view("good"))["resonation"] == graded(user, view("bad"))["resonation"]
+        assert graded(user, "good")["resonation"] == graded(user, "bad")["resonation"]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_gets_a_grade_in_range_with_words_that_stand_in_it(analysis: str, response: str) -> None:
-    seen = view(response.strip() or "b", analysis.strip() or "a")
-    for judge, grade in graded(PermEmbeddedUser(), seen).items():
-        part = seen.judged_by(judge)
+    response, analysis = response.strip() or "b", analysis.strip() or "a"
+    for judge, grade in graded(PermEmbeddedUser(), response, analysis).items():
+        part = analysis if judge == "resonation" else response
         assert (0 <= grade.score <= 100) if judge == "bystander" else (1 <= grade.score <= 5)
         assert grade.reason
         assert grade.quote in part or stands_in(grade.quote, [part])

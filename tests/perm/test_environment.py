@@ -50,7 +50,7 @@ class TestWhatEachSees:
         user = Fixed()
         await played(user)
         analysis, response = "He envies Rohit, and is ashamed of it.", "You carried the monitor yourself."
-        assert {judge: view.judged_by(judge) for judge, view in user.asked.items()} == {
+        assert {judge: judged.text for judge, judged in user.asked.items()} == {
             "resonation": analysis, "expression": response, "reception": response, "bystander": response,
         }  # fmt: skip
 

@@ -11,7 +11,7 @@ Departure: tokens are those of the response, estimated from its characters; an e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import field_validator, model_validator
 
@@ -20,8 +20,8 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
-from heartloop.environments.episode import BROKEN_FORMATS, CallLog, UserTurn
-from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
+from heartloop.environments.episode import BROKEN_FORMATS, UserTurn
+from heartloop.environments.grading import JudgedText, Judges, ask_all, evidence_of, thoughts_of
 from heartloop.environments.perm.scenario import EMOTIONS, SCENARIOS, AnyScenario, PermScenario, parse
 from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
@@ -34,7 +34,7 @@ from heartloop.environments.perm.scoring import (
     perm_reward,
 )
 from heartloop.environments.replay import reading_transcript
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Role, Scale, Zone, option
 
 JUDGES: tuple[str, ...] = (*PARTS, "bystander")
 """The judges, in the order of their calls in the transcript."""
@@ -97,19 +97,6 @@ SCALE = Scale(
 )
 
 
-class PermView(NamedTuple):
-    """An answer to a scenario, as the judges see it."""
-
-    scenario: AnyScenario
-    analysis: str
-    response: str
-    seed: int
-
-    def judged_by(self, judge: str) -> str:
-        """The part of the answer that a judge grades."""
-        return self.analysis if judge == "resonation" else self.response
-
-
 class Rules(NamedTuple):
     """Settings of the reward, besides the preset."""
 
@@ -140,22 +127,14 @@ class Rules(NamedTuple):
         return weight | ({"without": " ".join(self.without)} if self.without else {})
 
 
-class PermUser(Player, Protocol):
-    """The four judges. In `reception` the judge takes the user's place."""
-
-    async def grade(self, judge: str, view: PermView, log: CallLog) -> Grade:
-        """The grade of one of `JUDGES` for its part of the answer. Called concurrently for all judges."""
-        ...
-
-
-class Perm(BaseEnvironment[AnyScenario, PermUser, PermOptions]):
+class Perm(BaseEnvironment[AnyScenario, Judges, PermOptions]):
     """PERM over a list of scenarios, with one kind of judges."""
 
     name = "perm"
     options_type = PermOptions
     policy = load_prompt(__package__, "policy")
 
-    def __init__(self, scenarios: Sequence[AnyScenario], user: PermUser, **options: Any) -> None:
+    def __init__(self, scenarios: Sequence[AnyScenario], user: Judges, **options: Any) -> None:
         super().__init__(scenarios, user, **options)
         self.rules = Rules(self.options.bystander_weight, self.options.without)
 
@@ -193,13 +172,14 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
             self._log.count(BROKEN_FORMATS)
             self._score = broken_form(rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
-        view = PermView(self._scenario, answer.analysis, answer.response, self._seed)
-        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
+        parts = {**dict.fromkeys(JUDGES, answer.response), "resonation": answer.analysis}
+        judged = {judge: JudgedText(self._scenario, part, self._seed) for judge, part in parts.items()}
+        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, judged[judge], log), self._log)
         tokens = estimate_tokens(answer.response)
-        judged = evidence_of(grades)
-        reward = rules.reward(judged["scores"], tokens, self._environment.preset)
+        evidence = evidence_of(grades)
+        reward = rules.reward(evidence["scores"], tokens, self._environment.preset)
         self._score = reward.total
-        evidence = {"format": "", **judged, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
+        evidence = {"format": "", **evidence, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
 
 
