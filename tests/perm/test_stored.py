@@ -10,9 +10,8 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.episode import play
-from heartloop.environments.perm.environment import Perm, PermOptions
+from heartloop.environments.perm.environment import Perm, PermOptions, rescored
 from heartloop.environments.perm.scoring import BROKEN_FORMAT
-from heartloop.environments.perm.stored import rescored
 from heartloop.environments.perm.users import PermEmbeddedUser
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import rejudged
