@@ -292,9 +292,9 @@ def _two_parts(text: str) -> str:
 
 def _visible(text: str) -> str:
     seen = visible(text)
-    assert seen.text in text
-    assert "<think>" not in seen.text.lower()
-    return "value" if seen.text else "silence"
+    assert seen in text
+    assert "<think>" not in seen.lower()
+    return "value" if seen else "silence"
 
 
 # files

@@ -83,10 +83,7 @@ class Table(NamedTuple):
     entry: str = "blocks"
     """Entry of the page of meanings that its headings lead to."""
     models: bool = False
-
-    @property
-    def kind(self) -> str:
-        return "table"
+    kind: str = "table"
 
 
 class Point(NamedTuple):
@@ -140,10 +137,7 @@ class Chart(NamedTuple):
     """Draws the intervals of lines as areas."""
     diagonal: bool = False
     log_x: bool = False
-
-    @property
-    def kind(self) -> str:
-        return "chart"
+    kind: str = "chart"
 
 
 class Card(NamedTuple):
@@ -152,10 +146,7 @@ class Card(NamedTuple):
     title: str
     facts: tuple[tuple[str, str], ...]
     help: str = ""
-
-    @property
-    def kind(self) -> str:
-        return "card"
+    kind: str = "card"
 
 
 class Text(NamedTuple):
@@ -164,10 +155,7 @@ class Text(NamedTuple):
     title: str
     paragraphs: tuple[str, ...]
     help: str = ""
-
-    @property
-    def kind(self) -> str:
-        return "text"
+    kind: str = "text"
 
 
 Block = Table | Chart | Card | Text

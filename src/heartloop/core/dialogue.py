@@ -221,7 +221,7 @@ class Call(_Frozen):
     @property
     def thinking(self) -> str:
         """What a model wrote beside its visible answer: `reasoning`, and what `visible` leaves out; empty for none."""
-        return "\n\n".join(dict.fromkeys(filter(None, ((self.reasoning or "").strip(), _split(self.text).hidden))))
+        return "\n\n".join(dict.fromkeys(filter(None, ((self.reasoning or "").strip(), _split(self.text)[1]))))
 
 
 class Failure(_Frozen):
@@ -296,50 +296,33 @@ class Transcript(_Frozen):
         return self.score is not None
 
 
-class Visible(NamedTuple):
-    """The visible part of a reply, and whether a think block was not closed."""
-
-    text: str
-    unclosed: bool
-
-
 _OPEN = re.compile(r"<think>", re.IGNORECASE)
 _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 
 
-def visible(text: str) -> Visible:
+def visible(text: str) -> str:
     """The visible part of a policy's reply: what follows the last `</think>`.
 
     Text after an unclosed `<think>` is hidden too: a reply that begins with one is silence. A closing tag counts without an
     opening one, since some chat templates put the opening tag into the prompt.
 
-    >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him.").text
-    'That was unkind of him.'
-    >>> visible("<think>hmm")
-    Visible(text='', unclosed=True)
+    >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him."), visible("<think>hmm")
+    ('That was unkind of him.', '')
     """
-    parts = _split(text)
-    return Visible(parts.shown, parts.unclosed)
+    return _split(text)[0]
 
 
-class _Parts(NamedTuple):
-    """A raw answer: what is shown, the text around it without its tags, and whether a think block was not closed."""
-
-    shown: str
-    hidden: str
-    unclosed: bool
-
-
-def _split(text: str) -> _Parts:
+def _split(text: str) -> tuple[str, str]:
+    """The visible part of a raw answer, and the text around it without its tags."""
     if "<" not in text:  # fast path
-        return _Parts(text.strip(), "", unclosed=False)
+        return text.strip(), ""
     closings = list(_CLOSE.finditer(text))
     rest = text[closings[-1].end() :] if closings else text
     opening = _OPEN.search(rest)
     around = [text[: closings[-1].start()] if closings else "", rest[opening.end() :] if opening else ""]
     hidden = (_CLOSE.sub("\n", _OPEN.sub("", part)).strip() for part in around)
     shown = rest[: opening.start()] if opening else rest
-    return _Parts(shown.strip(), "\n\n".join(filter(None, hidden)), unclosed=opening is not None)
+    return shown.strip(), "\n\n".join(filter(None, hidden))
 
 
 def write_line(transcript: Transcript) -> str:

@@ -92,7 +92,7 @@ def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
     """A raw reply as an instance of `answer` and an empty string, or `None` and what is wrong with it."""
     if reply.finish_reason == "length":
         return None, "it was cut by the token limit"
-    text = visible(reply.text).text
+    text = visible(reply.text)
     if not text:
         return None, "it is empty"
     fitting, problem = _fitting(text, answer)

@@ -86,21 +86,13 @@ class CallLog:
         def record(reply: Reply, reask: int) -> None:
             if reask:
                 self.count("re-asks")
-            self.calls.append(
-                Call(
-                    role=role,
-                    purpose=purpose,
-                    turn=turn,
-                    text=reply.text,
-                    reasoning=reply.reasoning,
-                    finish_reason=reply.finish_reason,
-                    usage=reply.usage,
-                    cached=reply.cached,
-                    reask=reask,
-                )
-            )
+            self.calls.append(_call(reply, role, purpose, turn, reask))
 
         return record
+
+
+def _call(reply: Reply, role: str, purpose: str, turn: int, reask: int = 0) -> Call:
+    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **reply._asdict())
 
 
 @runtime_checkable
@@ -261,25 +253,14 @@ async def play(
                 answer = await policy.complete(messages, sampling=sampling.seeded(seed, index))
             except ModelError as error:
                 raise RoleFailed("policy", error) from error
-            calls.append(
-                Call(
-                    role="policy",
-                    purpose="reply",
-                    turn=index,
-                    text=answer.text,
-                    reasoning=answer.reasoning,
-                    finish_reason=answer.finish_reason,
-                    usage=answer.usage,
-                    cached=answer.cached,
-                )
-            )
+            calls.append(_call(answer, "policy", "reply", index))
             reply = visible(writable(answer.text))
-            user_turn = await episode.step(reply.text)
+            user_turn = await episode.step(reply)
             turns.append(
                 Turn(
                     index=index,
-                    reply=reply.text,
-                    silent=not reply.text,
+                    reply=reply,
+                    silent=not reply,
                     truncated=answer.finish_reason == "length",
                     state=None if user_turn.state is None else dict(user_turn.state),
                     change=None if user_turn.change is None else dict(user_turn.change),
@@ -289,7 +270,7 @@ async def play(
                 )
             )
             stop = user_turn.stop
-            messages.append(Message(role="assistant", content=reply.text or SILENCE))
+            messages.append(Message(role="assistant", content=reply or SILENCE))
             if user_turn.message is not None:
                 messages.append(Message(role="user", content=user_turn.message))
             elif stop is None:

@@ -192,13 +192,16 @@ class RawDialogue(NamedTuple):
     """Names of the speakers, if the file gives them."""
 
 
-class RawDialogues(NamedTuple):
-    """All dialogues of a source, the refused records, and the counts of repairs."""
+class RawDialogues:
+    """All dialogues of a source, the refused records, and the counts of repairs by the keys of `REPAIRS`."""
 
-    dialogues: list[RawDialogue]
-    refused: list[Refused]
-    repaired: Mapping[str, int]
-    """By the keys of `REPAIRS`."""
+    def __init__(self) -> None:
+        self.dialogues: list[RawDialogue] = []
+        self.refused: list[Refused] = []
+        self.repaired: Counter[str] = Counter()
+
+    def refuse(self, place: str, reason: str) -> None:
+        self.refused.append(Refused(place, reason))
 
 
 def read_dialogues(source: Path, form: str) -> RawDialogues:
@@ -210,7 +213,7 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
     if form not in FORMS:
         raise UseError(f"--form is {form!r}; expected {', '.join(FORMS)}")
     read, names = _READERS[form]
-    result = _Result()
+    result = RawDialogues()
     paths = sorted({path for name in names for path in source.glob(name)}) if source.is_dir() else [source]
     if not paths:
         raise UseError(f"{source} holds no {' or '.join(names)}; name the file, or another --form")
@@ -224,17 +227,8 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
     if not result.dialogues:
         first = f"; the first problem: {result.refused[0].place}: {result.refused[0].reason}" if result.refused else ""
         raise InputError(f"{source} holds no dialogue of form {form}{first}")
-    return RawDialogues(result.dialogues, result.refused, {name: n for name, n in result.repaired.items() if n})
-
-
-class _Result:
-    def __init__(self) -> None:
-        self.dialogues: list[RawDialogue] = []
-        self.refused: list[Refused] = []
-        self.repaired: Counter[str] = Counter()
-
-    def refuse(self, place: str, reason: str) -> None:
-        self.refused.append(Refused(place, reason))
+    result.repaired = +result.repaired  # without zeros
+    return result
 
 
 def _in_turn(turns: Sequence[RawTurn], repaired: Counter[str]) -> Iterator[RawTurn]:
@@ -271,7 +265,7 @@ _SPEAKERS: Mapping[str, Speaker] = {
 _SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function"})
 
 
-def _esconv(path: Path, result: _Result) -> Iterator[RawDialogue]:
+def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """`ESConv.json` and `FailedESConv.json`: one list; in the second the speakers are `speaker` and `listener`."""
     try:
         listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
@@ -304,7 +298,7 @@ def _esconv(path: Path, result: _Result) -> Iterator[RawDialogue]:
 # Logs of messages
 
 
-def _messages(path: Path, result: _Result) -> Iterator[RawDialogue]:
+def _messages(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """One dialogue per line: an object with a list of messages, or the list itself."""
     for place, value in each_line(path):
         if isinstance(value, InputError):
@@ -380,7 +374,6 @@ _SCORES = re.compile(r"(?:\d\|){2}\d_(?:\d\|){2}\d")
 
 
 class _Row(NamedTuple):
-    conv: str
     nth: int
     context: str
     prompt: str
@@ -388,7 +381,7 @@ class _Row(NamedTuple):
     utterance: str
 
 
-def _empathetic(path: Path, result: _Result) -> Iterator[RawDialogue]:
+def _empathetic(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """`train.csv`, `valid.csv`, `test.csv`: commas are `_comma_`, quotes are text, the first speaker is the person."""
     rows: dict[str, list[_Row]] = {}
     for number, line in _whole_lines(path, result):
@@ -401,7 +394,7 @@ def _empathetic(path: Path, result: _Result) -> Iterator[RawDialogue]:
         if not (index.isdecimal() and speaker.isdecimal() and conv):
             result.refuse(place, "conv_id is empty, or utterance_idx or speaker_idx is not a whole number")
             continue
-        rows.setdefault(conv, []).append(_Row(conv, int(index), context, prompt, speaker, utterance))
+        rows.setdefault(conv, []).append(_Row(int(index), context, prompt, speaker, utterance))
     for conv, some in rows.items():
         place = f"{path.name}, {conv}"
         if len({row.nth for row in some}) < len(some):
@@ -417,7 +410,7 @@ def _empathetic(path: Path, result: _Result) -> Iterator[RawDialogue]:
         yield RawDialogue(place, {name: text for name, text in metadata.items() if text}, turns)
 
 
-def _whole_lines(path: Path, result: _Result) -> Iterator[tuple[int, str]]:
+def _whole_lines(path: Path, result: RawDialogues) -> Iterator[tuple[int, str]]:
     """Lines below the header with their numbers; a line broken in two is joined."""
     try:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
@@ -466,7 +459,7 @@ def _fields(line: str, repaired: Counter[str]) -> list[str] | None:
     return plain if _LEAST <= len(plain) <= _MOST else None
 
 
-_READERS: Mapping[str, tuple[Callable[[Path, _Result], Iterator[RawDialogue]], tuple[str, ...]]] = {
+_READERS: Mapping[str, tuple[Callable[[Path, RawDialogues], Iterator[RawDialogue]], tuple[str, ...]]] = {
     "esconv": (_esconv, ("ESConv.json", "FailedESConv.json")),
     "empathetic": (_empathetic, ("train.csv", "valid.csv", "test.csv")),
     "messages": (_messages, ("*.jsonl",)),

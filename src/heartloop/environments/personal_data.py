@@ -48,21 +48,25 @@ _END = re.compile(r"[.!?\n:;\"“”)(…-]['\"“”’)(]*\s*$")
 _NO_NAME_ENDING = re.compile(r"(?:ing|ed|ful|less|ous|ive|able|ible|ish|ness|ment|tion|ally|est|ier|ient|ical|istic)$")
 
 
+_ARTICLES = {"the", "a", "an"}
+
+
 @cache
-def _listed(group: str) -> frozenset[str]:
+def _lists() -> Mapping[str, frozenset[str]]:
+    """The lists of `names.toml`, and those composed of them."""
     table = tomllib.loads((resources.files(__package__) / "names.toml").read_text(encoding="utf-8"))
-    if group != "given":
-        return frozenset(table[group].split())
+    lists = {group: frozenset(words.split()) for group, words in table.items()}
+    lists["doubtful"] = lists["either"] | lists["context"] | lists["never"]
+    lists["hand_written"] = lists["given"]
     composed = {name.casefold() for place in places() for name in (*place.women, *place.men)}
-    words = _listed("either") | _listed("context") | _listed("never")
-    return frozenset({*table["given"].split(), *composed} - words)
+    lists["given"] = (lists["given"] | composed) - lists["doubtful"]
+    lists["names"] = lists["given"] | lists["either"] | lists["context"]
+    lists["roles"] = lists["relations"] | lists["greetings"] | lists["titles"] | lists["speech"]
+    return lists
 
 
-@cache
-def _hand_written() -> frozenset[str]:
-    """Listed names that are also removed if in lower case."""
-    table = tomllib.loads((resources.files(__package__) / "names.toml").read_text(encoding="utf-8"))
-    return frozenset(name for name in table["given"].split() if len(name) > 2 and not _is_ordinary(name))
+def _listed(group: str) -> frozenset[str]:
+    return _lists()[group]
 
 
 @lru_cache(maxsize=20_000)
@@ -70,32 +74,16 @@ def _is_known(word: str) -> bool:
     """Whether a word is an ordinary one, which a capital does not make a name."""
     low = re.sub("'(?:m|re|ve|ll|d|t)$", "", word.casefold().replace("’", "'"))
     plain = low.removesuffix("s") if len(low) > 3 else low
-    return _is_ordinary(low) or _is_ordinary(plain) or low in _role_words()
+    return _is_ordinary(low) or _is_ordinary(plain) or low in _listed("roles")
 
 
 @lru_cache(maxsize=20_000)
 def _is_ordinary(word: str) -> bool:
-    return word in _listed("ordinary") or word in _listed("never") or word.startswith(_beginnings())
+    return word in _listed("ordinary") or word in _listed("never") or word.startswith(tuple(_listed("ordinary_beginnings")))
 
 
-@cache
-def _beginnings() -> tuple[str, ...]:
-    return tuple(sorted(_listed("ordinary_beginnings")))
-
-
-@cache
-def _all_names() -> frozenset[str]:
-    return _listed("given") | _listed("either") | _listed("context")
-
-
-@cache
-def _doubtful() -> frozenset[str]:
-    return _listed("either") | _listed("context") | _listed("never")
-
-
-@cache
-def _role_words() -> frozenset[str]:
-    return frozenset().union(*map(_listed, ("relations", "greetings", "titles", "speech")))
+def _is_name_in_lower_case(word: str) -> bool:
+    return word in _listed("hand_written") and len(word) > 2 and not _is_ordinary(word)
 
 
 def _words(text: str) -> list[_Word]:
@@ -166,13 +154,13 @@ class People:
     def _is_name(self, text: str, words: Sequence[_Word], place: int) -> bool:
         word = words[place]
         low = word.bare.casefold()
-        if low in _listed("given") and (word.capital or low in _hand_written()):
+        if low in _listed("given") and (word.capital or _is_name_in_lower_case(low)):
             return True
         if "-" in low and word.capital and any(part in _listed("given") for part in low.split("-")):
             return True
         inside = _inside(text, words, place)
         owns = word.text != word.bare  # Will's
-        if low in _listed("either") and word.titled and (owns or (inside and not _after_article(words, place))):
+        if low in _listed("either") and word.titled and (owns or (inside and words[place - 1].bare.casefold() not in _ARTICLES)):
             return True
         return _introduced(text, words, place) or _signs_or_acts(text, words, place, inside)
 
@@ -180,7 +168,7 @@ class People:
         """Whether a word that is a name in this dialogue is one at this position."""
         word = words[place]
         low = word.bare.casefold()
-        if not (_is_ordinary(low) or low in _doubtful()):
+        if not (_is_ordinary(low) or low in _listed("doubtful")):
             return word.capital or len(low) > 2
         if _introduced(text, words, place):
             return True
@@ -229,10 +217,6 @@ def _joined(text: str, before: _Word, after: _Word) -> bool:
     return before.text == before.bare and text[before.end : after.start] in ((" ", ". ") if len(before.bare) == 1 else (" ",))
 
 
-def _after_article(words: Sequence[_Word], place: int) -> bool:
-    return words[place - 1].bare.casefold() in {"the", "a", "an"}
-
-
 def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
     """Whether the words before this one introduce a name."""
     if place == 0:
@@ -243,7 +227,7 @@ def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
     gap = text[words[place - 1].end : word.start]
     if not re.fullmatch(r"(?:'s)?[\s,:.\"'“‘-]{1,4}", gap) or "\n\n" in gap:
         return False
-    listed = low in _all_names()
+    listed = low in _listed("names")
     open_ = word.titled and not _is_known(word.bare)
     spaced = gap.isspace()
     last = before[-1]
@@ -297,7 +281,7 @@ PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})-\d+
 
 
 class Removed(NamedTuple):
-    """Texts of one dialogue without personal data, and the number of removals by kind; every mention of a name counts."""
+    """Texts of one dialogue without personal data, and the number of removals by kind; each mention of a name counts."""
 
     texts: tuple[str, ...]
     counts: Mapping[str, int]
@@ -322,10 +306,10 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
         return f"[{kind.upper()}-{number}]"
 
     cleaned = [_plain(text) for text in texts]
-    for kind, pattern, is_harmless in _PATTERNS:
+    for kind, pattern in _PATTERNS:
 
-        def replace(match: re.Match[str], kind: str = kind, is_harmless: Callable[[re.Match[str]], bool] = is_harmless) -> str:
-            if is_harmless(match):
+        def replace(match: re.Match[str], kind: str = kind) -> str:
+            if match.re.pattern in _HARMLESS and _HARMLESS[match.re.pattern](match):
                 return match[0]
             datum = match.groupdict().get("datum") or match[0]
             return match[0].removesuffix(datum) + placeholder(kind, re.sub(r"\W+", "", datum).casefold())
@@ -386,10 +370,6 @@ _FLAT = r"(?:[,\s]+(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\w{1,5})?"
 _DIGIT_WORD = r"(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple)"
 
 
-def _never(match: re.Match[str]) -> bool:
-    return False
-
-
 def _is_amount(match: re.Match[str]) -> bool:
     """Whether digits are a sum, a year, or too few to identify a person."""
     text, start, end = match[0], match.start(), match.end()
@@ -409,85 +389,58 @@ def _is_no_postcode(match: re.Match[str]) -> bool:
     return bool(re.fullmatch(r"(?:19|20)\d\d\s?[A-Z]{2}|\d{4}\s?(?:AM|PM|AD|BC|CE|OK|TV|US|UK|EU|KM|KG|PC|CD|DVD)", match[0]))
 
 
-_PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], ...] = (
-    ("email", re.compile(r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"), _never),
+_POSTCODE = r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
+_DIGITS = r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"
+_HARMLESS: Mapping[str, Callable[[re.Match[str]], bool]] = {_POSTCODE: _is_no_postcode, _DIGITS: _is_amount}
+"""Which matches of these patterns are no personal data."""
+
+_FORMS = (
+    ("email", r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"),
     (
         "email",
-        re.compile(
-            rf"(?<![\w.+-])[\w.+-]+(?:\s+dot\s+[\w-]+){{0,4}}\s+(?:at|\(at\)|\[at\])\s+[\w-]+"
-            rf"(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+){{0,4}}"
-            rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
-            re.IGNORECASE,
-        ),
-        _never,
+        rf"(?i)(?<![\w.+-])[\w.+-]+(?:\s+dot\s+[\w-]+){{0,4}}\s+(?:at|\(at\)|\[at\])\s+[\w-]+"
+        rf"(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+){{0,4}}"
+        rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
     ),
-    ("link", re.compile(r"(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]", re.IGNORECASE), _never),
-    ("link", re.compile(rf"(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)", re.IGNORECASE), _never),
+    ("link", r"(?i)(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]"),
+    ("link", rf"(?i)(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)"),
     (
         "handle",
-        re.compile(r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b"),
-        _never,
+        r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b",
     ),
     (
         "handle",
-        re.compile(
-            r"\b(?:ig|insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
-            r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
-            re.IGNORECASE,
-        ),
-        _never,
+        r"(?i)\b(?:ig|insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
+        r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
     ),
     (
         "date",
-        re.compile(
-            rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH},?\s+(?:19|20)\d\d\b|"
-            rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d\b|"
-            r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
-            re.IGNORECASE,
-        ),
-        _never,
+        rf"(?i)\b\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH},?\s+(?:19|20)\d\d\b|"
+        rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d\b|"
+        r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
     ),
-    ("address", re.compile(rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})"), _never),
+    ("address", rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})"),
+    ("address", rf"(?i)\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}"),
     (
         "address",
-        re.compile(rf"\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}", re.IGNORECASE),
-        _never,
+        rf"(?<=\s)(?:(?:North|South|East|West|N|S|E|W)\.?\s+)?{_CAPITAL}\s+"
+        r"(?:Street|Road|Avenue|Ave|Lane|Boulevard|Blvd|Drive|Terrace|Crescent)\b",
     ),
     (
         "address",
-        re.compile(
-            rf"(?<=\s)(?:(?:North|South|East|West|N|S|E|W)\.?\s+)?{_CAPITAL}\s+"
-            r"(?:Street|Road|Avenue|Ave|Lane|Boulevard|Blvd|Drive|Terrace|Crescent)\b"
-        ),
-        _never,
+        r"(?i)(?<![\w-])[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
+        r"\b(?:rue|calle|via|rua)\s+[\w'’ -]{3,30}?,?\s+\d{1,4}\b|"
+        r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
     ),
-    (
-        "address",
-        re.compile(
-            r"(?<![\w-])[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
-            r"\b(?:rue|calle|via|rua)\s+[\w'’ -]{3,30}?,?\s+\d{1,4}\b|"
-            r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
-            re.IGNORECASE,
-        ),
-        _never,
-    ),
+    ("postcode", _POSTCODE),
     (
         "postcode",
-        re.compile(
-            r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
-        ),
-        _is_no_postcode,
+        r"(?i)\b[a-z]{1,2}\d[a-z\d]?\s\d[a-z]{2}\b|\b(?:zip|post|postal|plz)(?:\s?code)?(?:\s+is)?[\s:]+(?P<datum>\d{3,}(?:-\d+)?)\b",
     ),
-    (
-        "postcode",
-        re.compile(
-            r"\b[a-z]{1,2}\d[a-z\d]?\s\d[a-z]{2}\b|\b(?:zip|post|postal|plz)(?:\s?code)?(?:\s+is)?[\s:]+(?P<datum>\d{3,}(?:-\d+)?)\b",
-            re.IGNORECASE,
-        ),
-        _never,
-    ),
-    ("number", re.compile(rf"\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b", re.IGNORECASE), _never),
-    ("number", re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"), _never),
-    ("number", re.compile(r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"), _never),
-    ("number", re.compile(r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"), _is_amount),
+    ("number", rf"(?i)\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b"),
+    ("number", r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"),
+    ("number", r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"),
+    ("number", _DIGITS),
 )
+_PATTERNS = [(kind, re.compile(form)) for kind, form in _FORMS]
+"""In the order of the search."""

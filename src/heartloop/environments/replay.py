@@ -218,13 +218,11 @@ def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], 
         described: the judge's `describe()`.
         unused: prefix of the judge's prompts that are not used for judging.
     """
-    models = {role: name for role, name in played.models.items() if role != "policy"}
-    sampling = {role: settings for role, settings in played.sampling.items() if role != "policy"}
     prompts = {name: text for name, text in described.get("prompts", {}).items() if not (unused and name.startswith(unused))}
-    judged = described.get("sampling", {})
+    judged = {role: settings for role, settings in described.get("sampling", {}).items() if role == "judge"}
     return {
-        "models": {**models, "judge": judge},
-        "sampling": {**sampling, **({"judge": judged["judge"]} if "judge" in judged else {})},
+        "models": {"policy": played.model, **played.models, "judge": judge},
+        "sampling": {"policy": Sampling(), **played.sampling, **judged},
         "prompts": {**played.prompts, **prompts},
     }
 
@@ -251,17 +249,7 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
     result = await replayed(played, environment)
     if result.stop == "turn_limit" and as_played.max_turns < options.max_turns:
         result = result.model_copy(update={"stop": played.stop if played.stop == "goodbye" else "cut"})
-    return with_judge(result, fields)
-
-
-def with_judge(result: Transcript, fields: Mapping[str, Any]) -> Transcript:
-    """A replayed dialogue with the models, sampling and prompts of `judged_fields`."""
-    update = {
-        "models": {"policy": result.model, **fields["models"]},
-        "sampling": {"policy": result.sampling["policy"], **fields["sampling"]},
-        "prompts": fields["prompts"],
-    }
-    return result.model_copy(update=update)
+    return result.model_copy(update=fields)
 
 
 def judged_prompts(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> Mapping[str, str]:
@@ -294,8 +282,7 @@ def still_unscored(played: Transcript, judge: str, fields: Mapping[str, Any], pr
         role, kind, why = played.failure.role, played.failure.kind, played.failure.detail
     elif played.turns:
         return None
-    models = {"policy": played.model, **fields["models"]}
-    update = {"user": judge, "models": models, "prompts": fields["prompts"], "calls": (), "usage": {}}
+    update = {"user": judge, "models": fields["models"], "prompts": fields["prompts"], "calls": (), "usage": {}}
     return _failed(played, preset, role, kind, f"unscored before it was rejudged: {why}").model_copy(update=update)
 
 

@@ -75,10 +75,7 @@ class Slopes(NamedTuple):
     title: str
     panels: tuple[SlopePanel, ...]
     help: str = ""
-
-    @property
-    def kind(self) -> str:
-        return "slopes"
+    kind: str = "slopes"
 
 
 class Result(NamedTuple):

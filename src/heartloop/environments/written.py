@@ -96,28 +96,38 @@ def crisis_tags(text: str) -> list[Tag]:
     return [tag for tag, pattern in _CRISIS.items() if pattern.search(text)]
 
 
-class _Keyed(Protocol):
+class Cued(Protocol):
+    """Something with the words by which a reply would name it."""
+
     @property
-    def key(self) -> str: ...
-
-
-class _Told(Protocol):
-    @property
-    def concern(self) -> str: ...
-
-
-class _Named(Protocol):
+    def text(self) -> str: ...
     @property
     def cues(self) -> Sequence[str]: ...
 
 
+class Concern(Cued, Protocol):
+    """What a person may talk about, by key."""
+
+    @property
+    def key(self) -> str: ...
+
+
+class Beat(Protocol):
+    """A written message about a concern."""
+
+    @property
+    def concern(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
 def stands(cue: str, text: str) -> bool:
-    """Whether a cue stands in a lower-case text, at a word's beginning."""
+    """Whether a lower-case text has a cue at the beginning of a word."""
     return re.search(rf"(?<!\w){re.escape(cue)}", text) is not None
 
 
-def problems_in_cues(named: Iterable[tuple[str, _Named]]) -> list[str]:
-    """Cues that are not one to four lower-case words, or that stand twice in their matter."""
+def problems_in_cues(named: Iterable[tuple[str, Cued]]) -> list[str]:
+    """Cues that are not one to four lower-case words, or that repeat within their matter."""
     found: list[str] = []
     for name, matter in named:
         for cue in matter.cues:
@@ -141,7 +151,7 @@ def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
     ]
 
 
-def unfit_cues(matters: Iterable[_Named]) -> list[str]:
+def unfit_cues(matters: Iterable[Cued]) -> list[str]:
     """Cues that are not in lower case or have more than four words."""
     return [
         f"cue {cue!r} is not lower case, or longer than four words"
@@ -152,7 +162,6 @@ def unfit_cues(matters: Iterable[_Named]) -> list[str]:
 
 
 def written_lines(lines: BaseModel) -> list[str]:
-    """The lines of all groups of a person's written lines."""
     return [line for group in lines.model_dump().values() for line in group]
 
 
@@ -180,7 +189,7 @@ def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
     return found
 
 
-def check_concerns(concerns: Sequence[_Keyed], beats: Iterable[_Told]) -> None:
+def check_concerns(concerns: Sequence[Concern], beats: Iterable[Beat]) -> None:
     """Refuses concerns with equal keys, and beats that tell of no listed concern."""
     keys = [concern.key for concern in concerns]
     if len(set(keys)) < len(keys):
