@@ -75,14 +75,11 @@ class TestWhatIsRead:
         (checkout / "data" / "scenario_notes.txt").unlink()
         assert by_id(checkout)["1"].notes == ""
 
-    def test_no_line_of_the_checkout_is_run(self, checkout: Path) -> None:
+    def test_a_folder_is_a_checkout_to_every_command_and_no_line_of_it_is_run(self, checkout: Path) -> None:
         assert "raise RuntimeError" in (checkout / "utils" / "constants.py").read_text()
-        assert load_scenarios(checkout)
-
-    def test_a_folder_is_a_checkout_to_every_command(self, checkout: Path) -> None:
         assert owner_of(str(checkout)).name == "eqbench"
-        entry, person = find_scenario("401", str(checkout))
-        assert (entry.name, person.title) == ("eqbench", "The ladder again")
+        entry, scenario = find_scenario("401", str(checkout))
+        assert (entry.name, scenario.title) == ("eqbench", "The ladder again")
 
     @pytest.mark.parametrize("stem", ["scenario_master_prompt", "debrief_prompt", "scenario_prompts"])
     def test_the_fingerprint_changes_with_any_word_that_the_model_is_asked(self, tmp_path: Path, stem: str) -> None:
@@ -107,17 +104,15 @@ class TestTheMalformedHeader:
         assert [s.id for s in spec.load(str(checkout))] == ["1", "2", "3", "401"]
         assert [s.id for s in spec.load(str(checkout), variant="repaired")] == ["1", "2", "3", "401", "409"]
 
-    def test_after_a_good_header_it_is_officially_text(self) -> None:
-        text = "######## 5 | a | b\n####### Prompt1\nOne.\n####### 2\nTwo.\n"
-        ((_, _, _, official, repaired),) = read_prompts(HERE, text)
-        assert official == ("One.\n####### 2\nTwo.",)
-        assert repaired == ("One.", "Two.")
-
-    def test_before_a_good_header_it_is_officially_lost(self) -> None:
-        text = "######## 5 | a | b\n####### 1\nOne.\n####### Prompt2\nTwo.\n"
-        ((_, _, _, official, repaired),) = read_prompts(HERE, text)
-        assert official == ("Two.",)
-        assert repaired == ("One.", "Two.")
+    @pytest.mark.parametrize(
+        ("first", "second", "official"),
+        [("Prompt1", "2", ("One.\n####### 2\nTwo.",)), ("1", "Prompt2", ("Two.",))],
+        ids=["after a good one it is text", "before a good one it is lost"],
+    )
+    def test_officially_beside_a_good_header(self, first: str, second: str, official: tuple[str, ...]) -> None:
+        text = f"######## 5 | a | b\n####### {first}\nOne.\n####### {second}\nTwo.\n"
+        ((_, _, _, as_released, repaired),) = read_prompts(HERE, text)
+        assert (as_released, repaired) == (official, ("One.", "Two."))
 
 
 BROKEN_PROMPTS = {
