@@ -10,7 +10,7 @@ from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import Prompt
-from heartloop.environments.episode import CallLog, Episode, RoleFailed
+from heartloop.environments.episode import CallLog, Episode, Outcome, RoleFailed
 from heartloop.environments.options import Options
 
 
@@ -168,13 +168,22 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
 
 
 class LoggedEpisode(Generic[EnvironmentT, AnyScenario]):
-    """Base of episodes: environment, scenario, seed, and the log of the roles' calls and counts."""
+    """Base of episodes: environment, scenario, seed, and the log of the roles' calls and counts.
+
+    A subclass that judges a dialogue once, at its end, sets `_score`; others have an `outcome` of their own.
+    """
+
+    _score: float | None = None
 
     def __init__(self, environment: EnvironmentT, scenario: AnyScenario, seed: int) -> None:
         self._environment = environment
         self._scenario = scenario
         self._seed = seed
         self._log = CallLog()
+
+    def outcome(self) -> Outcome:
+        """The score, which is also the only reward; the states are empty."""
+        return Outcome(None, (), ({},)) if self._score is None else Outcome(self._score, (self._score,), ({}, {}))
 
     @property
     def calls(self) -> Sequence[Call]:

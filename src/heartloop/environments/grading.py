@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.core.dialogue import Message
+from heartloop.core.chat import ChatModel
+from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
+from heartloop.core.prompts import Prompt
 from heartloop.core.schemas import QUOTED, Sent
-from heartloop.environments.base import RoleModel, answered
+from heartloop.environments.base import Player, RoleModel, answered
 from heartloop.environments.dialogue_text import passages_of, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.reading import Appraisal, AppraisingPlayer, reason_of, whole
@@ -28,6 +30,23 @@ class Grade(NamedTuple):
     """Quoted from the judged text."""
     evidence: Mapping[str, Any] = {}
     """Further findings, such as the bystander's five dimensions, 0 to 20 each."""
+
+
+class JudgedText(NamedTuple):
+    """What a judge reads: an answer to a scenario's query, or a part of it."""
+
+    scenario: Any
+    text: str
+    seed: int
+    """Of the dialogue."""
+
+
+class Judges(Player, Protocol):
+    """Several judges of one answer, in one player."""
+
+    async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
+        """The grade of one judge. All judges are called concurrently."""
+        ...
 
 
 class Verdict(BaseModel):
@@ -48,7 +67,12 @@ Given = TypeVar("Given", bound=Verdict)
 
 
 class JudgeModel(RoleModel):
-    """A model as judge; an environment adds the prompts. The seed (its own, by default the dialogue's) is advanced by judge."""
+    """A model as judge; an environment sets `prompts`. The seed (its own, by default the dialogue's) is advanced by judge."""
+
+    prompts: ClassVar[Mapping[str, Prompt]] = {}
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
+        super().__init__(model, sampling=sampling, role=role, prompts=self.prompts)
 
     async def verdict(
         self, judge: str, number: int, system: str, question: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
@@ -123,8 +147,9 @@ class AnswerPlayer(AppraisingPlayer):
     roles = ("judge",)
     _last: tuple[tuple[str, str, int], Appraisal] | None = None
 
-    def appraise(self, scenario: Any, answer: str, seed: int) -> Appraisal:
+    def appraise(self, judged: JudgedText) -> Appraisal:
         """The appraisal of an answer to the scenario's `query`."""
+        scenario, answer, seed = judged
         key, last = (scenario.fingerprint, answer, seed), self._last
         if last is None or last[0] != key:
             self._last = last = (key, self.appraiser.appraise(scenario, (scenario.query,), (answer,), seed=seed))
