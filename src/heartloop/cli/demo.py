@@ -11,19 +11,20 @@ from typing import Any
 
 import typer
 
-from heartloop.cli.running import play_run, write_report
+from heartloop.cli.options import Calls
+from heartloop.cli.running import play_run
 from heartloop.core.chat import EMBEDDED, ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, UseError
 from heartloop.environments.registry import specs, stratified
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.evaluation.runner import RunPlan, player
+from heartloop.evaluation.runner import OpenModels, RunPlan, player
 from heartloop.evaluation.settings import settings_of
 from heartloop.evaluation.store import StoredRun
 from heartloop.models.baselines import baseline_group
 from heartloop.models.baselines.scripted import written_scenarios
-from heartloop.models.budget import Meter
 from heartloop.models.names import resolve
+from heartloop.report.site import write_site
 
 SEED = 0
 REAL_MODEL = "local/smollm2"
@@ -53,11 +54,11 @@ def run_demo(out: Path) -> None:
             limit=part.limit, seed=SEED,
         )  # fmt: skip
         policies = {model: resolve(model) for model in models}
-        plan = RunPlan(settings=settings, play=player(environment, policies), meter=Meter())
-        runs.append(play_run(run, plan, max_connections=8)[1])
+        plan = RunPlan(settings=settings, play=player(environment, policies))
+        runs.append(play_run(run, plan, Calls(max_connections=8)).run)
     if shown and (real := _language_model(shown[0][0], real_run)) is not None:
         runs.append(real)
-    page = write_report(runs, out)
+    page = write_site(runs, out)
     typer.echo(
         "\nThe embedded user simulator is a small fitted model: the demo shows how the software works, it does not rank models.\n"
         f"Report: {page}"
@@ -87,8 +88,8 @@ def _language_model(spec: EnvironmentSpec, run: Path) -> StoredRun | None:
     )  # fmt: skip
     policies = {name: resolve(name) for name in REAL_BESIDE} | {REAL_MODEL: _Until(model, time.monotonic() + REAL_SECONDS)}
     play = player(environment, policies, sampling)
-    plan = RunPlan(settings=settings, play=play, meter=Meter(), opened={REAL_MODEL: model})
-    played = play_run(run, plan, max_connections=len(settings.jobs))[1]
+    plan = RunPlan(settings=settings, play=play, models=OpenModels(given={REAL_MODEL: model}))
+    played = play_run(run, plan, Calls(max_connections=len(settings.jobs))).run
     finished = {transcript.key for transcript in played.transcripts}
     if missing := [job.scenario for job in settings.jobs if job.key not in finished]:
         typer.echo(f"{REAL_MODEL} did not finish within {REAL_SECONDS:.0f} s: {', '.join(missing)}.")

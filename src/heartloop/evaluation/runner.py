@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, Usage
 from heartloop.core.errors import BudgetSpent
 from heartloop.environments.episode import Environment, play
@@ -28,10 +28,10 @@ from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.scores import ScoreCard, cost_of_usage
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_run, write_scores
-from heartloop.models.budget import Meter, is_baseline, is_scripted
-from heartloop.models.cache import AnswerCache, attempt_number, dialogue_scope
+from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
+from heartloop.models.cache import AnswerCache, attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
-from heartloop.models.names import close, endpoint_habits, resolve
+from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
 
 PILOT = 2
 """Minimum number of dialogues before the estimate of a paid run that has none. They are part of the run."""
@@ -74,18 +74,52 @@ class Estimate(NamedTuple):
     """Dialogues of earlier processes that it is based on; 0 after a pilot."""
 
 
+class OpenModels:
+    """The models of a run by name, with the meter that counts their calls and the cache that answers them.
+
+    A name is `checkpoint:<directory>` (extra `train`), or one that `models.names.resolve` accepts; `embedded` opens nothing.
+
+    Args:
+        given: models that are not opened by name.
+        prices: by model, or the file that has them.
+        cache: file of answers; by default that of the environment variable.
+        how: further arguments of `models.names.resolve`.
+    """
+
+    def __init__(
+        self, names: Sequence[str] = (), *, given: Mapping[str, ChatModel] | None = None, max_tokens: int | None = None,
+        max_cost: float | None = None, prices: Path | Mapping[str, Price] | None = None, cache: Path | None = None, **how: Any,
+    ) -> None:  # fmt: skip
+        by_model = prices if isinstance(prices, Mapping) else load_prices(prices)
+        self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
+        self.cache = cache_at(cache) if names else None
+        self.opened = dict(given or {})
+        for name in names:
+            if name.startswith("checkpoint:"):  # by name: training is a layer above evaluation
+                checkpoint = pkgutil.resolve_name("heartloop.training.checkpoints:CheckpointModel")
+                self.opened[name] = checkpoint(name.removeprefix("checkpoint:"))
+            elif name not in self.opened and name != EMBEDDED:
+                self.opened[name] = resolve(name, key_later=self.cache is not None, **how)
+
+    def counted(self, name: str, role: str) -> ChatModel:
+        """A model whose calls are counted under a role and answered from the cache first."""
+        return counted(self.opened[name], self.meter, role, self.cache)
+
+    def speed(self) -> str:
+        """How fast local models generate; empty without one."""
+        return local_speed(self.opened.values())
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
     """A run that is ready to be played: its settings, how to play a dialogue, and the models behind it."""
 
     settings: EvaluationSettings
     play: Play
-    meter: Meter
+    models: OpenModels = field(default_factory=OpenModels)
+    """Closed at the end."""
     jobs: Sequence[Job] | None = None
     """Default: those of the settings."""
-    opened: Mapping[str, ChatModel] = field(default_factory=dict)
-    """Models to close at the end."""
-    cache: AnswerCache | None = None
     check: EndpointCheck | None = None
     """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
     pilot_models: Sequence[str] = ()
@@ -112,18 +146,6 @@ class _Spent(NamedTuple):
     tokens: int
     cost: float | None
     seconds: float
-
-
-def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = None, **how: Any) -> dict[str, ChatModel]:
-    """Models by name: `checkpoint:<directory>` (extra `train`), and every name that `models.names.resolve` accepts."""
-    models: dict[str, ChatModel] = {}
-    for name in dict.fromkeys(names):
-        if name.startswith("checkpoint:"):  # by name: training is a layer above evaluation
-            checkpoint = pkgutil.resolve_name("heartloop.training.checkpoints:CheckpointModel")
-            models[name] = checkpoint(name.removeprefix("checkpoint:"))
-        else:
-            models[name] = resolve(name, baselines=baselines, **how)
-    return models
 
 
 def player(
@@ -172,7 +194,7 @@ def play_run(
         tell: called with remarks, each a sentence.
         scored: called with the score card, also of an interrupted run.
     """
-    settings, meter, cache = plan.settings, plan.meter, plan.cache
+    settings, meter, cache, opened = plan.settings, plan.models.meter, plan.models.cache, plan.models.opened.values()
     jobs = settings.jobs if plan.jobs is None else plan.jobs
     planned = {job.key for job in jobs}
     failures: Counter[tuple[str, str]] = Counter()
@@ -223,7 +245,7 @@ def play_run(
                 affords=meter.affords, finished=finish, report=line.show if line is not None else None,
             )  # fmt: skip
         finally:
-            await close(plan.opened.values())
+            await close(opened)
 
     def all_cached() -> bool:
         """Whether the cache answers everything; otherwise asks the endpoints."""
@@ -250,7 +272,7 @@ def play_run(
                 for model, role, prompt, completion in entry.get("lost", []):
                     meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
                 started_at |= {name: habit.get("address") for name, habit in entry.get("endpoints", {}).items()}
-            for name, habit in endpoint_habits(plan.opened.values()).items():
+            for name, habit in endpoint_habits(opened).items():
                 if started_at.get(name) not in (None, habit["address"]):
                     tell(f"The address of {name} is now {habit['address']}; this run started with {started_at[name]}.")
             if not fresh:
@@ -262,7 +284,7 @@ def play_run(
                 with line or contextlib.nullcontext():
                     ended = completed(go(directory))
             finally:
-                habits = endpoint_habits(plan.opened.values())
+                habits = endpoint_habits(opened)
                 lost = [
                     [*key, u.prompt_tokens - old.prompt_tokens, u.completion_tokens - old.completion_tokens]
                     for key, u in meter.lost.items()

@@ -177,11 +177,6 @@ def prompts_of(environment: Ready) -> dict[str, str]:
     return dict(environment.describe(environment.scenario_ids[0])["prompts"])
 
 
-_SAME_NAME = (
-    "models", "options", "scenario_ids", "tags", "exclude_tags", "limit", "repeats", "seed", "policy_prompt",
-)  # fmt: skip
-_ARGUMENTS = {**{name: name for name in _SAME_NAME}, "scenario_set": "scenarios", "sampling": "samplings"}
-"""Arguments of a plan by the setting whose value they take."""
 _FIELDS: Any = {
     name: (Annotated[(field.annotation, Field(), *field.metadata)] | None, None)
     for name, field in EvaluationSettings.model_fields.items()
@@ -234,21 +229,22 @@ def _source(path: Path) -> Source:
     return records[0]
 
 
+_ASKED = {
+    "models", "roles", "options", "scenario_set", "scenario_ids", "tags", "exclude_tags", "limit", "shard", "repeats", "seed",
+    "sampling", "policy_prompt", "prices",
+}  # fmt: skip
+
+
 def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `plan_evaluation` that follow from settings, without `environment`.
 
     >>> arguments_of({"environment": "sage", "roles": {"user": "embedded"}, "limit": 4})
-    {'limit': 4, 'roles': ['user=embedded']}
+    {'roles': {'user': 'embedded'}, 'limit': 4}
     """
-    arguments = {argument: settings[name] for name, argument in _ARGUMENTS.items() if name in settings}
-    if arguments.get("scenario_ids"):  # they replace the other choices
-        arguments = {name: value for name, value in arguments.items() if name not in ("tags", "exclude_tags", "limit")}
-    if "roles" in settings:
-        arguments["roles"] = [f"{role}={model}" for role, model in settings["roles"].items()]
-    if "shard" in settings:
-        arguments["shard"] = f"{settings['shard'].index}/{settings['shard'].count}"
-    if "prices" in settings:
-        arguments["prices"] = {model: Price(**price) for model, price in settings["prices"].items()}
+    asked = _ASKED - {"tags", "exclude_tags", "limit"} if settings.get("scenario_ids") else _ASKED  # ids replace other choices
+    arguments = {name: value for name, value in settings.items() if name in asked}
+    if "prices" in arguments:
+        arguments["prices"] = {model: Price(**price) for model, price in arguments["prices"].items()}
     return arguments
 
 

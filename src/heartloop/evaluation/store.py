@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -241,6 +242,16 @@ def check_new(out: Path) -> None:
             raise UseError(f"{out} exists and is not empty; choose another --out, or remove it")
     except OSError as error:
         raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+
+
+def beside(run: Path, *words: str) -> Path:
+    """The default path of what is made from a run: next to it, its name followed by words.
+
+    >>> beside(Path("runs/a"), "judged", "lab/judge").as_posix()
+    'runs/a-judged-lab-judge'
+    """
+    here = run if run.name not in ("", "..") else run.resolve()
+    return here.with_name("-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
 
 
 def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
