@@ -1,9 +1,4 @@
-"""Who plays an environment's roles: `--user`, `--judge`, `--role name=MODEL`.
-
-1. `--user` plays every role that is not given to somebody else; wrong use is one sentence.
-2. Three models over HTTP: each is asked for its own role, with its own sampling, and has its own usage and cost.
-3. A model and the embedded rules side by side; runs of other roles share no table, and a comparison names them.
-"""
+"""Who plays an environment's roles: `--user`, `--judge`, `--role name=MODEL`."""
 
 from __future__ import annotations
 

@@ -69,11 +69,7 @@ class EndOfDialogue(Exception):
 
 
 class Human:
-    """A human who types, as a `ChatModel`.
-
-    Args:
-        ask: returns the next reply, or raises `TakenBack` or `EndOfDialogue`.
-    """
+    """A human who types, as a `ChatModel`."""
 
     name = HUMAN
 
@@ -278,12 +274,7 @@ def run_talk(
     options: Callable[[EnvironmentSpec], Mapping[str, Any]], *, out: Path | None, user: str, roles: Mapping[str, str],
     cache: Path | None, **how: Any,
 ) -> int:  # fmt: skip
-    """Plays the dialogue, writes the run with the baselines, and returns the exit code.
-
-    Args:
-        options: reads those of the environment.
-        how: further arguments of `plan_evaluation`.
-    """
+    """Plays the dialogue, writes the run with the baselines, and returns the exit code."""
     spec, chosen, chosen_set = _chosen(environment, scenario, scenarios, seed)
     with tempfile.TemporaryDirectory(prefix="heartloop-talk-") as folder:
         human = Human(lambda: "")

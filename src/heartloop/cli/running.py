@@ -56,11 +56,7 @@ def agreed_to(question: str) -> bool:
 
 
 class Pilot:
-    """Prints the estimate and returns whether the run continues. Asks in a terminal; elsewhere continues with --yes or a limit.
-
-    Args:
-        meter: if it has a limit, the run continues without asking; the cost is printed if it has prices.
-    """
+    """Prints the estimate and returns whether the run continues: with --yes or a limit, or as answered in a terminal."""
 
     def __init__(self, meter: Meter, calls: Calls) -> None:
         self._priced, self._yes, self._only = bool(meter.prices), calls.yes or meter.limited, calls.pilot
@@ -90,12 +86,7 @@ class Pilot:
 
 
 class Judging:
-    """The judges of a command: their models and their sampling.
-
-    Args:
-        judges: models, or `embedded`.
-        requests: sampling settings and further fields of a request, `judge.field=value`.
-    """
+    """The judges of a command: their models and their sampling."""
 
     def __init__(self, judges: Sequence[str], requests: Sequence[str] | None, calls: Calls) -> None:
         load_env()
@@ -120,12 +111,7 @@ class Judging:
 def play_run(
     path: Path, plan: RunPlan, calls: Calls, *, pilot: Pilot | None = None, done: str = "played", ranked: bool = True
 ) -> Ended:
-    """Plays a run with a progress line, and prints the leaderboard, the failures, and why it stopped.
-
-    Args:
-        done: past participle of what happens to a dialogue, for the messages.
-        ranked: whether to print a leaderboard.
-    """
+    """Plays a run with a progress line, and prints the leaderboard, the failures, and why it stopped."""
 
     def show(card: ScoreCard) -> None:
         if ranked:

@@ -34,11 +34,7 @@ def read_runs(
     material: Material, runs: list[Path], suites: Mapping[str, RunSuite], by: Judging, calls: Calls, *, named: bool,
     out: Path | None,
 ) -> int:  # fmt: skip
-    """Runs suites that read runs, writes their page, and returns the exit code.
-
-    Args:
-        named: whether the suites were chosen by name, so that none may be left out.
-    """
+    """Runs suites that read runs, writes their page, and returns the exit code."""
     lacking = {name: why for name, one in suites.items() if (why := one.lacks(material)) is not None}
     if named and lacking:
         name, why = next(iter(lacking.items()))
@@ -109,9 +105,6 @@ def _ask(
 
     A suite whose questions were not all asked, because the budget was spent or the estimate declined, is left out of the
     answers. The exit code is 1 then, and if more than the allowed share of a suite's questions failed.
-
-    Args:
-        path: of `answers.jsonl`.
     """
     meter, cache = by.models.meter, by.models.cache
     answers: dict[str, dict[str, Answers]] = {}

@@ -56,19 +56,11 @@ class Run:
         return read_run(self.path)
 
     def table(self, name: str = "dialogues") -> list[dict[str, Any]]:
-        """The rows of a table: `dialogues`, `turns` or `calls` (`heartloop.evaluation.tables`).
-
-        Raises:
-            UseError: no such table.
-        """
+        """The rows of a table: `dialogues`, `turns` or `calls` (`heartloop.evaluation.tables`)."""
         return rows_of(name, self.transcripts)
 
     def to_pandas(self, name: str = "dialogues") -> pandas.DataFrame:
-        """A table as a data frame.
-
-        Raises:
-            UseError: no such table, or pandas is not installed.
-        """
+        """A table as a data frame."""
         table_of(name)
         try:
             import pandas
@@ -91,9 +83,6 @@ class Run:
             model_a: model of this run, if it has several.
             model_b: model of `other`, if it has several.
             min_difference: smallest difference that matters, in points.
-
-        Raises:
-            UseError: the runs do not compare, or a model has to be named.
         """
         if other is not None and not isinstance(other, Run):
             raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
@@ -120,11 +109,7 @@ class Run:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    """Reads a run directory.
-
-    Raises:
-        InputError: it is no run directory, or one of its files is invalid.
-    """
+    """Reads a run directory."""
     run = Run(Path(path))
     _ = run.settings  # read now, so that a wrong path fails here
     return run

@@ -330,11 +330,7 @@ def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str
 
 
 def comparison_text(comparison: Comparison, *, min_difference: float | None = None) -> str:
-    """The comparison as text, about 100 columns wide.
-
-    Args:
-        min_difference: smallest difference that matters, in points; an interval within it is called equivalent.
-    """
+    """The comparison as text, about 100 columns wide."""
     lines = [
         f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
         for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b))

@@ -173,13 +173,7 @@ def read_roles(texts: Sequence[str]) -> dict[str, str]:
 def assign_roles(
     spec: EnvironmentSpec, *, user: str | None = None, judge: str | None = None, roles: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The name of a model, or `embedded`, for every role of the environment.
-
-    Args:
-        user: model of every role without one of its own.
-        judge: model of the role `judge`.
-        roles: models of other roles.
-    """
+    """The name of a model, or `embedded`, for every role of the environment: `user` plays those without one of their own."""
     given = dict(roles or {})
     for name, model in given.items():
         if name not in spec.role_names:

@@ -68,12 +68,7 @@ class Rescored:
 
 
 def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any]) -> Rescored:
-    """Writes a copy of `run` with scores computed by other score options.
-
-    Args:
-        out: the new run directory; default: next to the run.
-        options: score options of the run's environment and their new values.
-    """
+    """Writes a copy of `run` with scores computed by other score options."""
     settings = saved_settings(run)
     spec = load_environment(str(settings.get("environment")))
     asked = _checked(spec, options)

@@ -14,7 +14,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from heartloop.evaluation.scores import ScoreCard, cost_of_usage
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_run, write_scores
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
-from heartloop.models.cache import AnswerCache, attempt_number, cache_at, dialogue_scope
+from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
 from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
 
@@ -39,7 +39,6 @@ DECLINED = "stopped after the estimate"
 """`RunResult.stopped` of a run that did not continue after its estimate."""
 
 Play = Callable[[Job], Awaitable[Transcript]]
-"""Plays one dialogue."""
 _T = TypeVar("_T")
 
 
@@ -54,9 +53,9 @@ class RunResult(NamedTuple):
     failed: int
     """Finished but unscored, among all planned."""
     missing: int
-    """Planned but not finished, because of the budget or an interruption."""
+    """Planned but not finished."""
     stopped: str | None
-    """Reason of an early stop, or `None`."""
+    """Reason of an early stop."""
     seconds: float
 
 
@@ -159,7 +158,6 @@ def player(
     """A function that plays a job's scenario with the job's model.
 
     Args:
-        sampling: of the policy.
         policy_prompt: system prompt of every policy in place of the environment's, except baselines: some read the form of an
             answer or their role from it.
         think: count replies without a think block, except those of baselines, which were not written for one.
@@ -190,15 +188,13 @@ def play_run(
 
     Args:
         pilot: as for `work_through`; not called if the cache answers everything.
-        line: shows the progress.
         tell: called with remarks, each a sentence.
         scored: called with the score card, also of an interrupted run.
     """
     settings, meter, cache, opened = plan.settings, plan.models.meter, plan.models.cache, plan.models.opened.values()
     jobs = settings.jobs if plan.jobs is None else plan.jobs
     planned = {job.key for job in jobs}
-    failures: Counter[tuple[str, str]] = Counter()
-    details: dict[tuple[str, str], str] = {}
+    failures: dict[tuple[str, str], list[str]] = {}  # details by role and kind
     earlier: dict[tuple[str, str, int], _Spent] = {}
     lines: Counter[tuple[str, str, int]] = Counter()  # lines of each dialogue in transcripts.jsonl
 
@@ -210,9 +206,7 @@ def play_run(
                 used[model, role] = used.get((model, role), Usage()) + usage
             meter.finish(used)
         if transcript.failure is not None:
-            cause = (transcript.failure.role, transcript.failure.kind)
-            failures[cause] += 1
-            details.setdefault(cause, transcript.failure.detail)
+            failures.setdefault((transcript.failure.role, transcript.failure.kind), []).append(transcript.failure.detail)
 
     def charge(transcript: Transcript) -> None:
         cached_calls = logged_cached.get((transcript.key, lines[transcript.key]), ())
@@ -247,15 +241,19 @@ def play_run(
         finally:
             await close(opened)
 
-    def all_cached() -> bool:
-        """Whether the cache answers everything; otherwise asks the endpoints."""
+    async def all_cached() -> bool:
+        """Whether the cache answers everything, of which the jobs are played as a trial; otherwise asks the endpoints."""
         left = unfinished(directory, jobs, retry_failed=retry_failed)
         under_test = {job.model for job in left}
         if plan.check is None or not left or not plan.check.due(under_test):
             return False
-        if cache is not None and completed(_cached(cache, meter, plan.play, left, directory.failures)):
-            return True
-        completed(plan.check.ask(under_test, tell=tell))
+        if cache is not None:
+            with cache.only(), meter.uncounted(), contextlib.suppress(BudgetSpent):  # raised at the first missing answer
+                for job in left:
+                    with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):
+                        await plan.play(job)
+                return True
+        await plan.check.ask(under_test, tell=tell)
         return False
 
     directory = RunDirectory(path, settings, found=charge)
@@ -265,7 +263,7 @@ def play_run(
             tell(f"New cache {cache.path} in a new folder.")
         fresh = directory.is_new()
         lost_before = meter.lost
-        cached = all_cached() if fresh else False
+        cached = fresh and completed(all_cached())
         with directory:
             started_at: dict[str, str] = {}
             for entry in directory.log:
@@ -277,7 +275,7 @@ def play_run(
                     tell(f"The address of {name} is now {habit['address']}; this run started with {started_at[name]}.")
             if not fresh:
                 lost_before = meter.lost
-                cached = all_cached()
+                cached = completed(all_cached())
             started = datetime.now(UTC)
             ended: RunResult | None = None
             try:
@@ -297,22 +295,8 @@ def play_run(
                 run = read_run(path)  # read once, for the scores and the report
                 scored(write_scores(run, prices=settings.prices or None))
     dropped = {name: tuple(habit["dropped"]) for name, habit in habits.items() if habit["dropped"]}
-    return Played(ended, run, {cause: (n, details[cause]) for cause, n in failures.most_common()}, dropped)
-
-
-async def _cached(
-    cache: AnswerCache, meter: Meter, play_job: Play, jobs: Iterable[Job],
-    failures: Mapping[tuple[str, str, int], Sequence[str]],
-) -> bool:  # fmt: skip
-    """Whether the cache holds every answer that the jobs need; plays them up to the first that it lacks and calls no model."""
-    with cache.only(), meter.uncounted():
-        for job in jobs:
-            try:
-                with dialogue_scope(job.repeat, attempt_number(failures.get(job.key, ()))):
-                    await play_job(job)
-            except BudgetSpent:
-                return False
-    return True
+    most_common = sorted(failures.items(), key=lambda item: -len(item[1]))
+    return Played(ended, run, {cause: (len(details), details[0]) for cause, details in most_common}, dropped)
 
 
 def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
@@ -332,7 +316,7 @@ def _spent(transcript: Transcript, prices: object) -> _Spent | None:
     return _Spent(transcript.model, len(paid), sum(usage.total for _, _, usage in paid), cost, transcript.seconds)
 
 
-def unfinished(directory: RunDirectory, jobs: Sequence[Job], *, retry_failed: bool = False) -> list[Job]:
+def unfinished(directory: RunDirectory, jobs: Sequence[Job], *, retry_failed: bool) -> list[Job]:
     """The jobs without a finished dialogue; with `retry_failed` also those whose dialogue failed."""
     again = (None, False) if retry_failed else (None,)
     return [job for job in jobs if directory.finished.get(job.key) in again]
@@ -355,15 +339,13 @@ async def work_through(
     """Plays the unfinished dialogues of a run.
 
     Args:
-        jobs: the dialogues; default: those of the settings.
+        jobs: default: those of the settings.
         max_connections: maximum number of concurrent dialogues; each makes one call at a time.
         earlier: what scored dialogues of earlier processes took; if there is one, it gives the estimate and no pilot is played.
         pilot: called with an estimate after the first dialogues that cost something; `False` stops the run. If every dialogue
             of the pilot failed, the run stops with the cause.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
-        finished: called with every finished transcript.
-        report: called with the progress after every finished dialogue.
     """
     jobs = directory.settings.jobs if jobs is None else jobs
     planned = {job.key for job in jobs}
@@ -451,8 +433,8 @@ async def work_through(
             piloted += [transcript for transcript in await batch(first) if transcript.key in spent]
             not_piloted = [name for name in pilot_models if name not in {t.model for t in piloted}]
             first = _pilot_jobs(rest, not_piloted, PILOT - len(piloted))
-        if stopped is None and piloted and all(t.failure for t in piloted):
-            failures = [t.failure for t in piloted if t.failure]
+        failures = [t.failure for t in piloted if t.failure]
+        if stopped is None and piloted and len(failures) == len(piloted):
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
         if stopped is None and rest:
             asked = time.monotonic()
@@ -497,9 +479,9 @@ def _estimate(spent: Sequence[_Spent], jobs: Sequence[Job], max_connections: int
 
 def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int) -> list[Job]:
     """The first job of each model in `pilot_models`, then further jobs up to `at_least`."""
-    first = [job for name in pilot_models for job in [next((j for j in jobs if j.model == name), None)] if job is not None]
-    taken = {job.key for job in first}
-    others = sorted((job for job in jobs if job.key not in taken), key=lambda job: job.model not in pilot_models)
+    first = list({job.model: job for job in reversed(jobs) if job.model in pilot_models}.values())
+    first.sort(key=lambda job: pilot_models.index(job.model))
+    others = sorted((job for job in jobs if job not in first), key=lambda job: job.model not in pilot_models)
     return [*first, *others[: max(0, at_least - len(first))]]
 
 

@@ -385,12 +385,9 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
 
 
 def model_names(settings: Mapping[str, Any]) -> list[str]:
-    """Names of the models under test in the settings, which hold a list of names or of objects with a name."""
+    """Names of the models under test in the settings of a run."""
     models = settings.get("models")
-    if not isinstance(models, (list, tuple)):
-        return []
-    names = [entry.get("name") or entry.get("model") if isinstance(entry, dict) else entry for entry in models]
-    return [name for name in names if isinstance(name, str)]
+    return [name for name in models if isinstance(name, str)] if isinstance(models, (list, tuple)) else []
 
 
 def _well_scored(scored: int, played: int) -> bool:

@@ -182,18 +182,30 @@ _FIELDS: Any = {
     for name, field in EvaluationSettings.model_fields.items()
 }
 _Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(frozen=True, extra="forbid"), **_FIELDS)
-"""`EvaluationSettings`, any part of it."""
+"""Any part of `EvaluationSettings`."""
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """The settings that a file names, validated, by name: YAML (`.yaml`, `.yml`) or JSON with the keys of `settings.json`."""
-    source = _source(path)
+    form = "with the keys of settings.json"
+    try:
+        source = Source(1, path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON {form}") from error
+    if is_yaml(path):  # one record, with the lines of its keys
+        records = list(sources(path, source.text))
+        for record in records:
+            if isinstance(record, Problem):
+                raise InputError(f"{path}, {record}; correct that line")
+        if len(records) != 1 or not isinstance(records[0], Source):
+            raise InputError(f"{path} holds {amount(len(records), 'record')}; expected one, a mapping {form}")
+        source = records[0]
     try:
         read = from_json(source.text, allow_inf_nan=False)  # rejects lone surrogates too
     except ValueError as error:
         raise InputError(f"cannot read {path}: {error}; expected JSON, or YAML in a file named .yaml") from error
     if not isinstance(read, dict):
-        raise InputError(f"{path} holds {type(read).__name__}; expected a mapping with the keys of settings.json")
+        raise InputError(f"{path} holds {type(read).__name__}; expected a mapping {form}")
     known = EvaluationSettings.model_fields
     for name in read:
         if name in ("rescored", "rejudged", "recipe"):
@@ -210,23 +222,6 @@ def read_config(path: Path) -> dict[str, Any]:
         line = f"line {source.line_of(first['loc'])}, " if source.lines else ""
         raise InputError(f"{path}, {line}{'.'.join(map(str, first['loc']))} {plain(first)}") from error
     return {name: value for name, value in settings if value is not None}
-
-
-def _source(path: Path) -> Source:
-    """The file as one record: YAML with the lines of its keys, or the text of a JSON file."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON with the keys of settings.json") from error
-    if not is_yaml(path):
-        return Source(1, text)
-    records = list(sources(path, text))
-    for record in records:
-        if isinstance(record, Problem):
-            raise InputError(f"{path}, {record}; correct that line")
-    if len(records) != 1 or not isinstance(records[0], Source):
-        raise InputError(f"{path} holds {amount(len(records), 'record')}; expected one, a mapping with the keys of settings.json")
-    return records[0]
 
 
 _ASKED = {

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.text import amount, printable
+from heartloop.core.text import amount, money, printable
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.compare import aligned
 from heartloop.evaluation.scores import FAILURE_CASES, cost_of_usage, latest, merged_prices, points_of
@@ -32,7 +32,6 @@ class StudyData(NamedTuple):
     """What is known about a study before it is planned."""
 
     source: str
-    """Where the numbers come from, in words."""
     components: tuple[Component, ...]
     """Of the difference of two models."""
     variance: DifferenceVariance
@@ -70,12 +69,7 @@ class Study(NamedTuple):
 
 
 def plan_study(data: StudyData, difference: float, *, power: float = 0.8, judges: Sequence[int] = (1, 2, 3, 5)) -> Study:
-    """The designs that detect a difference with a power at the 95 % level.
-
-    Args:
-        difference: in points.
-        judges: numbers of instruments; more than 1 only where their variance is known.
-    """
+    """The designs that detect a difference in points at the 95 % level; several `judges` only where their variance is known."""
     repeats = (1, 2, 3, 5) if data.repeats_known else (1,)
     designs = study_designs(
         data.variance, difference, data.use, repeats=repeats, judges=judges if data.instrument else (1,), power=power
@@ -96,11 +90,7 @@ def plan_study(data: StudyData, difference: float, *, power: float = 0.8, judges
 
 
 def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapping[str, Price] | None = None) -> StudyData:
-    """What runs say about a study; without runs, what the environment's pilot says.
-
-    Args:
-        prices: by model; default: those in the runs' settings.
-    """
+    """What runs say about a study, or without runs the environment's pilot; `prices` replace those in the runs' settings."""
     if not runs:
         return _from_pilot(spec)
     points: dict[str, dict[tuple[str, _Cell], list[float]]] = {}
@@ -169,9 +159,6 @@ def mean_over_instruments(columns: Sequence[Iterable[Transcript]], model: str) -
     """A model's mean over user simulators or judges, taken as a sample of many, on the scenarios that all of them scored.
 
     `None` for fewer than two instruments or scenarios.
-
-    Args:
-        columns: for each instrument its dialogues.
     """
     cells: dict[tuple[str, int], list[float]] = {}
     for place, dialogues in enumerate(columns):
@@ -335,7 +322,7 @@ def study_text(study: Study, scale: Scale) -> str:
         lines += ["", f"These runs ({runs}) detect a difference of {power}."]
         for step in study.steps:
             more = data.instrument if step.more == "judge" else step.more
-            cost = f" at a cost of {_money(step.extra.cost)}" if step.extra.cost else ""
+            cost = f" at a cost of {money(step.extra.cost)}" if step.extra.cost else ""
             gain = f", {100 * step.per_call:.2g} points per 100 calls" if step.per_call == step.per_call else ""
             lines.append(f"  one more {more}: {step.detects:.2f} for {_short(step.extra.calls)} calls{cost}{gain}")
     if not study.designs:
@@ -360,19 +347,10 @@ def _table(study: Study) -> Iterable[str]:
     rows = [["", *heads, *(["cost"] if priced else []), ""]]
     for design in study.designs:
         sizes = [f"{design.scenarios:,}", str(design.repeats), *([str(design.judges)] if judges else [])]
-        cost = ["–" if design.use.cost is None else _money(design.use.cost)] if priced else []
+        cost = [money(design.use.cost)] if priced else []
         note = "< cheapest" if design in study.cheapest else ""
         rows.append(["", *sizes, _short(design.use.calls), _short(design.use.tokens), *cost, note])
     yield from aligned(rows, left=(len(rows[0]) - 1,))
-
-
-def _money(cost: float) -> str:
-    """Two decimals, or two digits of less than a cent.
-
-    >>> _money(1234.5), _money(0.00257)
-    ('1,234.50', '0.0026')
-    """
-    return f"{cost:,.2f}" if cost >= 0.01 or not cost else f"{cost:.2g}"
 
 
 def _short(value: float) -> str:
