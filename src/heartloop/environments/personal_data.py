@@ -322,10 +322,10 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
         return f"[{kind.upper()}-{number}]"
 
     cleaned = [_plain(text) for text in texts]
-    for kind, pattern, is_harmless in _PATTERNS:
+    for kind, pattern in _PATTERNS:
 
-        def replace(match: re.Match[str], kind: str = kind, is_harmless: Callable[[re.Match[str]], bool] = is_harmless) -> str:
-            if is_harmless(match):
+        def replace(match: re.Match[str], kind: str = kind) -> str:
+            if match.re in _HARMLESS and _HARMLESS[match.re](match):
                 return match[0]
             datum = match.groupdict().get("datum") or match[0]
             return match[0].removesuffix(datum) + placeholder(kind, re.sub(r"\W+", "", datum).casefold())
@@ -386,10 +386,6 @@ _FLAT = r"(?:[,\s]+(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\w{1,5})?"
 _DIGIT_WORD = r"(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple)"
 
 
-def _never(match: re.Match[str]) -> bool:
-    return False
-
-
 def _is_amount(match: re.Match[str]) -> bool:
     """Whether digits are a sum, a year, or too few to identify a person."""
     text, start, end = match[0], match.start(), match.end()
@@ -409,8 +405,15 @@ def _is_no_postcode(match: re.Match[str]) -> bool:
     return bool(re.fullmatch(r"(?:19|20)\d\d\s?[A-Z]{2}|\d{4}\s?(?:AM|PM|AD|BC|CE|OK|TV|US|UK|EU|KM|KG|PC|CD|DVD)", match[0]))
 
 
-_PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], ...] = (
-    ("email", re.compile(r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"), _never),
+_POSTCODE = re.compile(
+    r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
+)
+_DIGITS = re.compile(r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)")
+_HARMLESS: Mapping[re.Pattern[str], Callable[[re.Match[str]], bool]] = {_POSTCODE: _is_no_postcode, _DIGITS: _is_amount}
+"""Which matches of these patterns are no personal data."""
+
+_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("email", re.compile(r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+")),
     (
         "email",
         re.compile(
@@ -419,14 +422,12 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
             rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
             re.IGNORECASE,
         ),
-        _never,
     ),
-    ("link", re.compile(r"(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]", re.IGNORECASE), _never),
-    ("link", re.compile(rf"(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)", re.IGNORECASE), _never),
+    ("link", re.compile(r"(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]", re.IGNORECASE)),
+    ("link", re.compile(rf"(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)", re.IGNORECASE)),
     (
         "handle",
         re.compile(r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b"),
-        _never,
     ),
     (
         "handle",
@@ -435,7 +436,6 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
             r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
             re.IGNORECASE,
         ),
-        _never,
     ),
     (
         "date",
@@ -445,21 +445,15 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
             r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
             re.IGNORECASE,
         ),
-        _never,
     ),
-    ("address", re.compile(rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})"), _never),
-    (
-        "address",
-        re.compile(rf"\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}", re.IGNORECASE),
-        _never,
-    ),
+    ("address", re.compile(rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})")),
+    ("address", re.compile(rf"\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}", re.IGNORECASE)),
     (
         "address",
         re.compile(
             rf"(?<=\s)(?:(?:North|South|East|West|N|S|E|W)\.?\s+)?{_CAPITAL}\s+"
             r"(?:Street|Road|Avenue|Ave|Lane|Boulevard|Blvd|Drive|Terrace|Crescent)\b"
         ),
-        _never,
     ),
     (
         "address",
@@ -469,25 +463,17 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], .
             r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
             re.IGNORECASE,
         ),
-        _never,
     ),
-    (
-        "postcode",
-        re.compile(
-            r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
-        ),
-        _is_no_postcode,
-    ),
+    ("postcode", _POSTCODE),
     (
         "postcode",
         re.compile(
             r"\b[a-z]{1,2}\d[a-z\d]?\s\d[a-z]{2}\b|\b(?:zip|post|postal|plz)(?:\s?code)?(?:\s+is)?[\s:]+(?P<datum>\d{3,}(?:-\d+)?)\b",
             re.IGNORECASE,
         ),
-        _never,
     ),
-    ("number", re.compile(rf"\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b", re.IGNORECASE), _never),
-    ("number", re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"), _never),
-    ("number", re.compile(r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"), _never),
-    ("number", re.compile(r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"), _is_amount),
+    ("number", re.compile(rf"\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b", re.IGNORECASE)),
+    ("number", re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b")),
+    ("number", re.compile(r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b")),
+    ("number", _DIGITS),
 )
