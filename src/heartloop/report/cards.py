@@ -76,11 +76,8 @@ class ModelCard(NamedTuple):
         if math.isnan(low):
             return f"{on} there is no interval, so neither a win nor a loss is supported."
         ends = f"({self.overall.mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f})"
-        if low > 0:
-            return f"{on} it scores above {others} {ends}."
-        if high < 0:
-            return f"{on} it scores below {others} {ends}."
-        return f"{on} it is not distinguished from {others} {ends}."
+        result = "scores above" if low > 0 else "scores below" if high < 0 else "is not distinguished from"
+        return f"{on} it {result} {others} {ends}."
 
     @property
     def by_group(self) -> str:

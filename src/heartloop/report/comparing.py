@@ -31,16 +31,14 @@ COMPARISON = "comparison.html"
 """The file of the page."""
 
 
-def comparison_page(
-    comparison: Comparison, pages: Sequence[tuple[str, Page]], min_difference: float | None = None
-) -> dict[str, Any]:
+def comparison_page(comparison: Comparison, pages: Sequence[Page], min_difference: float | None = None) -> dict[str, Any]:
     """What the template shows: the comparison, its words, its groups, its extremes with their links, and the range of its bars.
 
     Args:
-        pages: file and page of every measurement of the report. A dialogue that none of them shows has no link.
+        pages: every measurement of the report. A dialogue that none of them shows has no link.
         min_difference: as `compare` was called with.
     """
-    places = {_played(d): (file, address) for file, page in pages for d, address in zip(page.dialogues, page.ids, strict=True)}
+    places = {_played(d): (page.file, id) for page in pages for d, id in zip(page.dialogues, page.ids, strict=True)}
     extremes = []
     for pair in comparison.extremes:
         (file_a, a), (file_b, b) = (places.get(_played(d), ("", "")) for d in (pair.a, pair.b))
@@ -75,14 +73,6 @@ FEW_MODELS = 6
 """A rank correlation over fewer is said to rest on few."""
 
 
-class Instrument(NamedTuple):
-    """One simulator or judge: its name, the file its numbers come from, and how many scenarios they rest on."""
-
-    label: str
-    address: str
-    scenarios: int
-
-
 class InstrumentScore(NamedTuple):
     """One model under one simulator."""
 
@@ -106,9 +96,8 @@ class RankAgreement(NamedTuple):
 class SideBySide(NamedTuple):
     """A table of models by simulators, and how well the simulators agree."""
 
-    page: Page
-    """The first of them; they share environment and rules."""
-    columns: list[Instrument]
+    columns: list[tuple[Page, str]]
+    """Pages of one environment with the same rules, each with the name of its simulator or judge."""
     rows: list[Row]
     agreement: list[list[RankAgreement]]
     notes: list[str]
@@ -118,19 +107,15 @@ class SideBySide(NamedTuple):
     """By model the mean over the instruments that it does not play itself; `None` for fewer than two of them or of scenarios."""
 
 
-def side_by_side(pages: Sequence[tuple[str, Page]]) -> list[SideBySide]:
-    """Tables of the pages that share everything but the user simulator and judge, with at least one model and scenario in common.
-
-    Args:
-        pages: pages with the file names they are written to.
-    """
-    groups: list[list[tuple[str, Page]]] = []
-    for address, page in pages:
-        group = next((g for g in groups if _belong(g[0][1], page)), None)
+def side_by_side(pages: Sequence[Page]) -> list[SideBySide]:
+    """Tables of the pages that differ only in user simulator and judge, with at least one model and scenario in common."""
+    groups: list[list[Page]] = []
+    for page in pages:
+        group = next((group for group in groups if _belong(group[0], page)), None)
         if group is not None:
-            group.append((address, page))
+            group.append(page)
         elif page.rules:
-            groups.append([(address, page)])
+            groups.append([page])
     return [_table(group) for group in groups if len(group) > 1]
 
 
@@ -139,24 +124,22 @@ def _belong(first: Page, page: Page) -> bool:
     return bool(page.rules) and first.rules == page.rules and bool(models) and bool(first.scenarios & page.scenarios)
 
 
-def _table(group: Sequence[tuple[str, Page]]) -> SideBySide:
-    pages = [page for _, page in group]
-    labels = distinct_labels(pages, [page.instrument for page in pages])
+def _table(pages: Sequence[Page]) -> SideBySide:
     places: dict[str, list[InstrumentScore | None]] = {}
     for at, page in enumerate(pages):
         for row in page.card.models:
             if row.scored:
                 own = row.model in page.self_scored
-                places.setdefault(row.model, [None] * len(group))[at] = InstrumentScore(row.rank, row.headline, own)
+                places.setdefault(row.model, [None] * len(pages))[at] = InstrumentScore(row.rank, row.headline, own)
 
     def order(item: Row) -> tuple[float, str]:
         return mean_rank(place.rank for place in item[1] if place is not None), item[0]
 
     rows = sorted(places.items(), key=order)
-    agreement = _agreement(rows, len(group))
+    labels = distinct_labels(pages, [page.instrument for page in pages])
+    agreement = _agreement(rows, len(pages))
     return SideBySide(
-        page=pages[0],
-        columns=[Instrument(label, file, len(page.scenarios)) for label, (file, page) in zip(labels, group, strict=True)],
+        columns=list(zip(pages, labels, strict=True)),
         rows=rows,
         agreement=agreement,
         notes=_notes(pages, rows, agreement),
@@ -240,19 +223,18 @@ def _notes(pages: Sequence[Page], rows: Sequence[Row], agreement: Sequence[Seque
     return notes
 
 
-class Matrix(NamedTuple):
-    """Models in the order of their mean rank, failure cases last, against measurements."""
-
-    columns: list[tuple[str, str, Page]]
-    """File of the measurement, its label if there are others of its environment, and its page."""
-    rows: list[tuple[str, list[tuple[ModelScore, Shade] | None]]]
-    """A cell for every column in which the model is scored."""
+Cell = tuple[ModelScore, Shade] | None
+"""A model in a measurement; `None` where it is not scored."""
 
 
-def matrix_of(pages: Sequence[tuple[str, str, Page]]) -> Matrix | None:
-    """The matrix of some pages, as (file, label, page); `None` for fewer than two pages, or if nothing is scored."""
-    cells: dict[str, list[tuple[ModelScore, Shade] | None]] = {}
-    for at, (*_, page) in enumerate(pages):
+def matrix_of(pages: Sequence[Page], labels: Sequence[str]) -> dict[str, Any] | None:
+    """Models in the order of their mean rank, failure cases last, against measurements; `None` without anything to compare.
+
+    Args:
+        labels: of the pages; each is shown if there are others of its environment.
+    """
+    cells: dict[str, list[Cell]] = {}
+    for at, page in enumerate(pages):
         for row in page.card.models:
             if row.headline.mean is not None:
                 tint = shade([row.headline.mean], page.scale.low, page.scale.high)
@@ -260,10 +242,10 @@ def matrix_of(pages: Sequence[tuple[str, str, Page]]) -> Matrix | None:
     if len(pages) < 2 or not cells:
         return None
 
-    def order(item: tuple[str, list[tuple[ModelScore, Shade] | None]]) -> tuple[bool, float, str]:
+    def order(item: tuple[str, list[Cell]]) -> tuple[bool, float, str]:
         rows = [cell[0] for cell in item[1] if cell is not None]
         return any(row.standing == "failure case" for row in rows), mean_rank(row.rank for row in rows), item[0]
 
-    titles = [page.title for *_, page in pages]
-    columns = [(file, label if titles.count(page.title) > 1 else "", page) for file, label, page in pages]
-    return Matrix(columns, sorted(cells.items(), key=order))
+    titles = [page.title for page in pages]
+    columns = [(page, label if titles.count(page.title) > 1 else "") for page, label in zip(pages, labels, strict=True)]
+    return {"columns": columns, "rows": sorted(cells.items(), key=order)}

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
 from heartloop.core.text import printable
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.evaluation.scores import group_of, points_of
+from heartloop.reader.aspects import STRATEGIES
+
+if TYPE_CHECKING:
+    from heartloop.report.page import Page
 
 CHUNK = 20
 """Dialogues in one file: opening one dialogue loads as many."""
@@ -42,37 +46,27 @@ def addresses(kind: str, names: Iterable[str]) -> list[str]:
     return list(taken)
 
 
-def dialogue_list(
-    transcripts: Sequence[Transcript],
-    ids: Sequence[str],
-    courses: Sequence[Sequence[float]],
-    models: Sequence[str],
-    turns: int,
-    panel: ReportPanel,
-) -> dict[str, Any]:
-    """What the list of all dialogues needs, without what was said beyond the first message.
-
-    `ids` and `courses` run along the transcripts: addresses, and points turn by turn.
-    """
+def dialogue_list(page: Page) -> dict[str, Any]:
+    """What the list of all dialogues needs, without what was said beyond the first message, and the scale of the charts."""
+    models = [row.model for row in page.card.models]
     known: dict[tuple[str, str], int] = {}
     plays: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
-    for transcript in transcripts:
-        plays.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
-    numbered = {scenario: sorted(pairs, key=lambda pair: pair[0]) for scenario, pairs in plays.items()}
     """For each scenario its (repeat, seed) pairs, by repeat, then as they first appear: over one seed the place is the repeat."""
+    for transcript in sorted(page.dialogues, key=lambda one: one.repeat):
+        plays.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
     scenarios: list[dict[str, Any]] = []
     rows: list[list[Any]] = []
-    for number, (transcript, address, course) in enumerate(zip(transcripts, ids, courses, strict=True)):
+    for number, (transcript, address, course) in enumerate(zip(page.dialogues, page.ids, page.courses, strict=True)):
         scenario = (transcript.scenario, transcript.fingerprint)
         if scenario not in known:
             known[scenario] = len(scenarios)
-            scenarios.append(_scenario(transcript, panel))
+            scenarios.append(_scenario(transcript, page.panel))
         rows.append(
             [
                 address,
                 models.index(transcript.model),
                 known[scenario],
-                numbered[scenario].index((transcript.repeat, transcript.seed)),
+                list(plays[scenario]).index((transcript.repeat, transcript.seed)),
                 transcript.stop,
                 _short(points_of(transcript)),
                 [_short(value) for value in course],
@@ -81,11 +75,18 @@ def dialogue_list(
         )
     return {
         "models": [printable(model) for model in models],
-        "turns": turns,
+        "turns": page.turns,
         "scenarios": scenarios,
         "rows": rows,
-        "thoughts": dict(panel.thoughts),
-        "thoughtsTitle": panel.thoughts_title,
+        "thoughts": dict(page.panel.thoughts),
+        "thoughtsTitle": page.panel.thoughts_title,
+        "scale": {
+            **{name: getattr(page.scale, name) for name in ("low", "high", "ticks", "title")},
+            "start": page.start,
+            "zones": [zone._asdict() for zone in page.scale.zones],
+            "groups": [column.key for column in page.groups],
+        },
+        "strategies": {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()},
     }
 
 

@@ -32,11 +32,10 @@ class Frame(NamedTuple):
     high: float
 
     def x(self, turn: float) -> float:
-        """Pixel of a turn."""
         return round(self.left + self.width * turn / max(1, self.turns), 1)
 
     def y(self, points: float) -> float:
-        """Pixel of some points; SVG counts downwards."""
+        """The pixel of some points; SVG counts downwards."""
         return round(self.top + self.height * (self.high - points) / (self.high - self.low), 1)
 
 
@@ -53,7 +52,7 @@ class Mark(NamedTuple):
 
 
 class DrawnSeries(NamedTuple):
-    """A series: its style class, marks, paths, dashes and number (0: none); `label_y` is the height of the number of a line."""
+    """A series: its style class, marks, paths, dashes and number (0: none); the number of a line is drawn at `label_y`."""
 
     name: str
     colour: str

@@ -36,9 +36,6 @@ from heartloop.report.provenance import in_words
 
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
 
-FEW_SCENARIOS = 10
-"""Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
-
 
 class Trajectories(NamedTuple):
     """Points over the turns for one model: of `n` scored dialogues `drawn` as lines with their opacity, and the mean of `basis`,
@@ -67,7 +64,8 @@ class Page:
     """One page."""
 
     allowed_unscored = ALLOWED_UNSCORED
-    few_scenarios = FEW_SCENARIOS
+    few_scenarios = 10
+    """Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
@@ -79,6 +77,7 @@ class Page:
         self.title = self.spec.title
         self.scale = self.spec.scale
         self.number = number
+        self.file = f"measurement-{number}.html" if number > 1 else "index.html"
         self.settings = measurement.settings
         self.run_names = ", ".join(run.path.resolve().name for run in measurement.runs)
         self.dialogues: list[Transcript] = latest(measurement.transcripts)
@@ -92,12 +91,16 @@ class Page:
         self.spark = Frame(2, 3, 92, 34, self.turns, self.scale.low, self.scale.high)
         self.courses = [course_of(dialogue) for dialogue in self.dialogues]
         self.start = next((course[0] for course in self.courses if course), self.scale.start)
-        self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
-        for place, dialogue in enumerate(self.dialogues):
-            self._of_model[dialogue.model].append(place)
-        common = common_keys(self.dialogues, [row.model for row in card.models if row.standing == "ranked"])
-        self._basis: dict[str, list[int]] = {
-            row.model: [i for i in self._scored(row) if row.standing != "ranked" or pairing_key(self.dialogues[i]) in common]
+        self._scored = {
+            row.model: [i for i, d in enumerate(self.dialogues) if d.model == row.model and d.scored] for row in card.models
+        }
+        ranked = [row.model for row in card.models if row.standing == "ranked"]
+        self.rank_intervals = {row.model: rank_interval(row, len(ranked)) for row in card.models}
+        common = common_keys(self.dialogues, ranked)
+        self._basis = {
+            row.model: [
+                i for i in self._scored[row.model] if row.standing != "ranked" or pairing_key(self.dialogues[i]) in common
+            ]
             for row in card.models
         }
         """Dialogues behind each model's number on the leaderboard."""
@@ -120,13 +123,6 @@ class Page:
             **self.panel.stops,
         }
         self.stop_words |= {d.stop: d.stop.replace("_", " ") for d in self.dialogues if d.stop not in self.stop_words}
-
-    def rank_interval(self, row: ModelScore) -> str:
-        """Its rank interval, such as `1–3`; empty for fewer than three ranked models."""
-        return rank_interval(row, sum(one.standing == "ranked" for one in self.card.models))
-
-    def _scored(self, row: ModelScore) -> list[int]:
-        return [i for i in self._of_model[row.model] if self.dialogues[i].scored]
 
     @property
     def label(self) -> str:
@@ -184,23 +180,21 @@ class Page:
     @property
     def columns(self) -> list[LeaderboardColumn]:
         """Further columns of the leaderboard: groups that are results of their own, and the panel's."""
-        return [
-            *(
-                LeaderboardColumn(
-                    column.key.capitalize(),
-                    {row.model: group.mean for row in self.card.models for group in row.groups if group.key == column.key},
-                    entry=self.entry("groups"),
-                )
-                for column in (self.groups if self.scale.group_intervals else ())
-            ),
-            *self.output.columns,
+        means = [
+            LeaderboardColumn(
+                column.key.capitalize(),
+                {row.model: group.mean for row in self.card.models for group in row.groups if group.key == column.key},
+                entry=self.entry("groups"),
+            )
+            for column in self.groups
         ]
+        return [*(means if self.scale.group_intervals else ()), *self.output.columns]
 
     @property
     def lede(self) -> str:
         """What was evaluated on what, in sentences."""
         models = [row for row in self.card.models if row.standing != "failure case"]
-        met = {frozenset(self.dialogues[i].scenario for i in self._of_model[row.model]) for row in models if row.played}
+        met = {frozenset(d.scenario for d in self.dialogues if d.model == row.model) for row in models if row.played}
         each = "each " if len(models) != 1 and len(met) <= 1 else ""
         scenarios = amount(len({d.scenario for d in self.dialogues}), "scenario")
         about = self.panel.lede.format(start=f"{self.start:g}", change_limit=f"{self.scale.change_limit:g}")
@@ -209,7 +203,7 @@ class Page:
     @property
     def few_in_groups(self) -> bool:
         """Whether a group's interval rests on fewer scenarios than an interval needs."""
-        return any(group.low is not None and group.n < FEW_SCENARIOS for row in self.card.models for group in row.groups)
+        return any(group.low is not None and group.n < self.few_scenarios for row in self.card.models for group in row.groups)
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -221,11 +215,10 @@ class Page:
         up_to = "up to " if times > min(played, default=0) else ""
         own = (settings.get("prompts") or {}).get(OWN_PROMPT)
         seeds, sets = _set_values(settings.get("seeds")), _set_values(settings.get("scenario_sets"))
-        chosen = {role: given.chosen() for role, given in sorted(self.dialogues[0].sampling.items())} if self.dialogues else {}
         sampling = [
-            f"{role} {', '.join(f'{name} {in_words(value)}' for name, value in values.items())}"
-            for role, values in chosen.items()
-            if values
+            f"{role} {', '.join(f'{name} {in_words(value)}' for name, value in chosen.items())}"
+            for role, given in sorted(self.dialogues[0].sampling.items() if self.dialogues else ())
+            if (chosen := given.chosen())
         ]
         facts = [
             ("Environment", self.title),
@@ -251,7 +244,7 @@ class Page:
         """The course of the score, for each model with a scored dialogue."""
         found = []
         for number, row in enumerate(self.card.models):
-            curves = [curve for i in self._scored(row) if (curve := self.courses[i])]
+            curves = [curve for i in self._scored[row.model] if (curve := self.courses[i])]
             behind = [curve for i in self._basis[row.model] if (curve := self.courses[i])]
             if curves:
                 means = mean_curve(behind, self.turns)
@@ -305,11 +298,8 @@ class Page:
             for row in self.counted
             for seen in [row.headline]
         )
-        across = "tokens the model wrote in a dialogue"
-        return Chart(
-            "Score against tokens", "points", series, across, self.scale.title, self.scale.low, self.scale.high, x_low=0.0,
-            line=self.start, numbered=True, log_x=True,
-        )  # fmt: skip
+        axes = ("tokens the model wrote in a dialogue", self.scale.title, self.scale.low, self.scale.high)
+        return Chart("Score against tokens", "points", series, *axes, x_low=0.0, line=self.start, numbered=True, log_x=True)
 
     @property
     def lengths(self) -> Chart | None:
@@ -326,13 +316,11 @@ class Page:
     @cached_property
     def highlights(self) -> list[tuple[ModelScore, dict[str, Any], dict[str, Any]]]:
         """For each model its best and its worst dialogue of those behind its number; of two equal ones the shorter."""
-        found = []
-        for row in self.card.models:
-            if mine := self._basis[row.model]:
-                best = min(mine, key=lambda i: (-self._final(i), len(self.dialogues[i].turns)))
-                worst = min(mine, key=lambda i: (self._final(i), len(self.dialogues[i].turns)))
-                found.append((row, self._highlight(best), self._highlight(worst)))
-        return found
+
+        def first(mine: Sequence[int], sign: int) -> dict[str, Any]:
+            return self._highlight(min(mine, key=lambda i: (sign * self._final(i), len(self.dialogues[i].turns))))
+
+        return [(row, first(mine, -1), first(mine, 1)) for row in self.card.models if (mine := self._basis[row.model])]
 
     @cached_property
     def cards(self) -> dict[str, ModelCard]:

@@ -77,7 +77,7 @@ def command_of(run: StoredRun) -> tuple[str | None, str]:
     if missing:
         return None, f"There is no command: settings.json does not name {', '.join(missing)}."
     if HUMAN in models:
-        return None, "Somebody typed the replies of human (heartloop talk)."
+        return None, "The replies of human were typed (heartloop talk)."
     if settings.get("policy_prompt"):  # a text, which is no word of a command
         return shlex.join(["heartloop", "eval", "--config", str(run.path / "settings.json")]), _caveat(settings)
     words = ["heartloop", "eval", str(environment)]

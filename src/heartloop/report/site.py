@@ -1,9 +1,7 @@
 """The report site: run directories in, one folder of static pages out, to be opened from disk.
 
-A page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), for training runs of each environment, for
-models under several simulators or judges, and for published results, settings and the meaning of every number; `assets/` with
-style and scripts, `data/` with the dialogues in chunks. Nothing is fetched from elsewhere, and nothing a model wrote is put in as
-markup.
+`assets/` has style and scripts, `data/` the dialogues in chunks. Nothing is fetched from elsewhere, and nothing a model wrote is
+put in as markup.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from heartloop.environments.registry import environment_names, load_environment,
 from heartloop.evaluation.compare import Comparison
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, score_card
 from heartloop.evaluation.store import StoredRun, comparable, read_run
-from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.comparing import COMPARISON, FEW_MODELS, comparison_page, distinct_labels, matrix_of, side_by_side
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
 from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
@@ -82,7 +79,6 @@ def write_site(
 
     Args:
         runs: run directories, or runs already read; of evaluations, of training, or both.
-        out: a folder; made if it is missing.
         reload: whether the pages reload themselves every few seconds, for a run that goes on.
         comparison: of two models in these runs, which gets a page of its own (`comparing.COMPARISON`).
         min_difference: the smallest difference that matters, as the comparison was made with.
@@ -95,25 +91,25 @@ def write_site(
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
         for number, measurement in enumerate(measurements, start=1)
     ]
-    names = [f"measurement-{page.number}.html" if page.number > 1 else "index.html" for page in pages]
-    labels = distinct_labels(pages, [page.label for page in pages])
+    labels = [
+        label.removeprefix(f"{page.title} · ")
+        for page, label in zip(pages, distinct_labels(pages, [page.label for page in pages]), strict=True)
+    ]
     tabs = [
-        {"name": name, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
-        for name, label, page in zip(names, labels, pages, strict=True)
+        {"name": page.file, "environment": page.title, "label": label, "leader": page.leader}
+        for page, label in zip(pages, labels, strict=True)
     ]
-    named = list(zip(names, pages, strict=True))
+    matrix = matrix_of(pages, labels)
     written = [
-        WrittenPage(name, "page.html", "" if page.number > 1 else "Report", {**page.output.context, "page": page, "matrix": None})
-        for name, page in named
+        WrittenPage(page.file, "page.html", label, {**page.output.context, "page": page, "matrix": label and matrix})
+        for page in pages
+        for label in ["Report" if page.number == 1 else ""]
     ]
-    if pages:
-        matrix = matrix_of([(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)])
-        written[0].shown["matrix"] = matrix
     if comparison is not None and pages:
-        compared = comparison_page(comparison, named, min_difference)
+        compared = comparison_page(comparison, pages, min_difference)
         written.append(WrittenPage(COMPARISON, COMPARISON, "Comparison", {"compared": compared}))
     trained = pages_of([run for run in found if isinstance(run, TrainingRun)])
-    written += _other_pages(named, trained, [run for measurement in measurements for run in measurement.runs])
+    written += _other_pages(pages, trained, [run for measurement in measurements for run in measurement.runs])
     rows = [(row.standing == "failure case", row.rank or 99, row.model) for page in pages for row in page.card.models]
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     site = Site(
@@ -134,9 +130,9 @@ def write_site(
         _remove_stale(out, len(pages), {page.name for page in written})
         for page in pages:
             _write_data(out / "data" / str(page.number), page)
-        for file_of in written:
-            html = templates().get_template(file_of.template).render(site=site._replace(here=file_of.name), **file_of.shown)
-            (out / file_of.name).write_text(html, encoding="utf-8", errors="backslashreplace")
+        for one in written:
+            html = templates().get_template(one.template).render(site=site._replace(here=one.name), **one.shown)
+            (out / one.name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
@@ -158,23 +154,20 @@ def _read(run: Path | StoredRun | TrainingRun) -> StoredRun | TrainingRun:
     return read_training_run(run) if is_training_run(run) else read_run(run)
 
 
-def _other_pages(
-    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]
-) -> Iterator[WrittenPage]:
+def _other_pages(pages: Sequence[Page], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]) -> Iterator[WrittenPage]:
     """Every page but those of a measurement."""
-    if tables := side_by_side(named):
+    if tables := side_by_side(pages):
         yield WrittenPage(_SIDE_BY_SIDE, _SIDE_BY_SIDE, "Side by side", {"tables": tables})
     for course in trained:
         suffix = f"-{course.number}" if course.number > 1 else ""
-        name = f"training{suffix}.html" if named or suffix else "index.html"
+        name = f"training{suffix}.html" if pages or suffix else "index.html"
         label = f"Training: {course.environment}" if len(trained) > 1 else "Training"
         yield WrittenPage(name, "training.html", label, {"page": course})
-    if named:
-        yield WrittenPage("published.html", "published.html", "Published results", _published(named, runs))
+    if pages:
+        yield WrittenPage("published.html", "published.html", "Published results", _published(pages, runs))
         settings = {"runs": [provenance_of(run) for run in runs], "process": PROCESS}
         yield WrittenPage("settings.html", "settings.html", "Settings", settings)
-    meanings = _meanings([page for _, page in named], trained)
-    yield WrittenPage("numbers.html", "numbers.html", "What the numbers mean", meanings)
+    yield WrittenPage("numbers.html", "numbers.html", "What the numbers mean", _meanings(pages, trained))
 
 
 def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[str, Any]:
@@ -209,7 +202,7 @@ def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[st
     }
 
 
-def _published(pages: Sequence[tuple[str, Page]], runs: Sequence[StoredRun]) -> dict[str, Any]:
+def _published(pages: Sequence[Page], runs: Sequence[StoredRun]) -> dict[str, Any]:
     """Published results of all installed environments, and own ones in the columns of the paper (`None`: the leaderboard)."""
     sections: list[dict[str, Any]] = []
     papers: dict[str, None] = {}
@@ -217,8 +210,8 @@ def _published(pages: Sequence[tuple[str, Page]], runs: Sequence[StoredRun]) -> 
         if spec.report.published is not None:
             published = spec.report.published()
             measured = [
-                (file, page, published.measured(page.panel_input) if published.measured else None)
-                for file, page in pages
+                (page, published.measured(page.panel_input) if published.measured else None)
+                for page in pages
                 if page.environment == spec.name
             ]
             sections.append({"name": spec.name, "title": spec.title, "published": published, "measured": measured})
@@ -226,8 +219,8 @@ def _published(pages: Sequence[tuple[str, Page]], runs: Sequence[StoredRun]) -> 
     return {
         "sections": sections,
         "papers": list(papers),
-        "embedded": any(page.learned for _, page in pages),
-        "all_embedded": all(page.learned for _, page in pages),
+        "embedded": any(page.learned for page in pages),
+        "all_embedded": all(page.learned for page in pages),
         "imported": any("imported" in entry for run in runs for entry in run.log),
     }
 
@@ -290,16 +283,7 @@ def _write_data(folder: Path, page: Page) -> None:
     """The list of all dialogues, and what was said in chunks; leftovers of an earlier, larger report go."""
     folder.mkdir(parents=True, exist_ok=True)
     _remove_data(folder)
-    models = [row.model for row in page.card.models]
-    listing = dialogue_list(page.dialogues, page.ids, page.courses, models, page.turns, page.panel)
-    listing["scale"] = {
-        **{name: getattr(page.scale, name) for name in ("low", "high", "ticks", "title")},
-        "start": page.start,
-        "zones": [zone._asdict() for zone in page.scale.zones],
-        "groups": [column.key for column in page.groups],
-    }
-    listing["strategies"] = {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()}
-    _write_script(folder / "list.js", "list", listing)
+    _write_script(folder / "list.js", "list", dialogue_list(page))
     if page.output.data is not None:
         _write_script(folder / "panel.js", "panel", clean(page.output.data))
     for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):

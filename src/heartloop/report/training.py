@@ -113,10 +113,9 @@ class Arm(NamedTuple):
 def is_training_run(path: Path) -> bool:
     """Whether a folder holds a training run and not an evaluation: its settings have a recipe."""
     try:
-        settings = json.loads((path / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return isinstance(json.loads((path / "settings.json").read_text(encoding="utf-8"))["recipe"], dict)
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return False
-    return isinstance(settings, dict) and isinstance(settings.get("recipe"), dict)
 
 
 def read_training_run(path: Path) -> TrainingRun:
@@ -251,8 +250,6 @@ def band_series(name: str, band: Band, model: int | None = None) -> Series:
 
 HELD_OUT = "held_out/score"
 SCORE = "dialogue/score"
-_TERMS = "terms"
-"""The group of the terms of the reward."""
 
 
 class Metric(NamedTuple):
@@ -308,12 +305,11 @@ GROUPS: tuple[MetricGroup, ...] = (
     MetricGroup("groups", "By group of scenarios",
         "The same scores by group of the scenarios. A step draws few scenarios of each, so single steps vary widely.",
         (
-            Metric("held_out/score/", "Held out", "points", "Held-out score of the scenarios of one group.",
-                unsmoothed=True),
+            Metric("held_out/score/", "Held out", "points", "Held-out score of the scenarios of one group.", unsmoothed=True),
             Metric("dialogue/score/", "Training", "points", "Training score of the scenarios of one group."),
         ),
     ),
-    MetricGroup(_TERMS, "Terms of the reward",
+    MetricGroup("terms", "Terms of the reward",
         "A reward can rise by one term alone. A term that falls while the reward rises was traded for it.",
         (
             Metric("held_out/parts/", "Held-out term", "", "Mean over the held-out scenarios.", unsmoothed=True),
@@ -411,7 +407,7 @@ def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[MetricG
             about = f"{term.about} Mean over {over}."
             words = f"{title}: {term.title}", term.unit, about, term.source
             declared.append(Metric(name, *words, unsmoothed=where == "held_out", explained_as=f"{environment}/{name}"))
-    return [group._replace(metrics=(*declared, *group.metrics)) if group.id == _TERMS else group for group in GROUPS]
+    return [group._replace(metrics=(*declared, *group.metrics)) if group.id == "terms" else group for group in GROUPS]
 
 
 def logged_metrics(groups: Sequence[MetricGroup], logged: Iterable[str]) -> list[tuple[MetricGroup, list[Metric]]]:
@@ -447,47 +443,28 @@ class Spread(NamedTuple):
     n: int
 
 
-class Course(NamedTuple):
-    """A metric at the first and the last step, over the seeds that logged it."""
-
-    first: Spread
-    last: Spread
-    change: Spread
+Course = dict[str, Spread]
+"""A metric at its `first` and `last` step, and its `change`, over the seeds that logged it."""
 
 
-class Summary(NamedTuple):
-    """One arm in a line; `None`: not logged."""
+def summary_of(arm: Arm) -> dict[str, Any]:
+    """The results of an arm in a line; what was not logged is `None`.
 
-    arm: Arm
-    steps: str
-    held_out: Course | None
-    """In points, at the first and the last evaluation."""
-    score: Course | None
-    """In points; this and the following are smoothed."""
-    reply_tokens: Course | None
-    entropy: Course | None
-    failed: int
-    dialogues: int
-    """Training dialogues that were started."""
-    failed_share: float
-    calls: float
-    """Of the models other than the policy, over all runs."""
-    tokens: float
-    cost: float | None
-    hours: float | None
-    """Wall-clock time, the mean of a run."""
-
-
-def summary_of(arm: Arm) -> Summary:
-    """The results of an arm."""
+    Scores are in points; all courses but that of the held-out score are smoothed. Calls, tokens and cost are those of the models
+    other than the policy, over all runs; the hours are wall-clock time, the mean of a run.
+    """
     runs = arm.runs
 
     def course(name: str, *, score: bool = False, unsmoothed: bool = False) -> Course | None:
         points = spec.scale.points if score and (spec := runs[0].spec) else 1.0
         bands = [band for run in runs if (band := band_of([run.curve(name, points=points)], unsmoothed=unsmoothed))]
         curves = [list(band.mean.values()) for band in bands]
-        seeds = [[curve[0] for curve in curves], [curve[-1] for curve in curves], [curve[-1] - curve[0] for curve in curves]]
-        return Course(*(Spread(statistics.fmean(one), min(one), max(one), len(one)) for one in seeds)) if curves else None
+        ends = {
+            "first": [curve[0] for curve in curves],
+            "last": [curve[-1] for curve in curves],
+            "change": [curve[-1] - curve[0] for curve in curves],
+        }
+        return {at: Spread(statistics.fmean(n), min(n), max(n), len(n)) for at, n in ends.items()} if curves else None
 
     lasts = sorted({run.last for run in runs})
     planned = max((run.planned or 0 for run in runs), default=0)
@@ -496,21 +473,21 @@ def summary_of(arm: Arm) -> Summary:
     times = [seconds for run in runs if (seconds := run.total("timing_s/step"))]
     failed = sum(int(run.total("dialogue/failed")) for run in runs)
     dialogues = failed + sum(int(run.total("dialogue/scored")) for run in runs)
-    return Summary(
-        arm=arm,
-        steps=made if lasts == [planned] or not planned else f"{made} of {planned}",
-        held_out=course(HELD_OUT, score=True, unsmoothed=True),
-        score=course(SCORE, score=True),
-        reply_tokens=course("dialogue/reply_tokens"),
-        entropy=course("actor/entropy"),
-        failed=failed,
-        dialogues=dialogues,
-        failed_share=failed / dialogues if dialogues else 0.0,
-        calls=sum(run.total("user/calls") for run in runs),
-        tokens=sum(run.total(f"user/{kind}_tokens") for run in runs for kind in ("prompt", "completion")),
-        cost=sum(costs) if len(costs) == len(runs) else None,
-        hours=statistics.fmean(times) / 3600.0 if times else None,
-    )
+    return {
+        "arm": arm,
+        "steps": made if lasts == [planned] or not planned else f"{made} of {planned}",
+        "held_out": course(HELD_OUT, score=True, unsmoothed=True),
+        "score": course(SCORE, score=True),
+        "reply_tokens": course("dialogue/reply_tokens"),
+        "entropy": course("actor/entropy"),
+        "failed": failed,
+        "dialogues": dialogues,
+        "failed_share": failed / dialogues if dialogues else 0.0,
+        "calls": sum(run.total("user/calls") for run in runs),
+        "tokens": sum(run.total(f"user/{kind}_tokens") for run in runs for kind in ("prompt", "completion")),
+        "cost": sum(costs) if len(costs) == len(runs) else None,
+        "hours": statistics.fmean(times) / 3600.0 if times else None,
+    }
 
 
 def notes_of(runs: Sequence[TrainingRun]) -> list[str]:
@@ -687,9 +664,7 @@ def _facts(run: TrainingRun) -> list[tuple[str, str]]:
 
 
 def training_tables(runs: Sequence[Path]) -> list[RichTable]:
-    """A table for the terminal, 80 columns wide, for each environment that was trained on, with a line for each arm. Folders of
-    evaluations are left out.
-    """
+    """A table for the terminal for each environment that was trained on; folders of evaluations are left out."""
     return [_table(page) for page in pages_of([read_training_run(run) for run in runs if is_training_run(run)])]
 
 
@@ -697,14 +672,14 @@ def _table(page: TrainingPage) -> RichTable:
     from rich.text import Text
 
     def way(course: Course | None, digits: int) -> str:
-        return "–" if course is None else f"{course.first.mean:.{digits}f}\n→ {course.last.mean:.{digits}f}"
+        return "–" if course is None else f"{course['first'].mean:.{digits}f}\n→ {course['last'].mean:.{digits}f}"
 
     scale = f", points from {page.scale.low:g} to {page.scale.high:g}" if page.scale else ""
     lines = [f"First → last; all but the held-out score are smoothed.{' Mean over seeds, lowest to highest.' * (page.seeds > 1)}"]
-    if calls := sum(row.calls for row in page.summaries):
-        costs = [row.cost for row in page.summaries if row.cost is not None]
+    if calls := sum(row["calls"] for row in page.summaries):
+        costs = [row["cost"] for row in page.summaries if row["cost"] is not None]
         cost = f", cost {sum(costs):.2f}" if len(costs) == len(page.summaries) else ""
-        tokens = sum(row.tokens for row in page.summaries)
+        tokens = sum(row["tokens"] for row in page.summaries)
         lines.append(f"User simulator and judges: {calls:,.0f} calls, {tokens:,.0f} tokens{cost}.")
     title = f"Training on {page.environment or 'an unknown environment'}{scale}"
     table = terminal_table(title, "\n".join([*lines, *page.notes]))
@@ -712,20 +687,17 @@ def _table(page: TrainingPage) -> RichTable:
     for head in ("seeds", "steps", "held out", "change", "training", "tokens\na reply", "failed"):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "change" else None)
     for row in page.summaries:
-        change = "–"
-        if row.held_out is not None:
-            change = f"{row.held_out.change.mean:+.1f}"
-            if row.held_out.change.n > 1:
-                change += f"\n{row.held_out.change.low:+.1f} to\n{row.held_out.change.high:+.1f}"
+        change = row["held_out"] and row["held_out"]["change"]
+        ends = f"\n{change.low:+.1f} to\n{change.high:+.1f}" if change and change.n > 1 else ""
         cells = (
-            row.arm.name,
-            str(len(row.arm.runs)),
-            row.steps.replace(" of", "\nof"),
-            way(row.held_out, 1),
-            change,
-            way(row.score, 1),
-            way(row.reply_tokens, 0),
-            f"{row.failed_share:.1%}" if row.failed else "0",
+            row["arm"].name,
+            str(len(row["arm"].runs)),
+            row["steps"].replace(" of", "\nof"),
+            way(row["held_out"], 1),
+            f"{change.mean:+.1f}{ends}" if change else "–",
+            way(row["score"], 1),
+            way(row["reply_tokens"], 0),
+            f"{row['failed_share']:.1%}" if row["failed"] else "0",
         )
         table.add_row(*map(Text, cells))
     return table
