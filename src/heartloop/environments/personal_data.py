@@ -322,10 +322,10 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
         return f"[{kind.upper()}-{number}]"
 
     cleaned = [_plain(text) for text in texts]
-    for kind, pattern in _PATTERNS:
+    for kind, pattern, is_harmless in _PATTERNS:
 
-        def replace(match: re.Match[str], kind: str = kind) -> str:
-            if match.re.pattern in _HARMLESS and _HARMLESS[match.re.pattern](match):
+        def replace(match: re.Match[str], kind: str = kind, is_harmless: Callable[[re.Match[str]], bool] = is_harmless) -> str:
+            if is_harmless(match):
                 return match[0]
             datum = match.groupdict().get("datum") or match[0]
             return match[0].removesuffix(datum) + placeholder(kind, re.sub(r"\W+", "", datum).casefold())
@@ -386,6 +386,10 @@ _FLAT = r"(?:[,\s]+(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\w{1,5})?"
 _DIGIT_WORD = r"(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple)"
 
 
+def _never(match: re.Match[str]) -> bool:
+    return False
+
+
 def _is_amount(match: re.Match[str]) -> bool:
     """Whether digits are a sum, a year, or too few to identify a person."""
     text, start, end = match[0], match.start(), match.end()
@@ -405,58 +409,85 @@ def _is_no_postcode(match: re.Match[str]) -> bool:
     return bool(re.fullmatch(r"(?:19|20)\d\d\s?[A-Z]{2}|\d{4}\s?(?:AM|PM|AD|BC|CE|OK|TV|US|UK|EU|KM|KG|PC|CD|DVD)", match[0]))
 
 
-_POSTCODE = r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
-_DIGITS = r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"
-_HARMLESS: Mapping[str, Callable[[re.Match[str]], bool]] = {_POSTCODE: _is_no_postcode, _DIGITS: _is_amount}
-"""Which matches of these patterns are no personal data."""
-
-_FORMS = (
-    ("email", r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"),
+_PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], ...] = (
+    ("email", re.compile(r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"), _never),
     (
         "email",
-        rf"(?i)(?<![\w.+-])[\w.+-]+(?:\s+dot\s+[\w-]+){{0,4}}\s+(?:at|\(at\)|\[at\])\s+[\w-]+"
-        rf"(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+){{0,4}}"
-        rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
+        re.compile(
+            rf"(?<![\w.+-])[\w.+-]+(?:\s+dot\s+[\w-]+){{0,4}}\s+(?:at|\(at\)|\[at\])\s+[\w-]+"
+            rf"(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+){{0,4}}"
+            rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
+            re.IGNORECASE,
+        ),
+        _never,
     ),
-    ("link", r"(?i)(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]"),
-    ("link", rf"(?i)(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)"),
+    ("link", re.compile(r"(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]", re.IGNORECASE), _never),
+    ("link", re.compile(rf"(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)", re.IGNORECASE), _never),
     (
         "handle",
-        r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b",
+        re.compile(r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b"),
+        _never,
     ),
     (
         "handle",
-        r"(?i)\b(?:ig|insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
-        r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
+        re.compile(
+            r"\b(?:ig|insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
+            r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
+            re.IGNORECASE,
+        ),
+        _never,
     ),
     (
         "date",
-        rf"(?i)\b\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH},?\s+(?:19|20)\d\d\b|"
-        rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d\b|"
-        r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
+        re.compile(
+            rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH},?\s+(?:19|20)\d\d\b|"
+            rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d\b|"
+            r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
+            re.IGNORECASE,
+        ),
+        _never,
     ),
-    ("address", rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})"),
-    ("address", rf"(?i)\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}"),
+    ("address", re.compile(rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})"), _never),
     (
         "address",
-        rf"(?<=\s)(?:(?:North|South|East|West|N|S|E|W)\.?\s+)?{_CAPITAL}\s+"
-        r"(?:Street|Road|Avenue|Ave|Lane|Boulevard|Blvd|Drive|Terrace|Crescent)\b",
+        re.compile(rf"\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}", re.IGNORECASE),
+        _never,
     ),
     (
         "address",
-        r"(?i)(?<![\w-])[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
-        r"\b(?:rue|calle|via|rua)\s+[\w'’ -]{3,30}?,?\s+\d{1,4}\b|"
-        r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
+        re.compile(
+            rf"(?<=\s)(?:(?:North|South|East|West|N|S|E|W)\.?\s+)?{_CAPITAL}\s+"
+            r"(?:Street|Road|Avenue|Ave|Lane|Boulevard|Blvd|Drive|Terrace|Crescent)\b"
+        ),
+        _never,
     ),
-    ("postcode", _POSTCODE),
+    (
+        "address",
+        re.compile(
+            r"(?<![\w-])[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
+            r"\b(?:rue|calle|via|rua)\s+[\w'’ -]{3,30}?,?\s+\d{1,4}\b|"
+            r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
+            re.IGNORECASE,
+        ),
+        _never,
+    ),
     (
         "postcode",
-        r"(?i)\b[a-z]{1,2}\d[a-z\d]?\s\d[a-z]{2}\b|\b(?:zip|post|postal|plz)(?:\s?code)?(?:\s+is)?[\s:]+(?P<datum>\d{3,}(?:-\d+)?)\b",
+        re.compile(
+            r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
+        ),
+        _is_no_postcode,
     ),
-    ("number", rf"(?i)\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b"),
-    ("number", r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"),
-    ("number", r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"),
-    ("number", _DIGITS),
+    (
+        "postcode",
+        re.compile(
+            r"\b[a-z]{1,2}\d[a-z\d]?\s\d[a-z]{2}\b|\b(?:zip|post|postal|plz)(?:\s?code)?(?:\s+is)?[\s:]+(?P<datum>\d{3,}(?:-\d+)?)\b",
+            re.IGNORECASE,
+        ),
+        _never,
+    ),
+    ("number", re.compile(rf"\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b", re.IGNORECASE), _never),
+    ("number", re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"), _never),
+    ("number", re.compile(r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"), _never),
+    ("number", re.compile(r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"), _is_amount),
 )
-_PATTERNS = [(kind, re.compile(form)) for kind, form in _FORMS]
-"""In the order of the search."""
