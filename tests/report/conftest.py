@@ -1,18 +1,26 @@
-"""A synthetic run, built value by value: three ranked models, one failure case, failures, silence, hostile text."""
+"""Dialogues built value by value (three ranked models, one failure case, failures, silence, hostile text), and one report of runs
+of every environment for all tests that look at whole pages."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import heartloop
 from heartloop.core.dialogue import Call, Failure, StopReason, Transcript, Turn, Usage, write_line
 from heartloop.environments.registry import environment_names, load_environment
+from heartloop.evaluation.compare import choose_sides, compare
+from heartloop.evaluation.store import read_run
+from heartloop.report.site import write_site
+from tests.eqbench_checkout import write_checkout
 from tests.report.browser import FLAGS
+from tests.report.training_bench import training_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -150,6 +158,39 @@ def write_run(tmp_path: Path) -> WriteRun:
         return folder
 
     return write
+
+
+def thinking(messages: Sequence[Mapping[str, str]]) -> str:
+    """A policy that thinks before it replies, now and then forgets the form that it was asked for, and writes markup."""
+    reply = f"I am sorry that it went like this. What was the worst of it? {HOSTILE}"
+    return reply if len(messages) % 3 == 0 else f"<think>They sound tired.\n\nI should ask.</think>{reply}"
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report of every environment, of SAGE also as if by another user simulator, of two trainings, and with a
+    comparison of two models."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_checkout(folder / "checkout")
+    models = ["heartloop/counsellor", "heartloop/hostile", thinking]
+    changed: dict[str, dict[str, Any]] = {
+        "eqbench": {"scenarios": folder / "checkout", "limit": None},
+        "sage": {"limit": 6, "options": {"form": "think"}},
+    }
+    for name in environment_names():
+        heartloop.evaluate(
+            name, models, user="embedded", out=folder / name, progress=False, **{"limit": 4, **changed.get(name, {})}
+        )
+    (folder / "sage-other").mkdir()
+    for file in ("settings.json", "transcripts.jsonl"):
+        text = (folder / "sage" / file).read_text(encoding="utf-8")
+        (folder / "sage-other" / file).write_text(re.sub(r'"user": ?"embedded"', '"user":"x/sim"', text), encoding="utf-8")
+    for variant in ("no_floor", "control"):
+        training_run(folder / variant, variants=(variant,), data={"dialogue/failed": 1})
+    training_run(folder / "ppo", recipe="rlver_ppo_tiny", made=3)
+    runs = sorted(path.parent for path in folder.glob("*/settings.json"))
+    comparison = compare(*choose_sides(read_run(folder / "sage"), None, "heartloop/counsellor", "heartloop/hostile"))
+    return write_site(runs, tmp_path_factory.mktemp("site"), comparison=comparison).parent
 
 
 @pytest.fixture(scope="module")

@@ -260,21 +260,6 @@ def test_a_broken_form_costs_more_where_the_bystander_weighs_more(write_run: Wri
     assert "-100 points each" in html
 
 
-def test_every_heading_of_a_table_leads_to_what_it_means(write_run: WriteRun, tmp_path: Path) -> None:
-    site = write_site([write_run(perm_talks(), **PERM)], tmp_path / "site").parent
-    pages = {path.name: _Page(path.read_text(encoding="utf-8")) for path in site.glob("*.html")}
-    entries = set(pages["numbers.html"].ids)
-    assert len(pages["index.html"].columns) > 60
-    for name, page in pages.items():
-        assert len(page.ids) == len(set(page.ids)), name
-        assert page.scopeless == 0, name
-        assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)), name
-        for words, links in page.columns:
-            meant = [link.removeprefix("numbers.html#") for link in links if link.startswith("numbers.html#")]
-            assert len(meant) == 1, f"{name}: {words!r}"
-            assert meant[0] in entries, f"{name}: {words!r}"
-
-
 def test_a_report_of_several_environments_has_them_all_on_its_first_page(
     write_run: WriteRun, dialogues: list[Transcript], tmp_path: Path
 ) -> None:
