@@ -7,11 +7,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from heartloop.core.blocks import Estimate, Table
@@ -23,12 +18,10 @@ from heartloop.environments.daily.report import AVERAGE, PANEL, build
 from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
 from heartloop.evaluation.scores import points_of, scale_of
-from heartloop.report.site import write_site
 from tests.daily.test_environment import ANSWER, LEVELS, Fixed
 from tests.one_turn_scenarios import AWAKE, LIE, SWIM
 from tests.report.panels import panel_input
 
-WriteRun = Callable[..., Path]
 HOSTILE = "</script><b>No.</b>"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import pytest
 from heartloop.core.dialogue import Transcript
 from heartloop.report.site import write_site
 from tests.report.bench import bench_talk
-from tests.report.test_meanings import _Page
+from tests.report.sage_bench import WriteRun
 
-WriteRun = Callable[..., Path]
 BENCH = {"environment": "eibench", "preset": "paper", "variant": "think", "max_turns": 8}
 
 
@@ -72,34 +70,3 @@ def test_two_simulators_stand_side_by_side_with_a_scatter(site: Path) -> None:
     assert [(model, mark) for model, mark, *_ in dots] == [("x/one", "circle"), ("x/two", "circle"), ("x/sim", "rect")]  # itself
     (_, _, x1, y1), (_, _, x2, y2), _ = dots
     assert float(x1) - float(x2) == pytest.approx(float(y2) - float(y1), rel=0.1), "equal means lie along the diagonal"
-
-
-def test_a_simulator_that_likes_itself_is_marked_and_left_out_of_the_agreement(write_run: WriteRun, tmp_path: Path) -> None:
-    """x/sim is last for x/other and first for itself; without it both put one, two, three in the same order."""
-    ends = {"x/one": (20.0, 70.0), "x/two": (40.0, 50.0), "x/three": (60.0, 30.0), "y/sim": (80.0, 15.0)}
-    runs = []
-    for simulator, own in (("x/other", ends["y/sim"]), ("z/sim", (20.0, 90.0))):
-        talks = [
-            bench_talk(model, "charm-1", [own if model == "y/sim" else end], scene="charm", user=simulator)
-            for model, end in ends.items()
-        ]
-        runs.append(write_run(talks, simulator.replace("/", "-"), **BENCH, user=simulator))
-    site = write_site(runs, tmp_path / "likes").parent
-    both = (site / "side-by-side.html").read_text(encoding="utf-8")
-    assert both.count("◇ by itself") == 1
-    assert "left out of the agreement there: y/sim." in both
-    assert "The rank correlation rests on 3 models; over so few" in both
-    assert re.findall(r'<b>([\d.]+)</b> <span class="count">n (\d)</span></td>', both) == [("1.00", "3")] * 2
-    first, second = ((site / name).read_text(encoding="utf-8") for name in ("index.html", "measurement-2.html"))
-    assert "is scored by itself here" not in first
-    assert "y/sim is scored by itself here" in second
-    tabs = re.findall(r'<b>(\w+)</b> <span>([^<]*)</span> <span class="leader">([^<]*)</span>', first)
-    assert tabs == [("EIBench", "x/other · paper · think", "1. one 100.0"), ("EIBench", "z/sim · paper · think", "1. one 100.0")]
-
-
-def test_the_leaderboard_names_every_scene_and_no_number_is_minus_zero(write_run: WriteRun, tmp_path: Path) -> None:
-    talks = [bench_talk("x/one", f"charm-{n}", [(60.0 + n % 2, 30.0)], scene="charm") for n in range(20)]  # mean -0.6 of 100
-    talks += [bench_talk("x/one", "defense-1", [(60.0, 30.0)])]
-    html = write_site([write_run(talks, "bench", **BENCH)], tmp_path / "zero").read_text(encoding="utf-8")
-    assert re.findall(r'class="num scene" data-label="(\w+)">([^<]*)<', html) == [("charm", "-1"), ("defense", "0")]
-    assert not re.search(r">-0(\.0)?<", html)

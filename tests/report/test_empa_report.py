@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from heartloop.core.dialogue import Transcript
 from heartloop.report.site import write_site
 from tests.report.empa_bench import EMPA, empa_talk, levels
+from tests.report.sage_bench import WriteRun
 from tests.report.test_eibench_report import data
-from tests.report.test_meanings import _Page
 
-WriteRun = Callable[..., Path]
 GOOD, BAD = levels(C=2, A=2), levels(C=-2, A=-2)
 DOMAINS = ("daily life", "health", "leisure", "career")
 TIERS = ("easy", "medium", "hard", "extreme")
@@ -36,19 +32,6 @@ def empa_talks(text: str = "") -> list[Transcript]:
 @pytest.fixture
 def site(write_run: WriteRun, tmp_path: Path) -> Path:
     return write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").parent
-
-
-def test_every_picture_is_there_and_said_in_words(site: Path) -> None:
-    html = (site / "index.html").read_text(encoding="utf-8")
-    assert html.count('class="panel bars"') == 9 + 4 + 4 + 3  # indices, domains, mechanisms, needs that occur
-    pictures = re.findall(r'<svg[^>]* role="img" aria-label="([^"]*)"', html)
-    assert sum("paths of 4 dialogues in the planes" in words for words in pictures) == 3
-    assert sum(words.startswith("x/one, EPM-Q: daily life ") for words in pictures) == 1
-    assert 'aria-label="success, covered the distance of the start: 4 of 4"' in html
-    assert 'aria-label="failure, five windows of negative energy in a row: 4 of 4"' in html
-    assert len(re.findall(r'<use href="#path-\d-[01]-\d"/>', html)) == 3 * 4 * 2
-    for target in re.findall(r'<use href="#([^"]+)"', html):
-        assert f'id="{target}"' in html
 
 
 def test_every_number_of_the_cases_opens_its_talk(site: Path) -> None:

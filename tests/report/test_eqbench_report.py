@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from heartloop.core.blocks import Estimate, Table
 from heartloop.core.dialogue import Failure, Transcript, Turn
 from heartloop.environments.eqbench.report import PRINTED, build, mean_mark
-from heartloop.environments.report import published
-from heartloop.report.site import write_site
 from tests.report.panels import panel_input
 
-WriteRun = Callable[..., Path]
 HOSTILE = "</script><img src=x onerror='hacked=1'>"
 
 

@@ -9,16 +9,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from html.parser import HTMLParser
 from importlib import resources
-from pathlib import Path
 
 import pytest
-
-from heartloop.core.dialogue import Transcript
-from heartloop.report.site import write_site
-from tests.report.training_bench import training_run
 
 STYLE = (resources.files("heartloop.report") / "static" / "report.css").read_text(encoding="utf-8")
 

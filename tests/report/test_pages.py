@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,8 @@ from heartloop.report.site import write_site
 from tests.report.bench import bench_talk
 from tests.report.empa_bench import EMPA, empa_talk, levels
 from tests.report.perm_bench import PERM, perm_talk
+from tests.report.sage_bench import HOSTILE, WriteRun, talk
 from tests.report.training_bench import training_run
-
-Talk = Callable[..., Transcript]
-WriteRun = Callable[..., Path]
 
 
 class ParsedPage(HTMLParser):
@@ -100,7 +98,7 @@ def test_headings_follow_in_order_and_ids_are_unique(pages: dict[str, ParsedPage
         headings = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
         assert headings[0] == 1, name
         assert headings.count(1) == 1, name
-        assert all(after <= before + 1 for before, after in zip(headings, headings[1:], strict=False)), name
+        assert all(after <= before + 1 for before, after in pairwise(headings)), name
         ids = page.values("id")
         assert len(ids) == len(set(ids)), name
         assert all("scope" in attributes for tag, attributes in page.elements if tag == "th"), name
@@ -149,29 +147,33 @@ def test_what_a_model_writes_is_text_in_every_environment(whole: Path) -> None:
 
 
 def test_hostile_scenarios_judges_settings_and_names_are_text(
-    talk: Talk, hostile: str, write_run: WriteRun, tmp_path: Path, dialogues: list[Transcript]
+    write_run: WriteRun, tmp_path: Path, dialogues: list[Transcript]
 ) -> None:
-    facts = dict.fromkeys(("intention", "intention_text", "theme", "title", "person", "place", "tags"), hostile)
-    broken = Failure(role="user", kind="AnswerError", detail=hostile)
-    log = {"started": hostile, "endpoints": {hostile: {"address": hostile, "retried": hostile, "dropped": {hostile: 1}}}}
+    facts = dict.fromkeys(("intention", "intention_text", "theme", "title", "person", "place", "tags"), HOSTILE)
+    broken = Failure(role="user", kind="AnswerError", detail=HOSTILE)
+    log = {"started": HOSTILE, "endpoints": {HOSTILE: {"address": HOSTILE, "retried": HOSTILE, "dropped": {HOSTILE: 1}}}}
     bad = [
-        talk(hostile, "s1", [5], text=hostile, facts=facts),
-        talk(hostile, hostile, [5], text=hostile, facts=facts, stop="failed", failure=broken),
+        talk(HOSTILE, "s1", [5], text=HOSTILE, facts=facts),
+        talk(HOSTILE, HOSTILE, [5], text=HOSTILE, facts=facts, stop="failed", failure=broken),
     ]
-    named = {"simulator": hostile, "date": hostile, "heartloop_version": hostile, hostile: hostile, "models": [hostile]}
-    sage = write_run([*dialogues, *bad], scenarios={hostile: hostile}, prices={hostile: {hostile: 1}}, **named)
+    named = {"simulator": HOSTILE, "date": HOSTILE, "heartloop_version": HOSTILE, HOSTILE: HOSTILE, "models": [HOSTILE]}
+    sage = write_run([*dialogues, *bad], scenarios={HOSTILE: HOSTILE}, prices={HOSTILE: {HOSTILE: 1}}, **named)
     (sage / "log.jsonl").write_text(json.dumps(log) + "\n", encoding="utf-8")
-    wild: dict[str, Any] = dict.fromkeys((*facts, "axis", "domain", "difficulty", "threshold", "window", "emotion", "want"), hostile)
-    told = {"played": hostile, "task": hostile, "goal": hostile, "limits": hostile, "scene": "charm"}
-    charm = bench_talk(hostile, "s0", [(50.0, 40.0)], scene="charm")
+    wild: dict[str, Any] = dict.fromkeys(
+        (*facts, "axis", "domain", "difficulty", "threshold", "window", "emotion", "want"), HOSTILE
+    )
+    told = {"played": HOSTILE, "task": HOSTILE, "goal": HOSTILE, "limits": HOSTILE, "scene": "charm"}
+    charm = bench_talk(HOSTILE, "s0", [(50.0, 40.0)], scene="charm")
     others = [
-        write_run([empa_talk(hostile, "s0", [levels(C=2), levels(A=-2)], facts=wild, text=hostile)], "empa", **EMPA),
-        write_run([perm_talk(hostile, "s0", (1, 5, 5, 60), text=hostile, seen={"expression": {hostile: [hostile]}})], "perm", **PERM),
+        write_run([empa_talk(HOSTILE, "s0", [levels(C=2), levels(A=-2)], facts=wild, text=HOSTILE)], "empa", **EMPA),
+        write_run(
+            [perm_talk(HOSTILE, "s0", (1, 5, 5, 60), text=HOSTILE, seen={"expression": {HOSTILE: [HOSTILE]}})], "perm", **PERM
+        ),
         write_run([charm.model_copy(update={"facts": {**charm.facts, **told}})], "eibench", environment="eibench"),
     ]
-    trained = training_run(tmp_path / "trained", "batch.steps=2", data={f"dialogue/score/{hostile}": 0.5})
+    trained = training_run(tmp_path / "trained", "batch.steps=2", data={f"dialogue/score/{HOSTILE}": 0.5})
     settings = json.loads((trained / "settings.json").read_text())
-    settings["recipe"]["name"] = settings["recipe"]["environment"]["name"] = hostile
+    settings["recipe"]["name"] = settings["recipe"]["environment"]["name"] = HOSTILE
     (trained / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     site = write_site([sage, *others, trained], tmp_path / "site").parent
     assert_that_no_text_is_markup(site)

@@ -8,10 +8,7 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -21,15 +18,12 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.episode import play
 from heartloop.environments.stances.environment import Stances
-from heartloop.environments.stances.report import PANEL, STAND_IN, build
+from heartloop.environments.stances.report import PANEL, build
 from heartloop.environments.stances.scenario import load_scenarios
 from heartloop.environments.stances.scoring import Verdict
-from heartloop.environments.stances.users import StancesEmbeddedUser
-from heartloop.report.site import write_site
 from tests.report.panels import panel_input
 from tests.stances.test_environment import Fixed
 
-WriteRun = Callable[..., Path]
 HOSTILE = "</script><b>No.</b>"
 FIRST, SECOND, THIRD = load_scenarios()[:3]
 
