@@ -127,7 +127,7 @@ def report(
 
     from heartloop.evaluation.store import runs_in
     from heartloop.report.site import write_site
-    from heartloop.report.training_page import training_tables
+    from heartloop.report.training import training_tables
 
     every = [run for given_path in runs for run in runs_in(given_path)]
     for table in training_tables(every):
