@@ -31,7 +31,7 @@ from heartloop.evaluation.scores import (
     scale_of,
 )
 from heartloop.evaluation.store import StoredRun
-from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman_matrix
+from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman
 from heartloop.scoring.power import sample_size_for
 from heartloop.scoring.statistics import (
     EXACT_UP_TO,
@@ -486,11 +486,10 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
     a_scores, b_scores = [a for *_, a, _ in scored], [b for *_, b in scored]
     changes = [pair for a, b, *_ in scored for pair in _changes(a, b)]
     names = [str(a.key) for a, *_ in scored]
-    table = {"first": dict(zip(names, a_scores, strict=True)), "second": dict(zip(names, b_scores, strict=True))}
     return Agreement(
         dialogues=len(scored),
         pearson=_defined(lambda: mean_pairwise_pearson([a_scores, b_scores])),
-        spearman=_defined(lambda: spearman_matrix(table).between("first", "second")),
+        spearman=_defined(lambda: spearman(dict(zip(names, a_scores, strict=True)), dict(zip(names, b_scores, strict=True)))),
         difference=paired_difference(a_scores, b_scores, clusters=[a.scenario for a, *_ in scored]) if scored else None,
         replies=len(changes),
         signs=sign_agreement([a for a, _ in changes], [b for _, b in changes]) if changes else None,

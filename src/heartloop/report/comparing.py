@@ -21,7 +21,7 @@ from heartloop.evaluation.compare import Comparison, Pair, evidence_words, neede
 from heartloop.evaluation.scores import Outcomes
 from heartloop.evaluation.study import mean_over_instruments
 from heartloop.report.page import Page
-from heartloop.scoring.agreement import spearman_matrix
+from heartloop.scoring.agreement import spearman
 from heartloop.scoring.statistics import Interval
 from heartloop.scoring.variance import JudgeMean
 
@@ -232,7 +232,7 @@ def _agreement(rows: Sequence[tuple[str, Sequence[InstrumentScore | None]]], siz
     for i, j in combinations(range(size), 2):
         shared = len(scores[i].keys() & scores[j].keys())
         try:
-            rho = spearman_matrix({"first": scores[i], "second": scores[j]}).between("first", "second")
+            rho = spearman(scores[i], scores[j])
         except UseError:  # fewer than two models in common, or all level
             table[i][j] = table[j][i] = RankAgreement(None, shared)
         else:

@@ -42,7 +42,7 @@ from heartloop.environments.perm.scoring import (
     normalised,
 )
 from heartloop.environments.report import PrintedRow, published
-from heartloop.scoring.agreement import spearman_matrix
+from heartloop.scoring.agreement import spearman
 from heartloop.scoring.statistics import estimate
 
 
@@ -194,7 +194,7 @@ def _ranks(means: dict[str, float]) -> dict[str, int]:
 def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:
     """Spearman's rho; `None` of fewer than two entries, or where one side does not vary."""
     try:
-        return spearman_matrix({"first": first, "second": second}).between("first", "second")
+        return spearman(first, second)
     except UseError:
         return None
 

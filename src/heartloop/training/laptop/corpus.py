@@ -97,7 +97,7 @@ class Source(BaseModel):
     def spread(self, leave_out: Collection[str] = ()) -> list[str]:
         """Ids of `count` scenarios, spread evenly over the list."""
         ids = [name for name in environment_for(self).scenario_ids if name not in leave_out]
-        count = len(ids) if self.count is None else self.count
+        count = len(ids) if self.count is None else min(self.count, len(ids))
         return [ids[(place * len(ids)) // count] for place in range(count)]
 
 
