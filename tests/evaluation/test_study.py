@@ -229,6 +229,6 @@ def test_a_mean_over_instruments_uses_the_scenarios_that_all_scored() -> None:
     ]
     found = mean_over_instruments(columns, "a")
     assert found is not None
-    assert (found.mean, found.components.levels) == (4.5, {"scenario": 2, "judge": 2})
+    assert (found.mean, [one.df for one in found.components.components]) == (4.5, [1, 1, 1])
     assert mean_over_instruments(columns[:1], "a") is None
     assert mean_over_instruments(columns, "b") is None

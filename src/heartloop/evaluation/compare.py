@@ -31,7 +31,7 @@ from heartloop.evaluation.scores import (
     scale_of,
 )
 from heartloop.evaluation.store import StoredRun
-from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman_matrix
+from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman
 from heartloop.scoring.power import sample_size_for
 from heartloop.scoring.statistics import (
     EXACT_UP_TO,
@@ -448,11 +448,11 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
         moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in pair)
         changes += zip(*moves, strict=False)
     names = [str(a.key) for a, _ in scored]
-    table = {"first": dict(zip(names, a_scores, strict=True)), "second": dict(zip(names, b_scores, strict=True))}
+    tables = [dict(zip(names, scores, strict=True)) for scores in (a_scores, b_scores)]
     return Agreement(
         dialogues=len(scored),
         pearson=_defined(lambda: mean_pairwise_pearson([a_scores, b_scores])),
-        spearman=_defined(lambda: spearman_matrix(table).between("first", "second")),
+        spearman=_defined(lambda: spearman(*tables)),
         difference=paired_difference(a_scores, b_scores, clusters=[a.scenario for a, _ in scored]) if scored else None,
         replies=len(changes),
         signs=sign_agreement([a for a, _ in changes], [b for _, b in changes]) if changes else None,

@@ -23,7 +23,7 @@ from heartloop.evaluation.compare import Comparison, evidence_words, needed_word
 from heartloop.evaluation.scores import ModelScore, Outcomes
 from heartloop.evaluation.study import mean_over_instruments
 from heartloop.report.page import Page
-from heartloop.scoring.agreement import spearman_matrix
+from heartloop.scoring.agreement import spearman
 from heartloop.scoring.statistics import Interval
 from heartloop.scoring.variance import JudgeMean
 
@@ -176,7 +176,7 @@ def _agreement(rows: Sequence[Row], size: int) -> list[list[RankAgreement]]:
     for i, j in combinations(range(size), 2):
         rho: float | None = None
         with contextlib.suppress(UseError):  # fewer than two models in common, or all level
-            rho = spearman_matrix({"first": scores[i], "second": scores[j]}).between("first", "second")
+            rho = spearman(scores[i], scores[j])
         table[i][j] = table[j][i] = RankAgreement(rho, len(scores[i].keys() & scores[j].keys()))
     return table
 
