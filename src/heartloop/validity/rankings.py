@@ -28,7 +28,7 @@ from heartloop.core.text import amount
 from heartloop.environments.spec import ExternalRanking, load_attribute
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.report.page import is_same_model
-from heartloop.scoring.agreement import spearman_matrix
+from heartloop.scoring.agreement import spearman
 from heartloop.scoring.statistics import estimate
 
 _EXACT = 8
@@ -88,7 +88,7 @@ def rank_p(a: Sequence[float], b: Sequence[float]) -> float | None:
 def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> _Rho:
     shared = [model for model in first if model in second]
     try:
-        rho = spearman_matrix({"first": first, "second": second}).between("first", "second") if len(shared) >= _FEWEST else None
+        rho = spearman(first, second) if len(shared) >= _FEWEST else None
     except UseError:  # all level
         rho = None
     p = None if rho is None else rank_p([first[model] for model in shared], [second[model] for model in shared])

@@ -283,7 +283,7 @@ def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dic
 
 def _alpha(x: Sequence[bool], y: Sequence[bool]) -> float | None:
     try:
-        return krippendorff_alpha([[float(one) for one in x], [float(one) for one in y]], measured="nominal")
+        return krippendorff_alpha([x, y])
     except UseError:  # nobody ever used it, or both always
         return None
 

@@ -158,8 +158,7 @@ def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
     """One scenario of a core. The seed combination determines user, details, manner and anchors; `number` is part of the id."""
     rng = random.Random(f"{core.id}|{seed.relationship}|{seed.intensity}|{seed.personality}")
     place = rng.choice(places())
-    gender = rng.choice(("woman", "man"))
-    name = rng.choice(place.names(gender))
+    gender, name = place.someone(rng)
     other = rng.choice([n for n in (*place.women, *place.men) if n != name])
     values = {
         **{slot: choices[rng.randrange(len(choices))] for slot, choices in core.slots.items()},

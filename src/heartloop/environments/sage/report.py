@@ -9,7 +9,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.environments.report import PrintedRow, printed, published
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.spec import ExternalRanking
-from heartloop.scoring.agreement import spearman_matrix
+from heartloop.scoring.agreement import spearman
 
 
 def _scenario(transcript: Transcript) -> ScenarioView:
@@ -149,5 +149,5 @@ def arena() -> ExternalRanking:
     rows: Any = published(__package__, "sage_figure01a_leaderboard_vs_arena")
     ratings = {row["model"]: float(row["arena_score"]) for row in rows}
     scores = {row["model"]: float(row["sentient_score"]) for row in rows}
-    rho = spearman_matrix({"arena": ratings, "sage": scores}).between("arena", "sage")
+    rho = spearman(ratings, scores)
     return ExternalRanking(ratings, f"{rho:.2f} over these {len(ratings)} models, by the rows of Figure 1a")
