@@ -131,7 +131,7 @@ class TestJudges:
 
     async def test_other_changes_on_the_same_words(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 0))
-        judge = Fixed((5, -5), (2, 0))
+        judge = Fixed((5, -5), (2, 0), leaves_after=1)
         found = await read(played, judge)
         assert words(found) == words(played)
         assert [turn.state for turn in found.turns] == [{"a": 85, "t": 10}, {"a": 87, "t": 10}, {"a": 89, "t": 10}]

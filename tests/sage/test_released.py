@@ -2,8 +2,7 @@
 
 1. The simulator is told persona and background as released, what is secretly wanted in our words, and the first message.
 2. A training profile has no first message and is refused in one sentence.
-3. The embedded user refuses: it understands English, and these people have no written lines.
-4. Under `released` a Chinese word of parting ends the talk.
+3. Under `released` a Chinese word of parting ends the talk.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import INTENTIONS, ReleasedProfile, SageReleasedScenario
-from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
+from heartloop.environments.sage.users import SageLLMUser
 from tests.released_form import TASKS, feel, profile, speak
 
 
@@ -55,11 +54,6 @@ async def test_the_simulator_is_told_the_released_texts_and_the_policy_only_the_
 def test_a_training_profile_is_refused_in_one_sentence() -> None:
     with pytest.raises(InputError, match=r"'0000-0000' has no first message.*record.first_talk, or remove the scenario"):
         Sage([person(first=None)], SageLLMUser(ScriptedChat(["x"])))
-
-
-def test_the_embedded_user_refuses_what_it_does_not_understand() -> None:
-    with pytest.raises(InputError, match="--user MODEL"):
-        Sage([person()], SageEmbeddedUser())
 
 
 @pytest.mark.parametrize(("preset", "stop"), [("released", "goodbye"), ("corrected", "turn_limit")])
