@@ -8,16 +8,16 @@ re-asked once. Then the dialogue is unscored. Missing values are never inferred.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.core.chat import ChatModel, Reply
-from heartloop.core.dialogue import Call, Message, Sampling
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Call, Message
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.base import RoleModel, SystemPrompts
+from heartloop.environments.base import RoleModel
 from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import (
@@ -110,18 +110,11 @@ class _ReleasedAnswer(_Answer):
 
 
 class EIBenchLLMUser(RoleModel):
-    """A user simulator that is a language model.
+    """A user simulator that is a language model."""
 
-    Args:
-        sampling: of the calls; its seed, or else the dialogue's, is advanced by turn.
-        role: role of its calls in the transcript; `judge` for rejudging.
-    """
-
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
-        names = ("react", "react_turn", "react_profile", "react_profile_released")
-        prompts = {name: load_prompt(__package__, name) for name in names}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-        self._system_prompts = SystemPrompts()
+    prompts: ClassVar = {
+        name: load_prompt(__package__, name) for name in ("react", "react_turn", "react_profile", "react_profile_released")
+    }
 
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         paper, scenario, (a, t) = view.options.preset == "paper", view.scenario, view.states[-1]
@@ -134,7 +127,7 @@ class EIBenchLLMUser(RoleModel):
             return problem
 
         user, model = ("You", view.messages), (scenario.other, view.replies)
-        turn = self._prompts["react_turn"].fill(
+        turn = self.prompts["react_turn"].fill(
             dialogue=alternating_text(model, user) if scenario.opening is None else alternating_text(user, model),
             a=f"{a:g}",
             t=f"{t:g}",
@@ -158,14 +151,14 @@ class EIBenchLLMUser(RoleModel):
         blanks = {"profile": self._profile_of(scenario), "other": scenario.other}
         for axis, anchors in zip("at", scenario.axes, strict=True):
             blanks |= {f"{name}_{axis}": f"{value:g}" for name, value in anchors._asdict().items()}
-        return self._prompts["react"].fill(emotion_means=emotion, relation_means=relation, **blanks)
+        return self.prompts["react"].fill(emotion_means=emotion, relation_means=relation, **blanks)
 
     def _profile_of(self, scenario: AnyEIBenchScenario) -> str:
         if isinstance(scenario, EIBenchReleasedScenario):
             prompt = scenario.record.aggressor_profile.system_prompt.strip()
-            return self._prompts["react_profile_released"].fill(profile=prompt)
+            return self.prompts["react_profile_released"].fill(profile=prompt)
         user = scenario.user
-        return self._prompts["react_profile"].fill(
+        return self.prompts["react_profile"].fill(
             **{name: str(getattr(user, name)) for name in ("name", "age", "gender", "role", "background", "goal")},
             place=scenario.place,
             style=user.speaking_style,
