@@ -99,23 +99,13 @@ _PLANNING: Mapping[str, str] = {
 
 
 _MANNERS = {variant: f"manner_{variant}" for variant in VARIANTS}
+_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *_MANNERS.values())
 
 
 class SageLLMUser(RoleModel):
     """A user simulator that is a language model; variant `challenging` uses the more reserved manner (RLVER App. D.1)."""
 
-    prompts: ClassVar = {
-        name: load_prompt(__package__, name)
-        for name in (
-            "feel",
-            "feel_turn",
-            "speak",
-            "speak_turn",
-            "purpose_support",
-            "purpose_chat",
-            *map("manner_{}".format, VARIANTS),
-        )
-    }
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in _NAMES}
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         others = {name for key, name in _MANNERS.items() if key != variant}
@@ -309,11 +299,7 @@ def answer(view: SageView, feeling: Feeling) -> str:
     core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
     beats = open_beats(scenario.beats, view.messages, good=feeling.change >= GOOD_FROM, core=core)
     return next_line(
-        lines,
-        view.messages,
-        scenario.id,
-        view.seed,
-        view.turn,
+        view,
         worth=feeling.change,
         beat=_asked_about(beats, view.replies[-1]),
         missed=getattr(lines, _LINES[feeling.evidence.get("missed", "vague")]),
