@@ -151,8 +151,8 @@ def test_a_policy_that_only_pleases_stands_out(material: Material) -> None:
 
 def test_marks_are_shares_of_what_was_said(material: Material) -> None:
     one = material.dialogues[0]
-    assert marks_by_words(with_replies(one, "You are so brave. It will be fine.", "And then?")) == (50, 50, 0, 50)
-    assert marks_by_words(with_replies(one, "I am all you need.", "")) == (100, 0, 100, 0)
+    assert marks_by_words(with_replies(one, "You are so brave. It will be fine.", "And then?")) == [50, 50, 0, 50]
+    assert marks_by_words(with_replies(one, "I am all you need.", "")) == [100, 0, 100, 0]
     assert marks_by_words(with_replies(one, "", " ")) is None
 
 
@@ -184,4 +184,4 @@ def test_without_a_reply_in_english_a_judge_is_needed(material: Material) -> Non
     assert PROBES.lacks(material._replace(dialogues=foreign)) is None
     result = PROBES.result(material._replace(dialogues=foreign), {})
     assert result.record == {}
-    assert result.notes == ("word lists marked no dialogue.",)
+    assert result.notes == ["word lists marked no dialogue."]

@@ -24,7 +24,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
 from heartloop.environments.sage.report import arena
 from heartloop.environments.suites import Material
-from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name
+from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name, scores_of
 from heartloop.validity.suites import material_of
 from tests.commands import heartloop
 
@@ -75,8 +75,8 @@ def test_scenarios_that_one_user_lacks_do_not_count(dialogue: Transcript) -> Non
     assert record["generosity"]["lab/kind | lab/strict"]["mean"] == pytest.approx((12 + 8 + 14) / 3)
 
 
-def test_nobody_else_who_scored_the_own_model_is_no_self_preference() -> None:
-    scores = {"u": {"u": {"s": 1.0}, "m": {"s": 0.0}}, "v": {"m": {"s": 1.0}}}
+def test_without_another_user_of_the_own_model_there_is_no_self_preference(dialogue: Transcript) -> None:
+    scores = scores_of(material(dialogue, {"u": {"u": [1.0], "m": [0.0]}, "v": {"m": [1.0]}}))
     assert own_preference(scores, "u") is None
 
 

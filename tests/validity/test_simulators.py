@@ -21,8 +21,8 @@ from tests.commands import heartloop
 
 
 def measured(name: str, *dialogues: tuple[str, ...]) -> list[float | None]:
-    of = {measure.name: measure.of for measure in MEASURES}[name]
-    return of([Said(str(number), messages) for number, messages in enumerate(dialogues)])
+    values = {measure.name: measure.values for measure in MEASURES}[name]
+    return values([Said(str(number), messages) for number, messages in enumerate(dialogues)])
 
 
 def test_the_first_message_counts_for_no_share_or_length() -> None:
@@ -76,8 +76,8 @@ def test_courses_and_words_are_compared_with_those_of_other_scenarios() -> None:
     assert measured("Spread", rises, falls, rises) == [
         pytest.approx(math.sqrt(8 / 3) / 2), pytest.approx(math.sqrt(8 / 3)), pytest.approx(math.sqrt(8 / 3) / 2),
     ]  # fmt: skip
-    of = {measure.name: measure.of for measure in MEASURES}
-    assert of["Spread"]([Said("a", rises), Said("a", falls)]) == [None, None]
+    spread = next(measure for measure in MEASURES if measure.name == "Spread")
+    assert spread.values([Said("a", rises), Said("a", falls)]) == [None, None]
     one = " ".join(["yes we can"] * 14)
     other = " ".join(["yes we must"] * 14)
     # pairs: yes we, we can, can yes; yes we, we must, must yes: one of five shared
