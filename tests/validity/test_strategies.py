@@ -43,9 +43,7 @@ async def test_an_unknown_strategy_is_no_answer(counsellor: Material, tmp_path: 
 
 def test_agreement_is_over_the_replies_that_both_labelled(material: Material) -> None:
     reader = labels_by_reader(material.dialogues)
-    copied = {
-        key: {"passages": [{"begins": "", "strategies": sorted(names & set(STRATEGIES))}]} for key, names in reader.items()
-    }
+    copied = {key: {"passages": [{"begins": "", "strategies": sorted(names & set(STRATEGIES))}]} for key, names in reader.items()}
     answers = {"lab/same": copied, "lab/alike": dict.fromkeys(reader, ALIKE)}
     record = STRATEGIES_SUITE.result(material, answers).record["agreement"]
     same, other = record[f"{READER} and lab/same"], record[f"{READER} and lab/alike"]
