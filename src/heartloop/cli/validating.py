@@ -26,7 +26,7 @@ from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.models.budget import Meter, is_paid
 from heartloop.models.names import close
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
-from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants, output_folder
+from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants
 from heartloop.validity.page import Part, print_results, result_table, write_validity_json, write_validity_page
 
 
@@ -71,7 +71,7 @@ def rejudge_runs(
         )
         for run in runs
     ]  # fmt: skip
-    folder = out or output_folder(runs[0], name, judge)
+    folder = out or beside(runs[0], name, judge)
     paths = directories(folder, runs, suite.variants)
     code = 0
     ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in suite.variants]
