@@ -15,11 +15,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.importing import Imported, Importer, Record, problem_of, records
+from heartloop.environments.importing import Imported, Importer, Record, records
 from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
 from heartloop.environments.sage.scenario import (
     FORM,
@@ -43,10 +43,7 @@ def read_profiles(source: Path) -> Imported:
             raise InputError(f"{record.place} is a dialogue, not a profile; use `heartloop import sage-logs {source}`")
         if "form" in record.value:
             raise InputError(f"{record.place} was imported before; use the file as it is: --scenarios {source}")
-        try:
-            profile = ReleasedProfile.model_validate(record.value)
-        except ValidationError as error:
-            raise problem_of(record, error) from error
+        profile = record.read_as(ReleasedProfile)
         if profile.id in seen:
             raise InputError(f"{record.place}: id {profile.id!r} is already on line {seen[profile.id]}; remove one of the two")
         seen[profile.id] = record.number
@@ -69,6 +66,7 @@ COUNTED = {
 """Descriptions of the counts."""
 
 _LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
+"""What the released parser left at the start of a thought: a few words and a closing bracket."""
 _TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity", "feeling": "analyse"}
 """Names of the four thoughts here and in the release."""
 
@@ -133,23 +131,10 @@ def read_logs(source: Path, *, model: str | None = None, user: str | None = None
     return Imported(transcripts=transcripts, raw=raw, counts=counts)
 
 
-def without_label(text: str) -> tuple[str, bool]:
-    """The text without the label (a few words and a closing bracket) that the released parser left in it, and if it had one.
-
-    >>> without_label("人物]\\n很累。"), without_label("[叹气] 很累。")
-    (('很累。', True), ('[叹气] 很累。', False))
-    """
-    rest = _LABEL.sub("", text, count=1)
-    return rest, rest != text
-
-
 def _log(record: Record) -> ReleasedLog:
     if "history" not in record.value and "main_cha" in record.value:
         raise InputError(f"{record.place} is a profile, not a dialogue; use `heartloop import sage-profiles {record.path}`")
-    try:
-        log = ReleasedLog.model_validate(record.value)
-    except ValidationError as error:
-        raise problem_of(record, error) from error
+    log = record.read_as(ReleasedLog)
     for index, message in enumerate(log.history):
         place, role = f"{record.place}, history.{index}", "user" if index % 2 == 0 else "assistant"
         if message.role != role:
@@ -220,8 +205,9 @@ def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[fl
     planning = answer.planning or _Planning()
     thoughts: dict[str, str] = {}
     for name, theirs in _TEXTS.items():
-        thoughts[name], labelled = without_label(getattr(planning, theirs))
-        counts["labels taken off"] += labelled
+        text = getattr(planning, theirs)
+        thoughts[name] = _LABEL.sub("", text, count=1)
+        counts["labels taken off"] += thoughts[name] != text
     evidence = {} if answer.thinking is None else {"thinking": answer.thinking}
     if planning.change is not None and planning.change != after - before:
         counts["changes that do not add up"] += 1
