@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Self
 from heartloop.core.errors import InputError
 from heartloop.environments.eibench.scenario import (
     FORM,
-    SCENES,
     SETS,
     AnyEIBenchScenario,
     EIBenchBeat,
@@ -206,23 +205,21 @@ def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
     )
 
 
-def train_set(
-    excluded: Sequence[Seed], *, cores: Sequence[Core] | None = None, sizes: Mapping[Scene, int] = SIZES
-) -> list[EIBenchScenario]:
-    """The training set, scene by scene, without the combinations of `excluded` (the test set's seeds)."""
-    used = set(map(Combination.of, excluded))
+@functools.cache
+def training() -> tuple[EIBenchScenario, ...]:
+    """The training set, scene by scene, composed once per process, without the seed combinations of the test set."""
+    used = {Combination.of(scenario.seed) for scenario in load_scenarios("test")}
+    cores = load_cores()
     scenarios: list[EIBenchScenario] = []
-    for scene in SCENES:
+    for scene, size in SIZES.items():
         free: list[list[tuple[Core, int, Combination]]] = []
-        for core in (core for core in (load_cores() if cores is None else cores) if core.scene == scene):
+        for core in (core for core in cores if core.scene == scene):
             unused = combinations(core.keyword, tuple(core.roles), used)
             random.Random(core.id).shuffle(unused)
             free.append([(core, number, one) for number, one in enumerate(unused, start=1)])
         rows = [one for row in zip_longest(*free) for one in row if one is not None]
-        if len(rows) < sizes[scene]:
-            raise InputError(f"{len(free)} cores of {scene} leave {len(rows)} free combinations; expected {sizes[scene]}")
-        scenarios += [compose(core, one.seed(core.theme), number) for core, number, one in rows[: sizes[scene]]]
-    return scenarios
+        scenarios += [compose(core, one.seed(core.theme), number) for core, number, one in rows[:size]]
+    return tuple(scenarios)
 
 
 def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict[str, int]]:
@@ -233,12 +230,6 @@ def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict
     success, fail = min(rng.choice(table["a_success"]), a - GAP), max(rng.choice(table["a_fail"]), a + GAP)
     better, worse = max(rng.choice(table["t_success"]), t + GAP), min(rng.choice(table["t_fail"]), t - GAP)
     return {"a": {"start": a, "success": success, "fail": fail}, "t": {"start": t, "success": better, "fail": worse}}
-
-
-@functools.cache
-def training() -> tuple[EIBenchScenario, ...]:
-    """The training set, composed once per process; it contains no seed combination of the test set."""
-    return tuple(train_set([scenario.seed for scenario in load_scenarios("test")]))
 
 
 def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyEIBenchScenario]:
