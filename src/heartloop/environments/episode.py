@@ -148,20 +148,17 @@ def own_prompt(prompts: Mapping[str, str], text: str) -> dict[str, str]:
     return {**others, OWN_PROMPT: hashlib.sha256(text.encode()).hexdigest()[:12]}
 
 
-def thinks_then_says(answer: Reply) -> bool:
-    """Whether an answer is one think block followed by text (RLVER App. A.5, `scoring.credit.keeps_format`).
+def broken_formats(calls: Iterable[Call]) -> tuple[int, ...]:
+    """The turns whose policy reply is not one think block followed by text (RLVER App. A.5, `scoring.credit.keeps_format`).
 
     Separate reasoning is a think block. The opening tag may be missing, since some chat templates write it into the prompt.
     """
-    if answer.reasoning and keeps_format(f"<think></think>{answer.text}"):
-        return True
-    return keeps_format(answer.text) or keeps_format(answer.text, opened=True)
 
+    def keeps(call: Call) -> bool:
+        apart = bool(call.reasoning) and keeps_format(f"<think></think>{call.text}")
+        return apart or keeps_format(call.text) or keeps_format(call.text, opened=True)
 
-def broken_formats(calls: Iterable[Call]) -> tuple[int, ...]:
-    """The turns whose policy reply is not a think block followed by text; `play(think=True)` counts them."""
-    replies = (call for call in calls if call.role == "policy")
-    return tuple(call.turn for call in replies if not thinks_then_says(Reply(call.text, call.reasoning)))
+    return tuple(call.turn for call in calls if call.role == "policy" and not keeps(call))
 
 
 async def play(
