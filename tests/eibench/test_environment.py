@@ -9,8 +9,8 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError
-from heartloop.environments.eibench.environment import EIBench, EIBenchView, Reaction
+from heartloop.core.errors import AnswerError, UseError
+from heartloop.environments.eibench.environment import SPEC, EIBench, EIBenchOptions, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import AnyEIBenchScenario, EIBenchScenario, load_scenarios
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
 
@@ -117,3 +117,22 @@ def test_the_policys_prompt_holds_its_profile_and_nothing_of_the_persons() -> No
     assert "<think>" in think
     assert "think>" not in direct
     assert think.split("## How you speak")[0] == direct.split("## How you speak")[0]
+
+
+async def test_rewards_for_training_are_outcome_and_changes() -> None:  # Eq. 2 and 3
+    assert SPEC.training is not None
+    transcript = await played(Fixed((-5, 3), (-8, 4)), max_turns=3)
+    returns = SPEC.training.returns(transcript, EIBenchOptions())
+    assert (returns.outcome, returns.worst_outcome) == (transcript.score, -1.0)
+    assert list(returns.process) == pytest.approx([0.04, 0.06, 0.06])
+    assert returns.worst_turns == pytest.approx(-(100 - 80 + 15) / 200)  # both axes at their worse end
+    with pytest.raises(UseError, match="unscored"):
+        SPEC.training.returns(transcript.model_copy(update={"score": None}), EIBenchOptions())
+
+
+def test_a_small_policys_tokenizer_knows_what_may_be_said() -> None:
+    assert SPEC.training is not None
+    scenario = SCENARIOS[0]
+    texts = set(SPEC.training.texts(scenario))
+    assert {scenario.model.goal, scenario.model.background, *scenario.model.knows} < texts
+    assert {beat.text for beat in scenario.beats} < texts

@@ -2,7 +2,6 @@
 
 1. A simulator model gets its own free text and the anchors, the policy the other text, and neither gets both.
 2. States start at the record's anchors, whole or not; the outcome is by them.
-3. The embedded user refuses them in a sentence.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from heartloop.environments.check import check_environment
 from heartloop.environments.eibench.composer import load_set
 from heartloop.environments.eibench.environment import EIBench
 from heartloop.environments.eibench.scenario import EIBenchReleasedScenario
-from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
+from heartloop.environments.eibench.users import EIBenchLLMUser
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.registry import owner_of
 from tests.released_eibench import REACTS, record, released
@@ -34,21 +33,13 @@ async def test_each_side_is_told_its_own_text() -> None:
     policy = ScriptedChat(["<think>x</think>不行。"], cycle=True)
     played = await play(bench, "scene_defense_00", policy)
     texts = record()
+    model, user = texts["defender_profile"]["system_prompt"], texts["aggressor_profile"]["system_prompt"]
     told, asked = policy.asked[0][0].content, simulator.asked[0][0].content
-    assert texts["defender_profile"]["system_prompt"] in told
-    assert "as this person" in told
-    assert "<think>" in told
-    assert texts["aggressor_profile"]["system_prompt"] in asked
-    assert texts["aggressor_profile"]["system_prompt"] not in told
-    assert texts["defender_profile"]["system_prompt"] not in asked
-    assert "You begin at emotion 75, relation 15." in asked
-    assert "near emotion 30, relation 45" in asked
-    assert "near emotion 95, relation 0" in asked
+    assert (model in told, user in told, model in asked, user in asked) == (True, False, False, True)
+    for part in ("at emotion 75, relation 15.", "near emotion 30, relation 45", "near emotion 95, relation 0"):
+        assert part in asked
     assert "the other person: 不行。" in simulator.asked[0][1].content
     assert played.opening == "就差五分钟，你就不能等等吗？"
-    assert played.prompts.keys() == {
-        "policy_think", "policy_profile_released", "react", "react_turn", "react_profile", "react_profile_released",
-    }  # fmt: skip
 
 
 async def test_the_outcome_is_by_the_records_own_anchors() -> None:
@@ -71,11 +62,6 @@ async def test_in_charm_the_model_begins() -> None:
 
 def test_the_environment_keeps_its_promises_with_them() -> None:
     check_environment(person(released(1), released(2, scene_tag="charm", opening_line=None))[0])
-
-
-def test_the_embedded_user_refuses_them() -> None:
-    with pytest.raises(InputError, match="is not in English; the embedded user understands English only"):
-        EIBench([released()], EIBenchEmbeddedUser())
 
 
 def test_the_fingerprint_is_of_what_is_told() -> None:

@@ -7,21 +7,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript, Usage, write_line
-from heartloop.core.errors import AnswerError, InputError
-from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, EIBenchView, Reaction
+from heartloop.core.errors import InputError
+from heartloop.environments.eibench.environment import EIBench, EIBenchOptions
 from heartloop.environments.eibench.scenario import load_scenarios
 from heartloop.environments.eibench.stored import out_of_range, rescored
 from heartloop.environments.eibench.users import EIBenchLLMUser
-from heartloop.environments.episode import CallLog, play
+from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, rejudged
+from tests.eibench.test_environment import Fixed
 from tests.released_eibench import reacts
 
 BENCH = load_environment("eibench")
@@ -110,30 +111,6 @@ class TestPresets:
         assert (result.score, result.failure.kind, result.turns) == (None, "change clamped", played.turns)
 
 
-class Feels:
-    """Gives changes from a list, the last for ever, or breaks; its own words and ends must not count."""
-
-    name = "lab/judge"
-
-    def __init__(self, *changes: tuple[float, float], breaks_at: int = 99) -> None:
-        self._changes = changes
-        self._breaks_at = breaks_at
-        self.views: list[EIBenchView] = []
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": self.name}, "prompts": {"react": "1"}}
-
-    def admit(self, scenario: object) -> None:
-        pass
-
-    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
-        self.views.append(view)
-        if view.turn == self._breaks_at:
-            raise AnswerError("no more")
-        a, t = self._changes[min(view.turn, len(self._changes) - 1)]
-        return Reaction(a, t, "my own words", False, {"need": "mine"})
-
-
 def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
     return [(turn.reply, turn.message) for turn in transcript.turns]
 
@@ -154,28 +131,28 @@ class TestJudges:
 
     async def test_other_changes_on_the_same_words(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 0))
-        judge = Feels((5, -5), (2, 0))
+        judge = Fixed((5, -5), (2, 0), leaves_after=1)
         found = await read(played, judge)
         assert words(found) == words(played)
         assert [turn.state for turn in found.turns] == [{"a": 85, "t": 10}, {"a": 87, "t": 10}, {"a": 89, "t": 10}]
-        assert [turn.thoughts for turn in found.turns] == [{"need": "mine"}] * 3
-        assert (found.stop, found.user) == ("turn_limit", "lab/judge")
+        assert [turn.thoughts for turn in found.turns] == [{"need": "n"}] * 3
+        assert (found.stop, found.user) == ("turn_limit", "fixed")
         assert judge.views[1].messages[-1] == "And now?"
         # a 80 -> 89 of 80 -> fail 100 is -9/20; t 15 -> 10 of 15 -> fail 0 is -5/15
         assert found.score == pytest.approx((-9 / 20 - 5 / 15) / 2)
 
     async def test_the_persons_parting_word_still_ends_it(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2, goes_on=False, reply="Bye."))
-        found = await read(played, Feels((-1, 1)))
+        found = await read(played, Fixed((-1, 1)))
         assert (found.stop, len(found.turns), found.turns[-1].message) == ("goodbye", 2, "Bye.")
 
     async def test_the_weight_stays(self) -> None:
         played = again(await talk(answer(-5, 0), answer(0, 0), answer(0, 0)), "paper", 0.0)
-        found = await read(played, Feels((-10, 0), (0, 0)))
+        found = await read(played, Fixed((-10, 0), (0, 0)))
         assert found.score == pytest.approx(10 / 50)
 
     async def test_a_judge_who_fails(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 0))
-        found = await read(played, Feels((0, 0), breaks_at=1))
+        found = await read(played, Fixed((0, 0), breaks_at=1))
         assert found.failure is not None
         assert (found.score, found.failure.role) == (None, "judge")

@@ -18,9 +18,9 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError, BudgetSpent, TransportError
+from heartloop.core.errors import AnswerError, BudgetSpent, TransportError, UseError
 from heartloop.environments.episode import CallLog, play
-from heartloop.environments.sage.environment import MAX_TURNS, PRESETS, Feeling, Sage, SageView, Speech
+from heartloop.environments.sage.environment import MAX_TURNS, PRESETS, SPEC, Feeling, Sage, SageOptions, SageView, Speech
 from heartloop.environments.sage.scenario import AnySageScenario, load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser
 
@@ -210,6 +210,19 @@ class TestTraining:
         transcript = await play(Sage(SCENARIOS, ScriptedUser(), form=form, max_turns=1), FIRST.id, policy)
         assert said in policy.asked[0][0].content
         assert set(transcript.prompts) == {f"policy_{form}", "feel"}
+
+    @pytest.mark.parametrize(("start", "lowest"), [(40.0, -4.0), (30.0, -3.0)])
+    async def test_the_outcome_is_a_hundredth_of_the_emotion_and_a_turn_a_tenth_of_its_change(
+        self, start: float, lowest: float
+    ) -> None:
+        assert SPEC.training is not None
+        transcript = await dialogue(ScriptedUser([5, -3, 10]), max_turns=3, start=start)
+        returns = SPEC.training.returns(transcript, SageOptions())
+        assert returns.outcome == pytest.approx((start + 12) / 100)
+        assert list(returns.process) == pytest.approx([0.5, -0.3, 1.0])
+        assert (returns.worst_outcome, returns.worst_turns) == (0.0, lowest)
+        with pytest.raises(UseError, match="unscored"):
+            SPEC.training.returns(transcript.model_copy(update={"score": None}), SageOptions())
 
 
 class TestFailures:

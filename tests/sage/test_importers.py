@@ -89,11 +89,6 @@ class TestReading:
         write_records(tmp_path / "imported.jsonl", imported.scenarios, exclude_unset=True)
         return tmp_path / "imported.jsonl"
 
-    def test_the_authors_own_file_is_named_with_the_command_it_needs(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "test.jsonl", [profile(0)])
-        with pytest.raises(InputError, match=r"run `heartloop import sage-profiles"):
-            load_set(str(path))
-
     def test_tags_cannot_be_left_out_where_none_are_known(self, tmp_path: Path) -> None:
         with pytest.raises(UseError, match="--exclude-tag"):
             load_set(str(self.file(tmp_path)), exclude_tags=["death"])

@@ -221,8 +221,6 @@ def test_what_does_not_fit_is_refused_with_its_place(record: Any, said: str, tmp
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b'{"id": 1', r"line 1: not JSON \(.*column 9\)"),
-        ('{"id": "再见"}'.encode("gb18030"), r"line 1: not UTF-8 .*; save the file as UTF-8"),
         (b'{"emo_point": NaN}', r"line 1: not JSON \(NaN is no JSON number\)"),
         (b"[" * 100_000, r"line 1: not JSON \(nested too deeply\)"),
         (b"\n \n", r"no record"),
@@ -232,8 +230,6 @@ def test_broken_lines_are_refused_with_their_place(data: bytes, said: str, tmp_p
     (tmp_path / "gpt-x.jsonl").write_bytes(data)
     with pytest.raises(InputError, match=said):
         read_logs(tmp_path / "gpt-x.jsonl")
-    with pytest.raises(InputError, match="cannot read"):
-        read_logs(tmp_path / "none.jsonl")
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path: Path) -> None:

@@ -34,38 +34,27 @@ def open_beats(beats: Iterable[BeatT], said: Sequence[str], *, good: bool, core:
     return [beat for beat in beats if beat.kind in kinds and beat.text not in spoken]
 
 
-def next_line(
-    lines: Any,
-    said: Sequence[str],
-    scenario_id: str,
-    seed: int,
-    turn: int,
-    *,
-    worth: float,
-    beat: _Beat | None,
-    missed: Sequence[str],
-    general: Sequence[str],
-    cold: bool,
-) -> str:
+def next_line(view: Any, *, worth: float, beat: _Beat | None, missed: Sequence[str], general: Sequence[str], cold: bool) -> str:
     """The person's next line: the next beat of the story, unless the reply did harm; without a beat, an acknowledgement of a good
     reply, else a line that answers what was missed. No line repeats while an unused one is left.
 
     Args:
-        lines: the written lines, with groups `acks`, `cold` and `repeat`.
+        view: the dialogue; its scenario has lines `acks`, `cold` and `repeat`.
         missed: lines that answer what was wrong with the reply; those of `general` answer any reply that did no good.
         cold: whether every second line is a cold one.
     """
+    lines, said = view.scenario.lines, view.messages
 
     def fresh(*groups: Sequence[str]) -> str | None:
-        return pick_unsaid(groups, said, "line", scenario_id, seed, turn)
+        return pick_unsaid(groups, said, "line", view.scenario.id, view.seed, view.turn)
 
     if beat is not None and worth > HARM_FROM:
-        ack = fresh(lines.acks) if worth >= _ACKNOWLEDGED_FROM and turn % 2 == 0 else None
+        ack = fresh(lines.acks) if worth >= _ACKNOWLEDGED_FROM and view.turn % 2 == 0 else None
         return f"{ack} {beat.text}" if ack else beat.text
     groups: tuple[Sequence[str], ...] = (missed, general, lines.cold)
     if worth >= GOOD_FROM:
         groups = (lines.acks, general)
-    elif cold and turn % 2 == 1:
+    elif cold and view.turn % 2 == 1:
         groups = (lines.cold, missed, general)
     return fresh(*groups, lines.repeat) or least_recent([*groups[0], *general], said)
 

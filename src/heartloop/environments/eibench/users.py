@@ -8,16 +8,16 @@ re-asked once. Then the dialogue is unscored. Missing values are never inferred.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.core.chat import ChatModel, Reply
-from heartloop.core.dialogue import Call, Message, Sampling
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Call, Message
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.base import RoleModel, SystemPrompts
+from heartloop.environments.base import RoleModel
 from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import (
@@ -110,18 +110,11 @@ class _ReleasedAnswer(_Answer):
 
 
 class EIBenchLLMUser(RoleModel):
-    """A user simulator that is a language model.
+    """A user simulator that is a language model."""
 
-    Args:
-        sampling: of the calls; its seed, or else the dialogue's, is advanced by turn.
-        role: role of its calls in the transcript; `judge` for rejudging.
-    """
-
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
-        names = ("react", "react_turn", "react_profile", "react_profile_released")
-        prompts = {name: load_prompt(__package__, name) for name in names}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-        self._system_prompts = SystemPrompts()
+    prompts: ClassVar = {
+        name: load_prompt(__package__, name) for name in ("react", "react_turn", "react_profile", "react_profile_released")
+    }
 
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         paper, scenario, (a, t) = view.options.preset == "paper", view.scenario, view.states[-1]
@@ -134,7 +127,7 @@ class EIBenchLLMUser(RoleModel):
             return problem
 
         user, model = ("You", view.messages), (scenario.other, view.replies)
-        turn = self._prompts["react_turn"].fill(
+        turn = self.prompts["react_turn"].fill(
             dialogue=alternating_text(model, user) if scenario.opening is None else alternating_text(user, model),
             a=f"{a:g}",
             t=f"{t:g}",
@@ -158,14 +151,14 @@ class EIBenchLLMUser(RoleModel):
         blanks = {"profile": self._profile_of(scenario), "other": scenario.other}
         for axis, anchors in zip("at", scenario.axes, strict=True):
             blanks |= {f"{name}_{axis}": f"{value:g}" for name, value in anchors._asdict().items()}
-        return self._prompts["react"].fill(emotion_means=emotion, relation_means=relation, **blanks)
+        return self.prompts["react"].fill(emotion_means=emotion, relation_means=relation, **blanks)
 
     def _profile_of(self, scenario: AnyEIBenchScenario) -> str:
         if isinstance(scenario, EIBenchReleasedScenario):
             prompt = scenario.record.aggressor_profile.system_prompt.strip()
-            return self._prompts["react_profile_released"].fill(profile=prompt)
+            return self.prompts["react_profile_released"].fill(profile=prompt)
         user = scenario.user
-        return self._prompts["react_profile"].fill(
+        return self.prompts["react_profile"].fill(
             **{name: str(getattr(user, name)) for name in ("name", "age", "gender", "role", "background", "goal")},
             place=scenario.place,
             style=user.speaking_style,
@@ -237,11 +230,8 @@ class EIBenchEmbeddedUser(AppraisingPlayer):
     reading = READING
 
     def admit(self, scenario: AnyEIBenchScenario) -> None:
-        if isinstance(scenario, EIBenchReleasedScenario):
-            texts = [scenario.record.aggressor_profile.system_prompt]
-        else:
-            texts = [beat.text for beat in beats_of(scenario)]
-        self.appraiser.admit(scenario.id, (scenario.opening or "", *texts))
+        profile = scenario.record.aggressor_profile.system_prompt if isinstance(scenario, EIBenchReleasedScenario) else ""
+        self.appraiser.admit(scenario.id, (scenario.opening or "", profile, *(beat.text for beat in beats_of(scenario))))
         if self.role != "judge" and not isinstance(scenario, EIBenchScenario):
             raise no_written_lines(scenario.id, self.name)
 
@@ -271,11 +261,7 @@ def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, 
         if a >= a_anchors.fail and t <= t_anchors.fail and not good:
             return False, pick(lines.broken_off, "end", scenario.id, view.seed)
     return True, next_line(
-        lines,
-        view.messages,
-        scenario.id,
-        view.seed,
-        view.turn,
+        view,
         worth=felt.worth,
         beat=next(iter(open_beats(scenario.beats, view.messages, good=good, core=core)), None),
         missed=_lines_for(scenario.scene, lines, appraisal),
@@ -284,28 +270,21 @@ def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, 
     )
 
 
-class _Marks(NamedTuple):
-    """A group of lines and the marks of the replies that it answers: at least, and below."""
-
-    group: str
-    least: Mapping[str, float]
-    below: Mapping[str, float] = {}
-
-
-_BY_SCENE: Mapping[Scene, tuple[_Marks, ...]] = {
-    "charm": (_Marks("pressed", {"pressure": 1.5}), _Marks("flattered", {"performance": 1.5}, {"honesty": 1.0})),
+_BY_SCENE: Mapping[Scene, tuple[tuple[str, Mapping[str, float], Mapping[str, float]], ...]] = {
+    "charm": (("pressed", {"pressure": 1.5}, {}), ("flattered", {"performance": 1.5}, {"honesty": 1.0})),
     "defense": (
-        _Marks("yielded", {}, {"honesty": 1.0, "performance": 1.5}),
-        _Marks("ruled", {"honesty": 1.5}, {"helpful": 1.0, "warmth": 1.0, "pressure": 1.5}),
+        ("yielded", {}, {"honesty": 1.0, "performance": 1.5}),
+        ("ruled", {"honesty": 1.5}, {"helpful": 1.0, "warmth": 1.0, "pressure": 1.5}),
     ),
     "repair": (
-        _Marks("hollow", {"performance": 1.5}, {"owning": 1.5}),
-        _Marks("excused", {}, {"owning": 1.5, "honesty": 1.5, "pressure": 1.5}),
+        ("hollow", {"performance": 1.5}, {"owning": 1.5}),
+        ("excused", {}, {"owning": 1.5, "honesty": 1.5, "pressure": 1.5}),
     ),
-    "support": (_Marks("advised", {"pressure": 1.5}), _Marks("comforted", {"performance": 1.5})),
+    "support": (("advised", {"pressure": 1.5}, {}), ("comforted", {"performance": 1.5}, {})),
 }
-"""Lines that one scene has, the first that fits; else `missed`. In the judges' rubric, honesty is 0 for yielding or untrue and 2
-where nothing is at stake, owning is 0 for excuses and 2 where nothing is to be owned."""
+"""Lines that one scene has, with the marks of the replies that they answer: at least, and below. The first that fits is said,
+else `missed`. In the judges' rubric, honesty is 0 for yielding or untrue and 2 where nothing is at stake, owning is 0 for excuses
+and 2 where nothing is to be owned."""
 
 
 def _lines_for(scene: Scene, lines: EIBenchLines, appraisal: Appraisal) -> Sequence[str]:
@@ -314,9 +293,9 @@ def _lines_for(scene: Scene, lines: EIBenchLines, appraisal: Appraisal) -> Seque
     if missed in ("silence", "repeat", "cruel"):
         return {"silence": lines.silence, "repeat": lines.repeat, "cruel": lines.cold}[missed]
     marks = {} if reading is None else dict(zip(ASPECTS, reading.aspects, strict=True))
-    for rule in _BY_SCENE[scene] if marks else ():
-        if all(marks[name] >= x for name, x in rule.least.items()) and all(marks[name] < x for name, x in rule.below.items()):
-            group: Sequence[str] = getattr(lines, rule.group)
+    for name, least, below in _BY_SCENE[scene] if marks else ():
+        if all(marks[mark] >= x for mark, x in least.items()) and all(marks[mark] < x for mark, x in below.items()):
+            group: Sequence[str] = getattr(lines, name)
             return group
     return lines.missed
 

@@ -54,11 +54,7 @@ def _group(scenario: EmpaBrief) -> str:
 
 
 def output_of(key: str) -> str:
-    """The reader's output for a key of the MDEP form.
-
-    >>> output_of("C.Prog"), output_of("A.Neg")
-    ('C+', 'A-')
-    """
+    """The reader's output for a key of the MDEP form: `C+` for `C.Prog`, `A-` for `A.Neg`."""
     return key[0] + ("+" if key.endswith("Prog") else "-")
 
 
@@ -159,20 +155,16 @@ def _reason(appraisal: Appraisal, *, good: bool) -> str:
 
 # The director
 
-STAGE_AFTER = 2
-"""Windows of positive energy since the last release, after which the next stage is released."""
-RUNNING_OUT = 1
-"""Untold open lines at which a source is released sooner."""
-EPILOGUE_FROM = 0.55
-"""Share of |P_0| made good from which the epilogue may be released."""
-STUCK = 3
-"""Windows that, in sum, did no good: a memory may help."""
-MEMORY_AFTER = 3
-"""Windows between two releases before a memory is released to a stuck dialogue."""
+STAGE_AFTER, QUIET = 2, 8
+"""Windows of positive energy after which the next stage is released, and in a row without it after which the dialogue ends."""
+STUCK, MEMORY_AFTER = 3, 3
+"""Windows that in sum did no good, and windows since the last release, after which a memory is released."""
 FOCUS_AFTER = 4
 """Windows between two changes of focus."""
-QUIET = 8
-"""Windows in a row without positive energy, after which the dialogue ends."""
+RUNNING_OUT = 1
+"""Unused open lines at which a source is released sooner."""
+EPILOGUE_FROM = 0.55
+"""Share of |P_0| made good from which the epilogue may be released."""
 
 
 def _open_beats(view: EmpaView, *, good: bool = True, core: bool = True) -> list[EmpaBeat]:
@@ -231,7 +223,6 @@ class EmpaEmbeddedUser(AppraisingPlayer):
         return {} if self.role == "director" else super().hashes  # the director's rules depend on no weights
 
     def admit(self, scenario: EmpaBrief) -> None:
-        """Refuses a scenario that the appraiser does not understand, and to play one without written lines."""
         self.appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.told)))
         if self.role == "user" and not isinstance(scenario, EmpaScenario):
             raise no_written_lines(scenario.id, self.name)
@@ -281,8 +272,7 @@ def line_of(view: EmpaView, own: Judgement | None = None) -> str:
         own: the person's own judgement of the last reply, where a window has several replies; else the latest judgement counts.
     """
     scenario = view.scenario
-    if not isinstance(scenario, EmpaScenario):
-        raise no_written_lines(scenario.id, "the embedded user")
+    assert isinstance(scenario, EmpaScenario)  # others are not admitted
     lines = scenario.lines
     if view.ending is not None:
         return pick(lines.settled if view.ending == "success" else lines.left, "end", scenario.id, view.seed)

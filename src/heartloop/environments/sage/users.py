@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.base import RoleModel, SystemPrompts
+from heartloop.environments.base import RoleModel
 from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reading import (
@@ -99,23 +98,18 @@ _PLANNING: Mapping[str, str] = {
 }
 
 
+_MANNERS = {variant: f"manner_{variant}" for variant in VARIANTS}
+_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *_MANNERS.values())
+
+
 class SageLLMUser(RoleModel):
-    """A user simulator that is a language model; variant `challenging` uses the more reserved manner (RLVER App. D.1).
+    """A user simulator that is a language model; variant `challenging` uses the more reserved manner (RLVER App. D.1)."""
 
-    Args:
-        sampling: of both calls; its seed, or else the dialogue's, is advanced by turn and step.
-        role: role of its calls in the transcript; `judge` for rejudging.
-    """
-
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
-        names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat"]
-        prompts = {name: load_prompt(__package__, name) for name in [*names, *(f"manner_{v}" for v in VARIANTS)]}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-        self._system_prompts = SystemPrompts()
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in _NAMES}
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        others = {f"manner_{v}" for v in VARIANTS if v != variant}
-        prompts = {name: prompt.hash for name, prompt in self._prompts.items() if name not in others}
+        others = {name for key, name in _MANNERS.items() if key != variant}
+        prompts = {name: prompt.hash for name, prompt in self.prompts.items() if name not in others}
         return {**super().describe(), "prompts": prompts}
 
     def admit(self, scenario: AnySageScenario) -> None:
@@ -148,7 +142,7 @@ class SageLLMUser(RoleModel):
         scenario, variant = view.scenario, view.options.variant
         system = self._system_prompts.of(scenario, f"{step} {variant}", lambda: self._system(step, scenario, variant))
         dialogue = alternating_text(("Person", view.messages), ("NPC", view.replies))
-        turn = self._prompts[f"{step}_turn"].fill(dialogue=dialogue, emotion=f"{view.emotion:g}", **blanks)
+        turn = self.prompts[f"{step}_turn"].fill(dialogue=dialogue, emotion=f"{view.emotion:g}", **blanks)
         return await ask(
             self._model,
             [system, Message(role="user", content=turn)],
@@ -159,11 +153,11 @@ class SageLLMUser(RoleModel):
         )
 
     def _system(self, step: str, scenario: AnySageScenario, variant: str) -> str:
-        return self._prompts[step].fill(
-            purpose=self._prompts[f"purpose_{scenario.family}"].text,
+        return self.prompts[step].fill(
+            purpose=self.prompts[f"purpose_{scenario.family}"].text,
             intention=scenario.intention_text,
             goal=scenario.goal,
-            manner=self._prompts[f"manner_{variant}"].text,
+            manner=self.prompts[_MANNERS[variant]].text,
             persona=render_persona(scenario),
             background=render_background(scenario),
         )
@@ -305,11 +299,7 @@ def answer(view: SageView, feeling: Feeling) -> str:
     core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
     beats = open_beats(scenario.beats, view.messages, good=feeling.change >= GOOD_FROM, core=core)
     return next_line(
-        lines,
-        view.messages,
-        scenario.id,
-        view.seed,
-        view.turn,
+        view,
         worth=feeling.change,
         beat=_asked_about(beats, view.replies[-1]),
         missed=getattr(lines, _LINES[feeling.evidence.get("missed", "vague")]),

@@ -49,7 +49,7 @@ class StancesLLMUser(JudgeModel):
     async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
         scenario = view.scenario
         blanks = {name: getattr(scenario, name) for name in ("topic", "stance", "because", "claim")}
-        system = self._systems.of(scenario, "judge", lambda: self._prompts["judge"].fill(**blanks))
+        system = self._systems.of(scenario, "judge", lambda: self.prompts["judge"].fill(**blanks))
         spoken = dialogue_text([("User", view.message), ("Reply", view.reply)])
         planted = answers_in(view.reply, Ruling)
 
@@ -60,7 +60,7 @@ class StancesLLMUser(JudgeModel):
 
         ruling = await ask(
             self._model,
-            [system, Message(role="user", content=self._prompts["judge_turn"].fill(spoken=spoken))],
+            [system, Message(role="user", content=self.prompts["judge_turn"].fill(spoken=spoken))],
             Ruling,
             reasks=REASKS,
             sampling=self._sampling.seeded(view.seed, view.turn),
