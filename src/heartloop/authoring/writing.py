@@ -207,25 +207,16 @@ _OTHER_LINES = "lines that only this person would say."
 
 
 def settings_of(
-    writing: Writing,
-    *,
-    writer: str,
-    auditor: str | None,
-    embedder: str | None,
-    seed: int,
-    only: Sequence[str],
-    sampling: Mapping[str, Sampling],
+    writing: Writing, models: Mapping[str, str | None], *, seed: int, only: Sequence[str], sampling: Mapping[str, Sampling]
 ) -> dict[str, Any]:
-    """What decides the texts of a run; stored at the head of its steps."""
-    own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if auditor else ())]
+    """What decides the texts of a run, with the names of `writer`, `auditor` and `embedder`; stored at the head of its steps."""
+    own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if models["auditor"] else ())]
     asked = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
     prompts = [*asked, *([writing.audit] if writing.audit else ()), *own]
     first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0, ())]
     return {
         "environment": writing.name,
-        "writer": writer,
-        "auditor": auditor,
-        "embedder": embedder,
+        **models,
         "seed": seed,
         "only": sorted(only),
         "sampling": {role: settings.model_dump() for role, settings in sampling.items()},
