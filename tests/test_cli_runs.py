@@ -1,9 +1,4 @@
-"""Commands on finished runs as a user meets them.
-
-1. Shards merge into the run that one command would have made, and that command finds nothing left to play.
-2. compare: 0 fine, 1 when the gate trips, 2 wrong use.
-3. rescore writes a run beside, which report opens.
-"""
+"""Commands on finished runs: merge, compare, rescore, report."""
 
 from __future__ import annotations
 
@@ -43,7 +38,6 @@ def test_the_command_without_shard_goes_on_with_the_merged_run(place: Path) -> N
     [
         ("hostile", "reflector", ("--worse-than", "5"), 1),
         ("hostile", "reflector", ("--worse-than", "90"), 0),
-        ("hostile", "reflector", (), 0),
         ("reflector", "hostile", ("--worse-than", "0"), 0),
     ],
 )
@@ -86,14 +80,9 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
             ("compare", "whole", "1", "--model-a", "heartloop/reflector", "--model-b", "heartloop/hostile", "--worse-than", "-1"),
             "--worse-than is -1.0",
         ),
-        (("merge", "1", "--out", "new"), "at least two different run directories"),
-        (("merge", "1", "whole", "--out", "new"), "shards with different n"),
-        (("merge", "1", "2", "--out", "whole"), "exists and is not empty"),
         (("merge", "1", "2"), "--out"),
         (("rescore", "whole"), "-E"),
         (("rescore", "whole", "-E", "preset=best"), "'best'"),
-        (("rescore", "whole", "-E", "max_turns=2"), "max_turns"),
-        (("rescore", "whole", "-E", "failure_below=100", "-E", "success_at=50"), "failure_below"),
         (("rescore", "nothing", "-E", "preset=released"), "nothing"),
     ],
 )

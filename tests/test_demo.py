@@ -1,6 +1,4 @@
-"""`heartloop demo`: no key, no network; a leaderboard for each environment, one report; an earlier demo is replaced. A language
-model plays besides where it is installed, until its time is over.
-"""
+"""`heartloop demo` needs no key and no network; an installed language model plays until its time is over."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_yaml_is_read_as_json_with_comments() -> None:
     (one,) = read("# a comment\nwhen: 12:30\nday: 2026-03-14\nno: no\nn: 012\nreal: 0.5\nnothing:\nyes: true\n")
     assert isinstance(one, Source)
     assert json.loads(one.text) == {
-        "when": "12:30", "day": "2026-03-14", "no": "no", "n": "012", "real": 0.5, "nothing": None, "yes": True,
+        "when": "12:30", "day": "2026-03-14", "no": "no", "n": 12, "real": 0.5, "nothing": None, "yes": True,
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
 from heartloop.environments.dialogue_text import stands_in
-from heartloop.environments.empa.embedded import CORE_FROM, READING, EmpaEmbeddedUser, decide, judge, output_of
+from heartloop.environments.empa.embedded import READING, EmpaEmbeddedUser, decide, judge, output_of
 from heartloop.environments.empa.environment import FUNCTIONS, MIN_TURNS, Act, Empa, EmpaView, call_problem
 from heartloop.environments.empa.perturbations import flipped
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
@@ -25,6 +25,7 @@ from heartloop.environments.empa.users import MixedRoles, players
 from heartloop.environments.episode import play
 from heartloop.environments.reading import LearnedAppraiser
 from heartloop.environments.records import half_of
+from heartloop.environments.speaking import CORE_FROM
 from heartloop.environments.written import written_lines
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline

@@ -103,9 +103,6 @@ class TestReading:
         with pytest.raises(ValueError, match="frozen"):
             read().cups = 4
 
-    def test_those_of_the_score_are_known(self) -> None:
-        assert read(extras=["milk"]).for_score == {"preset": "green", "extras": ("milk",)}
-
 
 class TestOnTheCommandLine:
     def test_texts_are_read_by_the_type_of_the_field(self) -> None:

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.core.errors import InputError, PromptError, UseError
-from heartloop.environments.eqbench.scenario import EQBenchScenario, Template, load_scenarios, read_notes, read_prompts
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios, read_notes, read_prompts
 from heartloop.environments.registry import find_scenario, load_environment, owner_of
 from tests.eqbench_checkout import CRITERIA, FILES, PROMPTS, SECTIONS, write_checkout
 
@@ -54,7 +54,7 @@ class TestWhatIsRead:
         form = {kind: scenario.form for scenario in by_id(checkout).values() for kind in [scenario.kind]}
         assert form["role-play"].sections == SECTIONS
         assert form["drafting"].sections == ("Who reads it", "The note")
-        assert form["conversation"].master is None
+        assert form["conversation"].master == "{scenario_prompt}"
         assert form["conversation"].sections == form["analysis"].sections == ()
         assert form["analysis"].debrief is None
         assert form["conversation"].debrief == form["role-play"].debrief == FILES["data/debrief_prompt.txt"]
@@ -75,14 +75,11 @@ class TestWhatIsRead:
         (checkout / "data" / "scenario_notes.txt").unlink()
         assert by_id(checkout)["1"].notes == ""
 
-    def test_no_line_of_the_checkout_is_run(self, checkout: Path) -> None:
+    def test_a_folder_is_a_checkout_to_every_command_and_no_line_of_it_is_run(self, checkout: Path) -> None:
         assert "raise RuntimeError" in (checkout / "utils" / "constants.py").read_text()
-        assert load_scenarios(checkout)
-
-    def test_a_folder_is_a_checkout_to_every_command(self, checkout: Path) -> None:
         assert owner_of(str(checkout)).name == "eqbench"
-        entry, person = find_scenario("401", str(checkout))
-        assert (entry.name, person.title) == ("eqbench", "The ladder again")
+        entry, scenario = find_scenario("401", str(checkout))
+        assert (entry.name, scenario.title) == ("eqbench", "The ladder again")
 
     @pytest.mark.parametrize("stem", ["scenario_master_prompt", "debrief_prompt", "scenario_prompts"])
     def test_the_fingerprint_changes_with_any_word_that_the_model_is_asked(self, tmp_path: Path, stem: str) -> None:
@@ -107,17 +104,15 @@ class TestTheMalformedHeader:
         assert [s.id for s in spec.load(str(checkout))] == ["1", "2", "3", "401"]
         assert [s.id for s in spec.load(str(checkout), variant="repaired")] == ["1", "2", "3", "401", "409"]
 
-    def test_after_a_good_header_it_is_officially_text(self) -> None:
-        text = "######## 5 | a | b\n####### Prompt1\nOne.\n####### 2\nTwo.\n"
-        ((_, _, _, official, repaired),) = read_prompts(HERE, text)
-        assert official == ("One.\n####### 2\nTwo.",)
-        assert repaired == ("One.", "Two.")
-
-    def test_before_a_good_header_it_is_officially_lost(self) -> None:
-        text = "######## 5 | a | b\n####### 1\nOne.\n####### Prompt2\nTwo.\n"
-        ((_, _, _, official, repaired),) = read_prompts(HERE, text)
-        assert official == ("Two.",)
-        assert repaired == ("One.", "Two.")
+    @pytest.mark.parametrize(
+        ("first", "second", "official"),
+        [("Prompt1", "2", ("One.\n####### 2\nTwo.",)), ("1", "Prompt2", ("Two.",))],
+        ids=["after a good one it is text", "before a good one it is lost"],
+    )
+    def test_officially_beside_a_good_header(self, first: str, second: str, official: tuple[str, ...]) -> None:
+        text = f"######## 5 | a | b\n####### {first}\nOne.\n####### {second}\nTwo.\n"
+        ((_, _, _, as_released, repaired),) = read_prompts(HERE, text)
+        assert (as_released, repaired) == (official, ("One.", "Two."))
 
 
 BROKEN_PROMPTS = {
@@ -161,6 +156,8 @@ class TestWhatDoesNotFit:
             ("scenario_master_prompt", "{scenario_prompt} }\n# I say\n", "braces doubled"),
             ("scenario_master_prompt", "{scenario_prompt}\nIn sections.\n", "no heading"),
             ("scenario_master_prompt", "{scenario_prompt.__class__}\n# I say\n", "scenario_prompt.__class__"),
+            ("scenario_master_prompt", "{scenario_prompt:>9}\n# I say\n", "{scenario_prompt:>9}; expected"),
+            ("scenario_master_prompt", "{scenario_prompt!r}\n# I say\n", "{scenario_prompt!r}; expected"),
             ("rubric_scoring_prompt", "{transcript} {output_format}", "expected {debrief}"),
             (
                 "rubric_scoring_prompt_analysis",
@@ -195,12 +192,6 @@ class TestWhatDoesNotFit:
             load_scenarios(tmp_path / "nowhere")
         with pytest.raises(UseError, match="no tags"):
             load_scenarios(checkout, exclude_tags=["death"])
-
-
-class TestTemplates:
-    def test_a_blank_without_a_value_is_named(self) -> None:
-        with pytest.raises(PromptError, match="no value for b"):
-            Template("t", "{a}{b}").fill(a="x")
 
 
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=30).filter(
@@ -243,7 +234,7 @@ PIECES = st.sampled_from(
 def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
     said = refusal(read_prompts, text)
     if said:
-        assert re.match(r"scenario_prompts.txt(, line \d+| holds no|, scenario on line)", said)
+        assert re.match(r"scenario_prompts.txt(, line \d+| holds no)", said)
         return
     for *_, official, repaired in read_prompts(HERE, text):
         assert repaired

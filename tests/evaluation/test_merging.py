@@ -1,12 +1,4 @@
-"""Several runs into one.
-
-1. All shards together are the run that one process would have made: same settings, same order, and it resumes.
-2. Further models and repeats of equal settings come together; runs of another seed are numbered on.
-3. A dialogue that several runs have is kept once: the last run's, a scored one before an unscored one, and counted.
-4. Runs that do not belong together are refused by what differs. The runs are left as they were.
-
-Do not fix one of these tests without a decision (docs/decisions).
-"""
+"""Several runs merged into one: shards, models, repeats, and what does not belong together."""
 
 from __future__ import annotations
 
@@ -159,6 +151,24 @@ class TestRefused:
             merge_runs(runs, tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
+    def test_runs_that_are_none_or_the_same(self, tmp_path: Path) -> None:
+        run = play(tmp_path / "m", settings())
+        rescored = json.loads((run / "settings.json").read_text()) | {"rescored": {"from": "m"}}
+        for name, content in (("odd", {"environment": "tiny"}), ("again", rescored)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "settings.json").write_text(json.dumps(content))
+        for other, kind, match in (
+            (tmp_path / "odd" / ".." / "m", UseError, "at least two different run directories"),
+            (tmp_path / "none", InputError, "none is no run directory"),
+            (tmp_path / "odd", InputError, r"settings\.json, models: Field required"),
+            (tmp_path / "again", UseError, "is a rescored run"),
+        ):
+            with pytest.raises(kind, match=match):
+                merge_runs([run, other], tmp_path / "out")
+        for out in (run, run / "settings.json"):
+            with pytest.raises(UseError, match="exists and is not empty"):
+                merge_runs([run, play(tmp_path / "n", settings(models=("n",)))], out)
+
     def test_a_person_whose_text_changed(self, tmp_path: Path) -> None:
         runs = [play(tmp_path / "m", settings()), play(tmp_path / "n", settings(scenarios=PEOPLE | {"c": "new"}))]
         with pytest.raises(UseError, match="differ in scenarios or their texts: c;"):
@@ -173,33 +183,3 @@ class TestRefused:
     def test_another_seed_with_other_people_or_models(self, tmp_path: Path, other: EvaluationSettings, what: str) -> None:
         with pytest.raises(UseError, match=f"seeds 0 and 1 have different {what}"):
             merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", other)], tmp_path / "out")
-
-    def test_one_run_or_the_same_twice(self, tmp_path: Path) -> None:
-        run = play(tmp_path / "m", settings())
-        for runs in ([run], [run, tmp_path / "x" / ".." / "m"]):
-            (tmp_path / "x").mkdir(exist_ok=True)
-            with pytest.raises(UseError, match="at least two different run directories"):
-                merge_runs(runs, tmp_path / "out")
-
-    def test_a_place_that_holds_something(self, tmp_path: Path) -> None:
-        runs = [play(tmp_path / "m", shard(1)), play(tmp_path / "n", shard(2))]
-        for out in (runs[0], tmp_path / "m" / "settings.json"):
-            with pytest.raises(UseError, match="exists and is not empty"):
-                merge_runs(runs, out)
-
-    def test_what_is_no_run(self, tmp_path: Path) -> None:
-        run = play(tmp_path / "m", settings())
-        with pytest.raises(InputError, match="none is no run directory"):
-            merge_runs([run, tmp_path / "none"], tmp_path / "out")
-        (tmp_path / "odd").mkdir()
-        (tmp_path / "odd" / "settings.json").write_text('{"environment": "tiny"}')
-        with pytest.raises(InputError, match=r"settings\.json, models: Field required"):
-            merge_runs([run, tmp_path / "odd"], tmp_path / "out")
-
-    def test_a_rescored_run(self, tmp_path: Path) -> None:
-        run = play(tmp_path / "m", settings())
-        (tmp_path / "again").mkdir()
-        saved = json.loads((run / "settings.json").read_text()) | {"rescored": {"from": "m"}}
-        (tmp_path / "again" / "settings.json").write_text(json.dumps(saved))
-        with pytest.raises(UseError, match="is a rescored run"):
-            merge_runs([run, tmp_path / "again"], tmp_path / "out")

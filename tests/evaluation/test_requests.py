@@ -1,10 +1,4 @@
-"""Sampling settings and other fields of a request, from the command line to the body that arrives.
-
-1. `--request role.field=value` gives one `Sampling` for each role.
-2. What is misspelt, given twice, reserved, or taken by no model of the role is refused by name.
-3. The body holds every setting; settings.json, the transcripts, the cache and the command in the report know them.
-4. A server that refuses a penalty is called without it; one that refuses `stop`, an effort or another field fails the call.
-"""
+"""Sampling settings and other fields of a request, from the command line to the body that arrives."""
 
 from __future__ import annotations
 
@@ -15,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcripts
+from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.store import comparable, read_run
-from heartloop.models.formats import Habits, read_refusal
 from heartloop.report.provenance import command_of
 from tests.commands import over_http
 from tests.faulty_server import FaultyServer
@@ -37,16 +30,12 @@ class TestTexts:
         more = ["top_k=20", "frequency_penalty=-0.5", "reasoning_effort=low", 'stop=["\\n\\n", "END"]']
         assert read(*(f"policy.{word}" for word in [*words, *more])) == {
             "policy": Sampling(
-                temperature=0.7,
-                top_p=0.8,
-                presence_penalty=1.5,
-                max_tokens=8192,
-                top_k=20,
-                frequency_penalty=-0.5,
-                reasoning_effort="low",
-                stop=("\n\n", "END"),
+                temperature=0.7, top_p=0.8, presence_penalty=1.5, max_tokens=8192, top_k=20, frequency_penalty=-0.5,
+                reasoning_effort="low", stop=("\n\n", "END"),
             )
-        }
+        }  # fmt: skip
+        fields = read("policy.a.b.c=1", "policy.a.b.d=2", "policy.a.e=3")["policy"].request
+        assert fields == {"a": {"b": {"c": 1, "d": 2}, "e": 3}}
 
     @pytest.mark.parametrize(
         ("text", "sent"),
@@ -62,11 +51,6 @@ class TestTexts:
     )
     def test_a_field_is_a_dotted_path_with_json_or_a_text(self, text: str, sent: dict[str, Any]) -> None:
         assert read(f"user.{text}") == {"user": Sampling(request=sent)}
-
-    def test_fields_of_one_object_are_given_one_by_one(self) -> None:
-        assert read("policy.a.b.c=1", "policy.a.b.d=2", "policy.a.e=3")["policy"].request == {
-            "a": {"b": {"c": 1, "d": 2}, "e": 3}
-        }
 
     @pytest.mark.parametrize(
         ("words", "named"),
@@ -190,27 +174,3 @@ async def test_another_field_is_another_question_to_the_cache(tmp_path: Path) ->
             done = await over_http(server, *RUN, *words, "--cache", "answers.sqlite", "--out", out, cwd=tmp_path)
             assert done.code == 0, done
             assert (len(by_model(server, "policy")) > before) == asked
-
-
-class TestRefusals:
-    def sent_without(self, sampling: Sampling, names: str) -> dict[str, Any] | None:
-        """The reduced body after a server refused one with these words; `None` where nothing may be left out."""
-        messages = [Message(role="user", content="Hello.")]
-        body = Habits().body("m", messages, None, sampling)
-        refusal = read_refusal(400, json.dumps({"error": {"message": names}}).encode())
-        reduced = Habits().without(refusal, body)
-        return None if reduced is None else reduced.body("m", messages, None, sampling)
-
-    @pytest.mark.parametrize("name", ["top_k", "presence_penalty", "frequency_penalty"])
-    def test_a_number_that_a_server_refuses_is_left_out(self, name: str) -> None:
-        sampling = Sampling.model_validate({"temperature": 0.5, name: 1})
-        reduced = self.sent_without(sampling, f"Unsupported parameter: '{name}'")
-        assert reduced is not None
-        assert name not in reduced
-        assert reduced["temperature"] == 0.5
-
-    @pytest.mark.parametrize(
-        "sampling", [Sampling(stop=("END",)), Sampling(reasoning_effort="low"), Sampling(request={"min_p": 0.1})]
-    )
-    def test_a_stop_an_effort_and_a_field_of_a_request_are_never_left_out(self, sampling: Sampling) -> None:
-        assert self.sent_without(sampling, "Unsupported parameter: 'stop', 'reasoning_effort' or 'min_p'") is None

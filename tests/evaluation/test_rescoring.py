@@ -1,10 +1,4 @@
-"""A run computed anew from its stored transcripts.
-
-1. The source is left as it was; the new run names it, with the digest of its transcripts.
-2. Other bounds change no transcript; another preset does what `environments.sage.stored` says, dialogue by dialogue.
-3. What became unscored is counted by cause, and the need for `rejudge` is said.
-4. A rescored run is no played one: it is not rescored, resumed or merged as if it were.
-"""
+"""Rescoring: the scores of a run computed again with other options, without a model call."""
 
 from __future__ import annotations
 
@@ -74,6 +68,10 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
     ]
     assert (done.dialogues, done.changed, done.unscored, done.gained) == (3, 1, {"not played on": 1}, 0)
     assert {file: file.read_bytes() for file in corrected.iterdir()} == before
+    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
+        pass
+    with pytest.raises(UseError, match="was itself rescored"):
+        rescore_run(done.path, options={"preset": "corrected"})
 
 
 def test_a_copy_is_said_to_be_one(corrected: Path) -> None:
@@ -115,14 +113,6 @@ def test_other_bounds_change_no_transcript(corrected: Path) -> None:
     assert (done.path / "transcripts.jsonl").read_bytes() == (corrected / "transcripts.jsonl").read_bytes()
     assert saved(done.path)["options"] == SageOptions(max_turns=2, success_at=55, failure_below=33).model_dump()
     assert done.changed == 0
-
-
-def test_a_rescored_run_is_not_gone_on_with(corrected: Path) -> None:
-    done = rescore_run(corrected, options={"preset": "released"})
-    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
-        pass
-    with pytest.raises(UseError, match="was itself rescored"):
-        rescore_run(done.path, options={"preset": "corrected"})
 
 
 def test_what_makes_no_sense_is_refused(corrected: Path, tmp_path: Path) -> None:

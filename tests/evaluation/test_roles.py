@@ -1,9 +1,4 @@
-"""Who plays an environment's roles: `--user`, `--judge`, `--role name=MODEL`.
-
-1. `--user` plays every role that is not given to somebody else; wrong use is one sentence.
-2. Three models over HTTP: each is asked for its own role, with its own sampling, and has its own usage and cost.
-3. A model and the embedded rules side by side; runs of other roles share no table, and a comparison names them.
-"""
+"""Who plays an environment's roles: `--user`, `--judge`, `--role name=MODEL`."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.compare import choose_sides, compare
-from heartloop.evaluation.plan import assign_roles, model_names
+from heartloop.evaluation.plan import assign_roles, model_names, read_roles
 from heartloop.evaluation.store import comparable, read_run
 from tests.commands import Done, over_http
 from tests.empa.test_llm_user import call, form, speech
@@ -32,10 +27,10 @@ class TestAssigned:
         assert assign_roles(PERM, user="embedded") == {"judge": "embedded"}
 
     def test_unless_one_is_given_to_somebody_else(self) -> None:
-        roles = assign_roles(EMPA, user="lab/x", judge="lab/y", roles=["director=embedded"])
+        roles = assign_roles(EMPA, user="lab/x", judge="lab/y", roles={"director": "embedded"})
         assert roles == {"user": "lab/x", "judge": "lab/y", "director": "embedded"}
         assert model_names(roles) == ["lab/x", "lab/y"]
-        assert assign_roles(EMPA, roles=["user=a/b", "judge=a/b=c", "director=a/b"])["judge"] == "a/b=c"
+        assert assign_roles(EMPA, roles=read_roles(["user=a/b", "judge=a/b=c", "director=a/b"]))["judge"] == "a/b=c"
         assert assign_roles(PERM, judge="lab/y") == {"judge": "lab/y"}
 
     @pytest.mark.parametrize(
@@ -59,7 +54,7 @@ class TestAssigned:
     )
     def test_what_cannot_be_is_refused(self, environment: str, given: dict[str, Any], named: str) -> None:
         with pytest.raises(UseError, match=named):
-            assign_roles(load_environment(environment), **given)
+            assign_roles(load_environment(environment), **given | {"roles": read_roles(given.get("roles", ()))})
 
 
 REPLY = "I hear you. That is a lot to carry."

@@ -1,11 +1,4 @@
-"""A run is a directory: `settings.json` and `transcripts.jsonl`.
-
-1. The same settings find what is finished; other settings are refused, with their names.
-2. A directory that holds something else is refused and left as it was.
-3. A second process is refused as long as the first has it.
-4. What a killed process left half written is cut off; a broken line in the middle is named.
-5. What cannot be written is said in one sentence.
-"""
+"""A run is a directory that one process writes at a time, that survives a kill, and that other settings may not use."""
 
 from __future__ import annotations
 
@@ -25,31 +18,19 @@ from heartloop.evaluation.store import RunDirectory, read_run
 
 def settings(**changes: Any) -> EvaluationSettings:
     fields: dict[str, Any] = {
-        "environment": "tiny",
-        "models": ("m",),
-        "roles": {"user": "embedded"},
-        "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 3},
-        "scenario_set": "tiny",
-        "scenarios": {"a": "1", "b": "2"},
-    }
+        "environment": "tiny", "models": ("m",), "roles": {"user": "embedded"}, "scenario_set": "tiny",
+        "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 3}, "scenarios": {"a": "1", "b": "2"},
+    }  # fmt: skip
     return EvaluationSettings(**(fields | changes))
 
 
 def transcript(scenario: str = "a", *, scored: bool = True) -> Transcript:
+    failure = None if scored else Failure(role="policy", kind="TransportError", detail="gone")
     return Transcript(
-        environment="tiny",
-        scenario=scenario,
-        fingerprint="1",
-        model="m",
-        preset="corrected",
-        user="embedded",
-        opening="Héllo 🧨\u2028",
-        start={"sum": 0.0},
-        turns=(),
-        stop="goodbye" if scored else "failed",
-        failure=None if scored else Failure(role="policy", kind="TransportError", detail="gone"),
+        environment="tiny", scenario=scenario, fingerprint="1", model="m", preset="corrected", user="embedded",
+        opening="Héllo 🧨\u2028", start={"sum": 0.0}, turns=(), stop="goodbye" if scored else "failed", failure=failure,
         score=1.0 if scored else None,
-    )
+    )  # fmt: skip
 
 
 def fill(path: Path, *transcripts: Transcript) -> None:
@@ -58,39 +39,18 @@ def fill(path: Path, *transcripts: Transcript) -> None:
             run.append(one)
 
 
-def test_a_new_run_makes_its_directory_and_writes_its_settings_whole(tmp_path: Path) -> None:
-    path = tmp_path / "runs" / "first"
-    fill(path)
-    saved = json.loads((path / "settings.json").read_text(encoding="utf-8"))
-    assert saved == settings().model_dump(mode="json")
-    assert saved["heartloop_version"]
-    assert {p.name for p in path.iterdir()} <= {"settings.json", "transcripts.jsonl", ".lock"}
-
-
-def test_a_finished_dialogue_is_on_the_disk_before_append_returns(tmp_path: Path) -> None:
-    with RunDirectory(tmp_path, settings()) as run:
-        run.append(transcript())
-        assert run.transcripts.read_bytes() == write_line(transcript()).encode()
-
-
 def test_reopening_finds_what_is_finished_and_whether_it_was_scored(tmp_path: Path) -> None:
-    fill(tmp_path, transcript("a"), transcript("b", scored=False))
-    with RunDirectory(tmp_path, settings()) as run:
-        assert run.finished == {("m", "a", 0): True, ("m", "b", 0): False}
-
-
-def test_lines_are_only_ever_added(tmp_path: Path) -> None:
-    fill(tmp_path, transcript("a"))
-    before = (tmp_path / "transcripts.jsonl").read_bytes()
-    fill(tmp_path, transcript("b"))
-    assert (tmp_path / "transcripts.jsonl").read_bytes().startswith(before)
-
-
-def test_the_last_word_on_a_dialogue_counts(tmp_path: Path) -> None:
-    fill(tmp_path, transcript("a", scored=False))
-    fill(tmp_path, transcript("a", scored=True))
-    with RunDirectory(tmp_path, settings()) as run:
-        assert run.finished == {("m", "a", 0): True}
+    path = tmp_path / "runs" / "first"
+    with RunDirectory(path, settings()) as run:
+        run.append(transcript("b", scored=False))
+        before = run.transcripts.read_bytes()
+        assert before == write_line(transcript("b", scored=False)).encode(), "on the disk before append returns"
+    fill(path, transcript("a", scored=False), transcript("a"))
+    assert run.transcripts.read_bytes().startswith(before)
+    with RunDirectory(path, settings()) as run:
+        assert run.finished == {("m", "a", 0): True, ("m", "b", 0): False}, "the last line of a dialogue counts"
+    assert json.loads((path / "settings.json").read_text(encoding="utf-8")) == settings().model_dump(mode="json")
+    assert {p.name for p in path.iterdir()} <= {"settings.json", "transcripts.jsonl", ".lock"}
 
 
 class TestRefused:
@@ -136,16 +96,6 @@ class TestRefused:
             RunDirectory(tmp_path / "file" / below, settings()),
         ):
             pass
-
-    def test_a_second_opening_is_refused_while_the_first_is_held(self, tmp_path: Path) -> None:
-        with (
-            RunDirectory(tmp_path, settings()) as first,
-            pytest.raises(UseError, match="another process is writing to"),
-            RunDirectory(tmp_path, settings()),
-        ):
-            pass
-        assert first.finished == {}
-        fill(tmp_path, transcript())  # let go of, it can be had again
 
     def test_a_second_process_is_refused_while_the_first_lives_and_not_after_it_was_killed(self, tmp_path: Path) -> None:
         program = (

@@ -1,11 +1,4 @@
-"""Many dialogues at once: none repeated, none lost, never more in flight than allowed.
-
-1. A finished dialogue is never played again; a failed one only when asked.
-2. No more dialogues are in flight than `max_connections`.
-3. A spent budget or a "no" after the pilot ends the run early; what is finished is kept.
-4. `kill -9` at any moment loses at most the dialogues in flight, and the resumed run ends with the transcripts of an
-   undisturbed one.
-5. While dialogues are played Python's collector looks seldom; afterwards, however they ended, as before.
+"""Many dialogues at once: none repeated, none lost, never more at a time than allowed, over kill -9 as well.
 
 Run as a program (`python test_runner.py DIRECTORY`), this file is the run that gets killed.
 """
@@ -105,14 +98,9 @@ class Echo:
 
 def settings(people: int = 6, models: Sequence[str] = ("echo",), repeats: int = 1) -> EvaluationSettings:
     return EvaluationSettings(
-        environment="listed",
-        models=tuple(models),
-        roles={"user": "embedded"},
-        options={"preset": "p", "variant": "vanilla", "max_turns": 3},
-        scenario_set="listed",
-        scenarios={f"s-{n:02}": f"{n}" for n in range(people)},
-        repeats=repeats,
-    )
+        environment="listed", models=tuple(models), roles={"user": "embedded"}, scenario_set="listed", repeats=repeats,
+        options={"preset": "p", "variant": "vanilla", "max_turns": 3}, scenarios={f"s-{n:02}": f"{n}" for n in range(people)},
+    )  # fmt: skip
 
 
 async def run(path: Path, policies: Sequence[Echo], chosen: EvaluationSettings | None = None, **how: Any) -> RunResult:
@@ -147,18 +135,13 @@ class TestWhole:
         assert sorted(t.key for t in kept(tmp_path)) == sorted(job.key for job in chosen.jobs)
         assert {t.key: t.seed for t in kept(tmp_path)} == {job.key: job.seed for job in chosen.jobs}
 
-    async def test_the_policys_sampling_settings_reach_it_and_the_transcript(self, tmp_path: Path) -> None:
-        chosen = settings(1).model_copy(update={"sampling": {"policy": Sampling(temperature=0.4)}})
-        await run(tmp_path, [Echo()], chosen)
-        assert kept(tmp_path)[0].sampling["policy"] == Sampling(temperature=0.4)
-
-    @pytest.mark.parametrize("connections", [1, 3, 7, 100])
+    @pytest.mark.parametrize("connections", [3, 100])
     async def test_how_many_are_in_flight_changes_no_transcript(self, tmp_path: Path, connections: int) -> None:
         await run(tmp_path / "a", [Echo()], max_connections=connections)
         await run(tmp_path / "b", [Echo()], max_connections=1)
         assert timeless(kept(tmp_path / "a")) == timeless(kept(tmp_path / "b"))
 
-    @pytest.mark.parametrize("connections", [1, 2, 5])
+    @pytest.mark.parametrize("connections", [1, 5])
     async def test_never_more_in_flight_than_allowed_and_no_fewer_than_there_is_work_for(
         self, tmp_path: Path, connections: int
     ) -> None:
@@ -255,45 +238,29 @@ class TestStopped:
         assert len(kept(tmp_path)) == 2
         assert (await run(tmp_path, [Echo()])).played == 4
 
-    async def test_a_spent_budget_begins_no_further_dialogue(self, tmp_path: Path) -> None:
-        policy = Echo(wait=0.001, fails=lambda call: BudgetSpent("spent") if call == 7 else None)
-        ended = await run(tmp_path, [policy], settings(40), max_connections=4)
-        assert ended.stopped == "spent"
-        assert policy.started.total() == 4
-        assert (ended.played, ended.missing) == (3, 37)  # the three others in flight are seen to their end
-
-    async def test_no_after_the_pilot_ends_the_run_with_two_dialogues_kept(self, tmp_path: Path) -> None:
+    async def test_no_after_the_pilot_ends_the_run_with_two_dialogues_and_yes_plays_the_rest(self, tmp_path: Path) -> None:
         asked: list[Estimate] = []
 
-        def no(guess: Estimate) -> bool:
+        def answer(guess: Estimate) -> bool:
             asked.append(guess)
-            return False
+            return len(asked) > 1
 
-        ended = await run(tmp_path, [Echo()], pilot=no)
+        ended = await run(tmp_path, [Echo()], pilot=answer)
         assert (ended.played, ended.missing, ended.stopped) == (PILOT, 4, "stopped after the estimate")
         assert len(kept(tmp_path)) == PILOT == 2
         # three calls of 12 tokens a dialogue, four dialogues to come
         assert [guess[:4] for guess in asked] == [(4, 12, 144, None)]
-
-    async def test_yes_after_the_pilot_plays_the_rest_and_the_pilot_counts(self, tmp_path: Path) -> None:
         policy = Echo()
-        ended = await run(tmp_path, [policy], pilot=lambda guess: True)
+        ended = await run(tmp_path / "yes", [policy], pilot=answer)
         assert ended[:6] == (6, 6, 0, 0, 0, None)
-        assert max(policy.started.values()) == 1
+        assert max(policy.started.values()) == 1, "the pilot counts"
 
     async def test_no_pilot_is_asked_for_where_two_dialogues_are_all_there_is(self, tmp_path: Path) -> None:
         def never(guess: Estimate) -> bool:
-            raise AssertionError("asked for nothing")
+            raise AssertionError("nothing was left to ask about")
 
         assert (await run(tmp_path, [Echo()], settings(2), pilot=never)).played == 2
         assert (await run(tmp_path, [Echo()], settings(2), pilot=never)).resumed == 2
-
-    async def test_a_budget_spent_in_the_pilot_asks_nothing_more(self, tmp_path: Path) -> None:
-        def never(guess: Estimate) -> bool:
-            raise AssertionError("asked after the budget was spent")
-
-        ended = await run(tmp_path, [Echo(fails=lambda call: BudgetSpent("spent"))], pilot=never)
-        assert (ended.played, ended.missing, ended.stopped) == (0, 6, "spent")
 
 
 KILLED = settings(30, repeats=2)

@@ -1,10 +1,4 @@
-"""What a run consists of, resolved before the first call, and the hash that names it.
-
-1. The hash is stable, and changes with everything that changes a transcript, and with nothing else.
-2. A limit takes people evenly over the intentions.
-3. Shards share nothing and leave nothing out.
-4. Every model meets the same person: a dialogue's seed does not depend on the model.
-"""
+"""The settings of a run, resolved before the first call, the hash that names it, its dialogues and its shards."""
 
 from __future__ import annotations
 
@@ -68,7 +62,7 @@ class TestHash:
 
     def test_it_is_the_same_on_every_machine_and_in_every_year(self) -> None:
         # worked out once; a change here sends every half-finished run into a new directory and needs a changelog entry
-        assert settings().hash == "dd209af5aa"
+        assert settings().hash == settings(prices={"lab/a": {"input": 1.0, "output": 2.0}}).hash == "dd209af5aa"
 
     @pytest.mark.parametrize("name", CHANGES)
     def test_everything_that_changes_a_transcript_changes_it(self, name: str) -> None:
@@ -76,17 +70,6 @@ class TestHash:
 
     def test_every_setting_is_covered_by_the_test_above(self) -> None:
         assert set(CHANGES) == set(EvaluationSettings.model_fields) - {"heartloop_version", "prices", "scenario_ids", "tags"}
-
-    def test_prices_do_not_change_it(self) -> None:
-        assert settings(prices={"lab/a": {"input": 1.0, "output": 2.0}}).hash == settings().hash
-
-    @pytest.mark.parametrize(
-        "name", ["max_connections", "timeout", "max_cost", "max_tokens", "retry_failed", "out", "api_key", "base_url"]
-    )
-    def test_how_fast_how_dear_and_with_which_key_is_no_setting(self, name: str) -> None:
-        assert name not in EvaluationSettings.model_fields
-        with pytest.raises(ValidationError):
-            settings(**{name: 1})
 
     @pytest.mark.parametrize("wrong", [{"models": ()}, {"repeats": 0}])
     def test_a_run_of_nothing_is_refused(self, wrong: dict[str, Any]) -> None:
@@ -106,13 +89,9 @@ class TestHash:
 class TestJobs:
     """The dialogues of a run."""
 
-    def test_every_model_meets_every_person_as_often_as_asked(self) -> None:
-        jobs = settings().jobs
-        assert len(jobs) == 2 * 2 * 2
-        assert len({job.key for job in jobs}) == 8
-
     def test_models_alternate_so_that_a_run_cut_short_stays_comparable(self) -> None:
         jobs = settings().jobs
+        assert len({job.key for job in jobs}) == len(jobs) == 2 * 2 * 2
         assert [job.model.removeprefix("heartloop/") for job in jobs] == ["reflector", "fixer"] * 4
         assert [job.repeat for job in jobs] == [0] * 4 + [1] * 4
 
@@ -122,11 +101,6 @@ class TestJobs:
             seeds.setdefault((job.scenario, job.repeat), set()).add(job.seed)
         assert all(len(found) == 1 for found in seeds.values())
         assert len(set.union(*seeds.values())) == len(seeds)  # and no two people or repeats share one
-
-    def test_one_models_dialogues_do_not_depend_on_the_company_it_is_tested_in(self) -> None:
-        alone = {job.key: job.seed for job in settings(models=("heartloop/fixer",)).jobs}
-        together = {job.key: job.seed for job in settings().jobs}
-        assert alone.items() <= together.items()
 
     @given(st.integers(), st.text(max_size=20), st.integers(0, 100))
     def test_a_seed_fits_every_endpoint(self, seed: int, scenario: str, repeat: int) -> None:
@@ -147,9 +121,6 @@ class TestStratified:
         assert sum(chosen.values()) == limit
         most = max(chosen.values())
         assert all(chosen[i] >= most - 1 or chosen[i] == available[i] for i in available)
-
-    def test_24_people_are_three_of_each(self) -> None:
-        assert set(Counter(s.intention for s in stratified(PEOPLE, 24)).values()) == {3}
 
     def test_the_order_of_the_set_is_kept_and_a_larger_limit_only_adds(self) -> None:
         for limit in range(1, 100):
@@ -185,9 +156,3 @@ class TestShards:
         sage = Sage(Shard(index=3, count=3).of(PEOPLE[:2]), SageLLMUser(ScriptedChat([])))
         with pytest.raises(UseError, match=r"no scenario to evaluate; .* use fewer shards"):
             prompts_of(sage)
-
-
-def test_the_prompts_of_an_environment_are_in_the_settings_by_hash() -> None:
-    sage = Sage(PEOPLE[:1], SageLLMUser(ScriptedChat([])))
-    assert {"policy", "feel", "speak"} <= set(prompts_of(sage))
-    assert prompts_of(sage) == dict(sage.describe(PEOPLE[0].id)["prompts"])

@@ -1,16 +1,7 @@
-"""Planning a study from runs: variances, calls, tokens, cost, designs.
-
-1. Components of the difference of two models by hand; repeats separate policy sampling, judges and user simulators add their own.
-2. A rejudged run costs its judgements, another user simulator another dialogue; a price is needed for every paid model.
-3. What is incomplete is left out and counted; what cannot be planned is refused, or said.
-4. Without a run an environment's pilot is used, whose numbers are what its baselines do.
-5. The command prints designs of equal power, and marks the cheapest.
-6. A mean over instruments uses the scenarios that all of them scored.
-"""
+"""Planning a study from runs: variances, calls, tokens, cost and designs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -179,6 +170,10 @@ class TestPlan:
         assert [one.repeats for one in study.designs] == [1, 2, 3, 5]
         assert all(one.detects <= 4.0 for one in study.designs)
         assert [one.use.calls for one in study.cheapest] == [min(one.use.calls for one in study.designs)]
+        text = study_text(study, SAGE.scale)
+        assert all(words in text for words in ("2 models, 3 scenarios, 2 repeats", "one more repeat", "< cheapest"))
+        with pytest.raises(UseError, match="difference is 0"):
+            plan_study(data, 0.0)
 
     def test_one_judge_and_several_have_a_cheapest_design_each(self, data: StudyData) -> None:
         several = data._replace(instrument="judge", variance=data.variance._replace(judge=0.5), further=Use(2, 10, 0.0))
@@ -189,22 +184,6 @@ class TestPlan:
     def test_the_runs_own_minimum_detectable_difference(self, data: StudyData) -> None:
         expected = minimum_difference((data.variance.scenario + data.variance.repeat / 2) / 3, 2)
         assert plan_study(data, 4.0).detects == pytest.approx(expected)
-
-    def test_the_text_says_it_all(self, data: StudyData) -> None:
-        text = study_text(plan_study(data, 4.0), SAGE.scale)
-        for words in (
-            "2 models, 3 scenarios, 2 repeats",
-            "policy sampling",
-            "one more repeat",
-            "To detect 4 points",
-            "< cheapest",
-        ):
-            assert words in text
-        assert all(len(line) <= 100 for line in text.splitlines() if line[:1] not in "!F")
-
-    def test_no_difference_is_refused(self, data: StudyData) -> None:
-        with pytest.raises(UseError, match="difference is 0"):
-            plan_study(data, 0.0)
 
 
 class TestPilot:
@@ -239,9 +218,7 @@ class TestCommand:
         done = CliRunner().invoke(app, ["plan", "sage", "--difference", "3", "--power", "0.9"])
         assert done.exit_code == 0, done.output
         assert "To detect 3 points with 90% power" in done.output
-        assert len(re.findall("< cheapest", done.output)) == 1
-
-    def test_a_power_below_a_half_is_wrong_use(self) -> None:
+        assert done.output.count("< cheapest") == 1
         assert CliRunner().invoke(app, ["plan", "sage", "--power", "0.2"]).exit_code == 2
 
 
@@ -252,6 +229,6 @@ def test_a_mean_over_instruments_uses_the_scenarios_that_all_scored() -> None:
     ]
     found = mean_over_instruments(columns, "a")
     assert found is not None
-    assert (found.mean, found.components.levels) == (4.5, {"scenario": 2, "judge": 2})
+    assert (found.mean, [one.df for one in found.components.components]) == (4.5, [1, 1, 1])
     assert mean_over_instruments(columns[:1], "a") is None
     assert mean_over_instruments(columns, "b") is None

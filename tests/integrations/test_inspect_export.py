@@ -18,7 +18,7 @@ from inspect_ai.scorer import SampleScore, Score
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import InputError, TransportError, UseError
-from heartloop.environments.eibench.environment import policy_prompt
+from heartloop.environments.eibench.environment import EIBenchOptions, briefing
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.environment import Sage
@@ -156,7 +156,7 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     assert sample.scores is not None
     assert played.score is not None
     assert sample.scores["points"].as_float() == 100 * played.score
-    assert sample.messages[0].text == policy_prompt(scenario, "think")
+    assert sample.messages[0].text == briefing(scenario, EIBenchOptions())
     assert [m.role for m in sample.messages] == ["system", "assistant", "user", "assistant", "user"]  # in charm the model begins
     effect, turn = sample.messages[3].metadata, played.turns[1]
     assert effect is not None

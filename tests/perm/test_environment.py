@@ -25,34 +25,27 @@ class Fixed(FixedJudges):
         super().__init__({**SCORES, **scores}, "a word", breaks)
 
 
-async def played(user: Fixed, answer: str = ANSWER, **settings: Any) -> Transcript:
-    return await play(Perm([SAMPLE], user, **settings), SAMPLE.id, ScriptedChat([answer]), seed=3)
+async def played(user: Fixed | None = None, answer: str = ANSWER, **settings: Any) -> Transcript:
+    return await play(Perm([SAMPLE], user or Fixed(), **settings), SAMPLE.id, ScriptedChat([answer]), seed=3)
 
 
-class TestWhatEachSees:
-    async def test_the_model_gets_person_and_scenario_and_then_the_query(self) -> None:
-        policy = ScriptedChat([ANSWER])
-        await play(Perm([SAMPLE], Fixed()), SAMPLE.id, policy)
-        system, user = policy.asked[0]
-        assert SAMPLE.scenario in system.content
-        assert SAMPLE.person in system.content
-        assert "# Analysis" in system.content
-        assert user.content == SAMPLE.query
+async def test_the_model_reads_person_scenario_and_query_and_nothing_that_the_embedded_judges_read() -> None:
+    policy = ScriptedChat([ANSWER])
+    await play(Perm([SAMPLE], Fixed()), SAMPLE.id, policy)
+    system, user = policy.asked[0]
+    assert all(text in system.content for text in (SAMPLE.scenario, SAMPLE.person, "# Analysis"))
+    assert user.content == SAMPLE.query
+    hidden = (SAMPLE.need, SAMPLE.cause, *SAMPLE.touches, *SAMPLE.sores)
+    assert not any(matter.text in system.content + user.content for matter in hidden)
 
-    async def test_nothing_that_the_embedded_judges_read_by_is_told(self) -> None:
-        policy = ScriptedChat([ANSWER])
-        await play(Perm([SAMPLE], Fixed()), SAMPLE.id, policy)
-        told = " ".join(message.content for message in policy.asked[0])
-        hidden = (SAMPLE.need.text, SAMPLE.cause.text, *(matter.text for matter in (*SAMPLE.touches, *SAMPLE.sores)))
-        assert not any(text in told for text in hidden)
 
-    async def test_resonation_is_of_the_analysis_and_the_rest_of_the_response(self) -> None:
-        user = Fixed()
-        await played(user)
-        analysis, response = "He envies Rohit, and is ashamed of it.", "You carried the monitor yourself."
-        assert {judge: view.judged_by(judge) for judge, view in user.asked.items()} == {
-            "resonation": analysis, "expression": response, "reception": response, "bystander": response,
-        }  # fmt: skip
+async def test_resonation_is_of_the_analysis_and_the_rest_of_the_response() -> None:
+    user = Fixed()
+    await played(user)
+    analysis, response = "He envies Rohit, and is ashamed of it.", "You carried the monitor yourself."
+    assert {judge: judged.text for judge, judged in user.asked.items()} == {
+        "resonation": analysis, "expression": response, "reception": response, "bystander": response,
+    }  # fmt: skip
 
 
 class TestReward:

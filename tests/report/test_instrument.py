@@ -12,28 +12,23 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
-from heartloop.core.dialogue import Transcript
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.cards import LEAST_IN_GROUP, ModelCard
 from heartloop.report.drawing import PALETTE
 from heartloop.report.page import Page as ReportPage
-from heartloop.report.site import assign_colours, write_site
-from tests.report.browser import quiet, view
+from heartloop.report.site import assign_colours
+from tests.report.sage_bench import WriteRun, talk
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    pass
 
-Talk = Callable[..., Transcript]
-WriteRun = Callable[..., Path]
 
 # Linear RGB of a reader without one kind of cone (Machado, Oliveira and Fernandes, 2009, severity 1).
 _VISION = {
@@ -81,7 +76,7 @@ def _cards(path: Path) -> dict[str, ModelCard]:
     return ReportPage(measurement, score_card(measurement.transcripts, measurement.settings), 1).cards
 
 
-def test_a_win_is_named_where_the_interval_supports_it(talk: Talk, write_run: WriteRun) -> None:
+def test_a_win_is_named_where_the_interval_supports_it(write_run: WriteRun) -> None:
     def change(model: str, group: str, n: int) -> float:
         if group == "advice":
             return 5.0 if n % 2 else -5.0
@@ -104,119 +99,7 @@ def test_a_win_is_named_where_the_interval_supports_it(talk: Talk, write_run: Wr
     assert cards["a"].worst is None  # it is below the others on no scenario
 
 
-def test_one_ranked_model_has_nothing_to_win_against(talk: Talk, write_run: WriteRun) -> None:
+def test_one_ranked_model_has_nothing_to_win_against(write_run: WriteRun) -> None:
     card = _cards(write_run([talk("a", f"s{n}", [5]) for n in range(3)]))["a"]
     assert card.overall is None
     assert (card.wins, card.losses, card.best) == ([], [], None)
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_a_choice_stands_in_the_address_and_an_address_opens_it_again(
-    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    index = write_site([write_run(dialogues)], tmp_path / "site")
-    with quiet(page):
-        page.goto(index.as_uri())
-        page.wait_for_selector(".board")
-        # a phone has the leaderboard on its first screen
-        assert page.locator(".board tbody tr").first.bounding_box()["y"] < 700  # type: ignore[index]
-        # a row leads to its model, the model to its dialogues, one of them to the same scenario with another model
-        page.locator(".board a.to-model").first.click()
-        page.wait_for_selector("#model-x-good", state="visible")
-        page.locator("#model-x-good .chips a", has_text="listen").click()
-        page.wait_for_selector("#found:has-text('2 dialogues')")
-        page.select_option("#filters [name=sort]", "scenario")
-        address = page.url
-        page.goto("about:blank")
-        page.goto(address)
-        page.wait_for_selector("#found:has-text('2 dialogues')")
-        assert page.locator("#filters [name=sort]").input_value() == "scenario"
-        page.locator("#list .row").first.click()
-        page.wait_for_selector("dialog[open] .bubble")
-        page.locator("dialog .beside-link").first.click()
-        page.wait_for_selector("dialog[open].wide .together")
-        assert page.evaluate("document.querySelector('dialog').scrollWidth") <= 390
-        heads = page.locator("dialog .together > .side .model .short").all_inner_texts()
-        pair = page.url
-        page.goto("about:blank")
-        page.goto(pair)
-        page.wait_for_selector("dialog[open].wide .together")
-        assert page.locator("dialog .together > .side .model .short").all_inner_texts() == heads
-        page.keyboard.press("Escape")
-        page.wait_for_selector("dialog", state="hidden")
-        # a cell of the groups leads to its dialogues
-        view(page, "groups")
-        page.locator("#groups .heat td a").first.click()
-        page.wait_for_selector("#list .row")
-        assert page.locator("#filters [name=group]").input_value() != ""
-        # the leaderboard is sorted by a column, and by the address
-        page.set_viewport_size({"width": 1280, "height": 900})
-        page.goto("about:blank")
-        page.goto(index.as_uri() + "#leaderboard?sort=-rank")
-        rows = page.locator(".board tbody.ranked .short")
-        page.wait_for_selector(".board th[aria-sort=descending]")
-        down = rows.all_inner_texts()
-        page.locator(".board th[aria-sort] .sort").click()
-        assert rows.all_inner_texts() == down[::-1]
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_the_leaderboard_is_sorted_on_a_phone_too(
-    page: Page, dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    index = write_site([write_run(dialogues)], tmp_path / "site")
-    with quiet(page):
-        page.goto(index.as_uri())
-        names, way = page.locator(".board tbody.ranked .short"), page.locator(".sort-by button")
-        ranked = names.all_inner_texts()
-        assert (ranked, way.is_visible()) == (["good", "plain", "mute"], False)
-        page.select_option(".sort-by select", "silences")
-        assert names.all_inner_texts()[0] == "mute"  # a number: the highest first
-        way.click()
-        assert names.all_inner_texts()[-1] == "mute"
-        assert page.url.endswith("#leaderboard?sort=silences")
-        page.select_option(".sort-by select", "model")
-        assert names.all_inner_texts() == sorted(ranked)
-        page.select_option(".sort-by select", label="as ranked")
-        assert names.all_inner_texts() == ranked
-        assert page.locator(".board .sort:visible").count() == 0
-        page.set_viewport_size({"width": 1280, "height": 900})
-        assert not page.locator(".sort-by").is_visible()  # the heads of the columns have buttons there
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_a_line_of_a_chart_opens_its_dialogue(page: Page, talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
-    index = write_site([write_run([talk("m", "low", [-10, -10]), talk("m", "high", [10, 10])])], tmp_path / "site")
-    with quiet(page):
-        page.goto(index.as_uri())
-        chart = page.locator("#trajectories svg.courses")
-        chart.scroll_into_view_if_needed()
-        box = chart.bounding_box()
-        assert box is not None
-        # two of ten turns across 270 of 330 units from 26; 60 points of 100 over 150 of 184 units from 10
-        page.mouse.click(box["x"] + box["width"] * (26 + 54) / 330, box["y"] + box["height"] * (10 + 60) / 184)
-        page.wait_for_selector("dialog[open] :text('The title of high')")
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_a_ninth_model_is_grey_until_it_is_chosen(page: Page, talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
-    index = write_site([write_run([talk(f"m{n}", "s", [n]) for n in range(10)])], tmp_path / "site")
-    page.set_viewport_size({"width": 1280, "height": 900})
-    with quiet(page):
-        page.goto(index.as_uri())
-        page.wait_for_selector(".choose")
-        inks = "[...document.querySelectorAll('.board .swatch')].map((e) => getComputedStyle(e).backgroundColor)"
-        before = page.evaluate(inks)
-        assert len(set(before)) == 9
-        page.locator(".choose").last.click()
-        after = page.evaluate(inks)
-        assert (after[9], after[7]) == (before[7], before[9])
-        address = page.url
-        page.goto("about:blank")
-        page.goto(address)
-        page.wait_for_selector(".choose")
-        assert page.evaluate(inks) == after

@@ -1,6 +1,6 @@
 """A stored dialogue read by another judge.
 
-1. The words stay: the same replies, the same answers of the person. The judge who judged before finds the same.
+1. The words stay: the same replies, the same answers of the person.
 2. The judge's own emotion runs on: the talk ends where its rules end it, and is cut where nothing more is stored.
 3. The person's own goodbye still ends the talk; a last reply that was never judged is judged.
 4. A judge who fails leaves the dialogue unscored.
@@ -19,9 +19,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import rejudged
 from heartloop.environments.sage.environment import Feeling, Sage, SageOptions, SageView, Speech
 from heartloop.environments.sage.scenario import load_scenarios
-from heartloop.environments.sage.users import SageEmbeddedUser
 from heartloop.evaluation.runner import paid_usage
-from heartloop.models.baselines import Baseline
 
 SAGE = load_environment("sage")
 SCENARIO = load_scenarios("support")[0]
@@ -66,15 +64,6 @@ def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
     return [(turn.reply, turn.message) for turn in transcript.turns]
 
 
-async def test_the_judge_who_judged_before_finds_the_same() -> None:
-    sage = Sage([SCENARIO], SageEmbeddedUser())
-    played = await play(sage, SCENARIO.id, Baseline("assistant"), seed=3)
-    found = await read(played, SageEmbeddedUser(), turns=10)
-    same = {"models": played.models, "seconds": played.seconds}
-    assert found.model_copy(update=same).model_dump() == played.model_dump()
-    assert found.models == {"policy": "heartloop/assistant", "user": "embedded", "judge": "embedded"}
-
-
 async def test_other_feelings_on_the_same_words() -> None:
     played = await talk(1, 2, 3, 4)
     judge = Feels(5, -5, 10, 0)
@@ -85,12 +74,8 @@ async def test_other_feelings_on_the_same_words() -> None:
     assert [view.emotion for view in judge.views] == [40.0, 45.0, 40.0, 50.0], "it sees its own running emotion"
     assert {view.seed for view in judge.views} == {5}
     assert found.usage["policy"] == played.usage["policy"], "what the replies took stays true"
+    assert not paid_usage(found), "the stored replies are free"
     assert [call.text for call in found.calls] == [call.text for call in played.calls], "thinking and all"
-
-
-async def test_the_stored_replies_are_free() -> None:
-    found = await read(await talk(1, 2, turns=2), Feels(5, 5), turns=2)
-    assert not paid_usage(found)
 
 
 async def test_the_talk_ends_where_the_judge_has_had_enough() -> None:

@@ -18,7 +18,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.scenario import INTENTIONS, ReleasedProfile, SageReleasedScenario, name_of
+from heartloop.environments.sage.scenario import INTENTIONS, ReleasedProfile, SageReleasedScenario
 from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
 from tests.released_form import TASKS, profile
 
@@ -59,17 +59,12 @@ async def test_the_simulator_is_told_the_released_texts_and_the_policy_only_the_
     assert transcript.turns[0].evidence == {}, "the reader that labels replies reads English"
 
 
-async def test_an_unknown_wish_is_told_in_its_own_words() -> None:
-    _, simulator = await dialogue(person(task="想聊聊天气"), answers(0, "嗯。"))
-    assert "wants this: “想聊聊天气”" in simulator.asked[0][0].content
-
-
 def test_a_training_profile_is_refused_in_one_sentence() -> None:
     with pytest.raises(InputError, match=r"'0000-0000' has no first message.*record.first_talk, or remove the scenario"):
         Sage([person(first=None)], SageLLMUser(ScriptedChat(["x"])))
 
 
-def test_the_embedded_user_refuses() -> None:
+def test_the_embedded_user_refuses_what_it_does_not_understand() -> None:
     with pytest.raises(InputError, match="--user MODEL"):
         Sage([person()], SageEmbeddedUser())
 
@@ -79,8 +74,3 @@ async def test_a_chinese_word_of_parting_ends_the_talk_as_in_the_released_code(p
     transcript, _ = await dialogue(person(), answers(5, "我走了，再见。"), preset=preset, max_turns=3)
     assert transcript.stop == stop
     assert len(transcript.turns) == (1 if stop == "goodbye" else 3)
-
-
-def test_a_persona_without_a_list_is_named_by_its_id() -> None:
-    assert name_of("一个摆渡人。", otherwise="0000") == "0000"
-    assert name_of("**姓名**：林小舟", otherwise="0000") == "林小舟"

@@ -15,7 +15,6 @@ from heartloop.environments.eibench.scoring import (
     move,
     outcome,
     process_rewards,
-    scene_means,
     weighted_mean,
 )
 
@@ -153,9 +152,7 @@ class TestAnchorRules:
 class TestMeans:
     def test_every_scenario_counts_once(self) -> None:
         outcomes = {"charm": [0.4, 0.6], "defense": [-0.2], "repair": []}
-        assert scene_means(outcomes) == pytest.approx({"charm": 0.5, "defense": -0.2})
         assert weighted_mean(outcomes) == pytest.approx(0.8 / 3)
 
     def test_nothing_scored_is_no_number(self) -> None:
         assert weighted_mean({"charm": []}) is None
-        assert scene_means({}) == {}

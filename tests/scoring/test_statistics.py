@@ -5,7 +5,7 @@
 3. One cluster has no spread: the ends are nan, not a feigned certainty.
 4. Too skewed for so few, or without any spread: marked. Near normal: seldom marked.
 5. An end beyond a bound of the scale is moved to it.
-6. The interval of a share is Wilson's, as in statsmodels.
+6. The interval of a share is Wilson's.
 """
 
 from __future__ import annotations
@@ -151,11 +151,6 @@ class TestShare:
     def test_as_many_clusters_as_trials_at_most(self, clusters: int) -> None:
         with pytest.raises(UseError, match=f"got {clusters} clusters of 10"):
             share_interval(3, 10, clusters=clusters)
-
-    @pytest.mark.parametrize(("successes", "n"), [(0, 7), (3, 7), (9, 10), (85, 100), (30, 30)])
-    def test_as_in_statsmodels(self, successes: int, n: int) -> None:
-        proportion_confint = pytest.importorskip("statsmodels.stats.proportion").proportion_confint
-        assert share_interval(successes, n)[1:3] == pytest.approx(proportion_confint(successes, n, method="wilson"), abs=1e-9)
 
     @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
     def test_what_is_no_share_is_refused(self, successes: int, n: int) -> None:

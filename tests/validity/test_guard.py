@@ -162,7 +162,7 @@ def test_what_stands_on_one_side_or_is_no_benchmark_is_named(tmp_path: Path) -> 
     lm_eval(after, "arc_easy", [1, 0], metric="acc")
     found, notes = changes(read_results(before), read_results(after))
     assert not found
-    assert "AIME 2025 stands only before training" in notes[0]
+    assert "AIME 2025 has results only before training" in notes[0]
     assert "arc_easy" in notes[1]
 
 

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -24,7 +26,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heartloop.core.chat import HUMAN, Reply, estimate_usage
+from heartloop.core.chat import EMBEDDED, HUMAN, Reply, estimate_usage
 from heartloop.core.dialogue import HEAVY_TAGS, Message, Sampling, Transcript
 from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
@@ -32,10 +34,10 @@ from heartloop.environments.registry import environment_names, find_scenario, lo
 from heartloop.environments.report import evidence_in_words, strategy_of
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.plan import EvaluationPlan, plan_evaluation
-from heartloop.evaluation.runner import RunPlan, completed, play_run
+from heartloop.evaluation.runner import completed, play_run
 from heartloop.evaluation.scores import points_of
 from heartloop.evaluation.settings import Job
-from heartloop.evaluation.store import StoredRun, check_new
+from heartloop.evaluation.store import check_new
 from heartloop.models.baselines import baseline_group
 from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.cache import dialogue_scope
@@ -67,11 +69,7 @@ class EndOfDialogue(Exception):
 
 
 class Human:
-    """A human who types, as a `ChatModel`.
-
-    Args:
-        ask: returns the next reply, or raises `TakenBack` or `EndOfDialogue`.
-    """
+    """A human who types, as a `ChatModel`."""
 
     name = HUMAN
 
@@ -155,26 +153,34 @@ class Screen:
             if transcript.opening is None:
                 self._print("You begin.", style="bold")
             else:
-                self._console.print(speech(name, transcript.opening))
+                self._console.print(labelled(name, transcript.opening, "bold cyan"))
             return
         message = transcript.turns[-1].message
         if message is not None:
-            self._console.print(speech(name, message))
+            self._console.print(labelled(name, message, "bold cyan"))
         ascii_only = self._console.options.ascii_only
         self._console.print(mood(self._spec.scale, transcript, self._console.width, ascii_only=ascii_only))
         self._console.print()
 
     def finish(self, transcript: Transcript) -> None:
-        self._console.print(ended(transcript, name_of(transcript)), style="bold")
-        self._console.print(score_line(self._spec.scale, points_of(transcript), len(transcript.turns)))
+        scale, points = self._spec.scale, points_of(transcript)
+        end = _ENDS.get(transcript.stop, f"The dialogue ended: {transcript.stop}.")
+        if transcript.failure is not None:
+            end = f"The dialogue failed and is unscored: {transcript.failure.role}, {transcript.failure.detail}"
+        elif transcript.stop == "goodbye":
+            end = f"{name_of(transcript)} ended the dialogue."
+        self._console.print(end, style="bold")
+        replies = amount(len(transcript.turns), "reply", "replies")
+        of = f" after {replies} ({scale.title}, {scale.low:g} to {scale.high:g})"
+        self._console.print("Score: none." if points is None else f"Score: {_number(points)}{of}.")
         for title, text in self._spec.report.scenario(transcript).facts:
             if text not in self._prompt and not all(line in self._prompt for line in text.split(". ")):
-                self._console.print(fact(title, text))
+                self._console.print(labelled(title, text))
         self._console.print()
-        if is_one_answer(transcript):
+        if len(transcript.turns) == 1 and not transcript.turns[0].state and transcript.stop != "cut":  # one answer, with grades
             self._console.print(grades(self._spec, transcript))
         else:
-            self._console.print(replies_table(self._spec.scale, transcript, self._console.width))
+            self._console.print(replies_table(scale, transcript, self._console.width))
 
     def ask(self) -> str:
         """The next reply."""
@@ -265,27 +271,25 @@ class Interrupt:
 
 def run_talk(
     environment: str | None, scenario: str | None, scenarios: str | None, seed: int,
-    options: Callable[[EnvironmentSpec], Mapping[str, Any]], *, out: Path | None, user: str, roles: Sequence[str],
+    options: Callable[[EnvironmentSpec], Mapping[str, Any]], *, out: Path | None, user: str, roles: Mapping[str, str],
     cache: Path | None, **how: Any,
 ) -> int:  # fmt: skip
-    """Plays the dialogue, writes the run with the baselines, and returns the exit code.
-
-    Args:
-        options: reads those of the environment.
-        how: further arguments of `plan_evaluation`.
-    """
+    """Plays the dialogue, writes the run with the baselines, and returns the exit code."""
     spec, chosen, chosen_set = _chosen(environment, scenario, scenarios, seed)
     with tempfile.TemporaryDirectory(prefix="heartloop-talk-") as folder:
         human = Human(lambda: "")
-        asked = user != "embedded" or any(not text.endswith("=embedded") for text in roles)
+        asked = user != EMBEDDED or any(model != EMBEDDED for model in roles.values())
         baselines = [] if asked else baseline_group(spec.demo.baselines if spec.demo else "general")
         plan = plan_evaluation(
             spec.name, [HUMAN, *(f"heartloop/{name}" for name in baselines)], user=user, roles=roles,
-            options=options(spec), scenarios=chosen_set, scenario_ids=[chosen], seed=seed,
+            options=options(spec), scenario_set=chosen_set, scenario_ids=[chosen], seed=seed,
             opened={HUMAN: human},
             cache=(cache or Path(folder) / "answers.sqlite") if asked else cache, **how,
         )  # fmt: skip
-        path = out or _free(chosen)
+        path, number = out or Path("runs") / f"talk-{chosen}", 1
+        while out is None and path.exists():
+            number += 1
+            path = Path("runs") / f"talk-{chosen}-{number}"
         check_new(path)
         console = Console(highlight=False, soft_wrap=False)
         screen = Screen(console, spec, plan, human)
@@ -297,28 +301,30 @@ def run_talk(
                 with screen.interrupt:
                     return await converse(plan.environment, chosen, human, show=screen.show, seed=job.seed)
             finally:
-                await close(plan.opened.values())
+                await close(plan.models.opened.values())
 
-        with plan.cache or contextlib.nullcontext():
+        with plan.models.cache or contextlib.nullcontext():
             transcript = completed(dialogue())
         if not transcript.turns:
             cause = "" if transcript.failure is None else f" ({transcript.failure.role}: {transcript.failure.detail})"
             console.print(f"\nNothing was said{cause}; no run is written.")
             return int(transcript.failure is not None)
         screen.finish(transcript)
-        played = _written(path, plan, transcript)
+
+        async def play(job: Job) -> Transcript:
+            return transcript if job.model == HUMAN else await plan.play(job)
+
+        played = play_run(path, replace(plan, play=play, check=None), max_connections=8).run
     if len(played.transcripts) > 1:
         console.print(standings(played.transcripts, name_of(transcript)))
         if transcript.stop == "cut":
             console.print("You ended the dialogue early; the others played to its end.", style="dim")
     elif asked:
         console.print("Baselines are played with the embedded user only.", style="dim")
-    if asked and (spent := plan.meter.summary()):
+    if asked and (spent := plan.models.meter.summary()):
         console.print(spent)
-    others = amount(len(baselines), "baseline")
-    console.print(
-        f"\nRun: {path} (model {HUMAN}{f' and {others}' if baselines else ''})\nReport: heartloop report {path}", soft_wrap=True
-    )
+    others = f" and {amount(len(baselines), 'baseline')}" if baselines else ""
+    console.print(f"\nRun: {path} (model {HUMAN}{others})\nReport: heartloop report {path}", soft_wrap=True)
     return int(transcript.failure is not None)
 
 
@@ -344,32 +350,10 @@ def _chosen(
     return spec, str(random.Random(seed).choice([one for one in gentle if one.id in written] or gentle).id), scenarios
 
 
-def _free(scenario: str) -> Path:
-    """A run directory that does not exist yet."""
-    path, number = Path("runs") / f"talk-{scenario}", 2
-    while path.exists():
-        path, number = Path("runs") / f"talk-{scenario}-{number}", number + 1
-    return path
-
-
-def _written(path: Path, plan: EvaluationPlan, transcript: Transcript) -> StoredRun:
-    """The run with the human's dialogue; the baselines are played now."""
-
-    async def play(job: Job) -> Transcript:
-        return transcript if job.model == HUMAN else await plan.play(job)
-
-    return play_run(path, RunPlan(settings=plan.settings, play=play, meter=plan.meter), max_connections=8).run
-
-
 def name_of(transcript: Transcript) -> str:
     """What the person is called; `Person` where the scenario does not say."""
     first = transcript.facts.get("person", "").split(",")[0].split()
     return printable(first[0]) if first else "Person"
-
-
-def is_one_answer(transcript: Transcript) -> bool:
-    """Whether the dialogue is a single answer that grades judge, without a state that moves."""
-    return len(transcript.turns) == 1 and not transcript.turns[0].state and transcript.stop != "cut"
 
 
 def briefing(prompt: str) -> str:
@@ -377,12 +361,8 @@ def briefing(prompt: str) -> str:
     return re.sub(r"(?ms)^## How (?:to|you) .*?(?=^## |\Z)", "", prompt).strip()
 
 
-def speech(name: str, text: str) -> Text:
-    return Text.assemble((f"{name}: ", "bold cyan"), printable(text))
-
-
-def fact(title: str, text: str) -> Text:
-    return Text.assemble((f"{printable(title)}: ", "bold"), printable(text))
+def labelled(label: str, text: str, style: str = "bold") -> Text:
+    return Text.assemble((f"{printable(label)}: ", style), printable(text))
 
 
 def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool = False) -> RenderableType:
@@ -391,10 +371,8 @@ def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool =
     if len(course) < 2:
         return Text("This reply is not judged.", style="dim")
     start, before, now = course[0], course[-2], course[-1]
-    change = round(now - before, 1) + 0.0
-    colour = "green" if change > 0 else "red" if change < 0 else "dim"
     line = Text.assemble(
-        (f"{scale.now or scale.title} {_number(now)}", "bold"), "  ", (f"{change:+.1f}", colour),
+        (f"{scale.now or scale.title} {_number(now)}", "bold"), "  ", _change(before, now),
         (f"  (start {start:g}, {scale.low:g} to {scale.high:g})", "dim"),
     )  # fmt: skip
     parts: list[RenderableType] = [line, _bar(scale, start, now, min(width, WIDEST), ascii_only)]
@@ -408,19 +386,15 @@ def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool =
 
 
 def _bar(scale: Scale, start: float, now: float, width: int, ascii_only: bool) -> Text:
-    def cell(points: float) -> int:
-        share = (points - scale.low) / (scale.high - scale.low)
-        return round(min(1.0, max(0.0, share)) * (width - 1))
-
+    first, last = (
+        round(min(1.0, max(0.0, (points - scale.low) / (scale.high - scale.low))) * (width - 1)) for points in (start, now)
+    )
     empty, full, mark, here = ("-", "=", "|", "o") if ascii_only else ("─", "━", "│", "●")
-    first, last = cell(start), cell(now)
     style = "green" if now > start else "red" if now < start else "bold"
-    bar = Text(empty * width, "dim")
-    low, high = sorted((first, last))
-    filled = Text(full * (high - low + 1), style)
-    bar = bar[:low] + filled + bar[high + 1 :]
-    bar = bar[:first] + Text(mark) + bar[first + 1 :]
-    return bar[:last] + Text(here, style) + bar[last + 1 :]
+    cells = [(full, style) if min(first, last) <= cell <= max(first, last) else (empty, "dim") for cell in range(width)]
+    cells[first] = (mark, "")
+    cells[last] = (here, style)
+    return Text.assemble(*cells)
 
 
 def thoughts(spec: EnvironmentSpec, transcript: Transcript) -> RenderableType:
@@ -430,17 +404,13 @@ def thoughts(spec: EnvironmentSpec, transcript: Transcript) -> RenderableType:
     turn, panel = transcript.turns[-1], spec.report
     view = panel.turn(transcript, turn)
     named = {**{key: view.thoughts[key] for key in panel.thoughts if key in view.thoughts}, **view.thoughts}
-    lines = [
-        Text.assemble((f"{panel.thoughts.get(key, key.capitalize())}: ", "bold"), printable(text)) for key, text in named.items()
-    ]
+    lines = [labelled(panel.thoughts.get(key, key.capitalize()), text) for key, text in named.items()]
     course = spec.scale.course(transcript)
     rose = len(course) > 1 and course[-1] > course[-2]
     lines += [Text(sentence, style="dim") for sentence in evidence_in_words(turn.evidence, rose=rose)]
-    lines += [
-        Text.assemble((f"{key}: ", "bold"), printable(reason))
-        for key, reason in _texts(turn.evidence.get("reasons")).items()
-        if not view.details
-    ]
+    reasons = turn.evidence.get("reasons")
+    if isinstance(reasons, Mapping):
+        lines += [labelled(str(key), reason) for key, reason in reasons.items() if isinstance(reason, str) and reason]
     if view.details or (not lines and turn.thoughts):
         return grades(spec, transcript)
     return Group(*lines) if lines else Text("Nothing is recorded for this reply.", style="dim")
@@ -451,57 +421,42 @@ def grades(spec: EnvironmentSpec, transcript: Transcript) -> Table:
     turn = transcript.turns[-1]
     rows = [row for detail in spec.report.turn(transcript, turn).details for row in detail.rows]
     if not rows:
-        split = {key: re.fullmatch(r"(?s)(-?[\d.]+): (.*)", text) for key, text in turn.thoughts.items()}
-        rows = [
-            (key.capitalize(), found[1] if found else "", found[2] if found else turn.thoughts[key])
-            for key, found in split.items()
-        ]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+        split = {key: re.fullmatch(r"(?s)(-?[\d.]+): (.*)", text) or ("", "", text) for key, text in turn.thoughts.items()}
+        rows = [(key.capitalize(), parts[1], parts[2]) for key, parts in split.items()]
+    table = _table()
     table.add_column("grade")
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("reason")
     for name, level, reason in rows:
-        table.add_row(Text(printable(name)), Text(printable(level)), Text(printable(reason.split(" “")[0])))
+        table.add_row(*(Text(printable(text)) for text in (name, level, reason.split(" “")[0])))
     return table
-
-
-def ended(transcript: Transcript, name: str) -> str:
-    if transcript.failure is not None:
-        return f"The dialogue failed and is unscored: {transcript.failure.role}, {transcript.failure.detail}"
-    if transcript.stop == "goodbye":
-        return f"{name} ended the dialogue."
-    return _ENDS.get(transcript.stop, f"The dialogue ended: {transcript.stop}.")
 
 
 def replies_table(scale: Scale, transcript: Transcript, width: int) -> Table:
     """What each reply did: its first words, its change in points, and the points after it."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title="What each reply did", title_justify="left")
+    table = _table("What each reply did")
     table.add_column("#", justify="right", style="dim")
     table.add_column("reply", ratio=1)
     table.add_column("change", justify="right", no_wrap=True)
     table.add_column("after", justify="right", no_wrap=True)
-    course = scale.course(transcript)
-    judged = [turn.index for turn in transcript.turns if turn.state is not None]
-    after = dict(zip(judged, range(1, len(course)), strict=False))
+    judged = (turn.index for turn in transcript.turns if turn.state is not None)
+    after = dict(zip(judged, pairwise(scale.course(transcript)), strict=False))
     shown = max(12, min(width, WIDEST) - 22)
     for turn in transcript.turns:
         words = " ".join(turn.reply.split())
         first = Text(printable(words if len(words) <= shown else words[: shown - 1].rsplit(" ", 1)[0] + "…"))
         if strategy := strategy_of(turn.evidence):
             first.append(f"\n{strategy}", "dim")
-        place = after.get(turn.index)
-        if place is None:
-            table.add_row(str(turn.index + 1), first, "–", "–")
-        else:
-            change = round(course[place] - course[place - 1], 1) + 0.0
-            colour = "green" if change > 0 else "red" if change < 0 else "dim"
-            table.add_row(str(turn.index + 1), first, Text(f"{change:+.1f}", colour), _number(course[place]))
+        cells: tuple[Text | str, ...] = ("–", "–")
+        if (points := after.get(turn.index)) is not None:
+            cells = (_change(*points), _number(points[1]))
+        table.add_row(str(turn.index + 1), first, *cells)
     return table
 
 
 def standings(transcripts: Sequence[Transcript], name: str) -> Table:
     """Scores of the human and of the baselines with the same person, best first."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=f"Others with {name}", title_justify="left")
+    table = _table(f"Others with {name}")
     table.add_column("model")
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("replies", justify="right", no_wrap=True)
@@ -513,18 +468,14 @@ def standings(transcripts: Sequence[Transcript], name: str) -> Table:
     return table
 
 
-def score_line(scale: Scale, points: float | None, replies: int) -> str:
-    """The score of the dialogue in points, with what it is."""
-    if points is None:
-        return "Score: none."
-    return (
-        f"Score: {_number(points)} after {amount(replies, 'reply', 'replies')} ({scale.title}, {scale.low:g} to {scale.high:g})."
-    )
+def _table(title: str | None = None) -> Table:
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=title, title_justify="left")
 
 
 def _number(points: float) -> str:
-    return f"{round(points, 1) + 0.0:.1f}"
+    return f"{round(points, 1) + 0.0:.1f}"  # no -0
 
 
-def _texts(given: object) -> Mapping[str, str]:
-    return {str(key): text for key, text in given.items() if isinstance(text, str) and text} if isinstance(given, Mapping) else {}
+def _change(before: float, after: float) -> Text:
+    change = round(after - before, 1) + 0.0
+    return Text(f"{change:+.1f}", "green" if change > 0 else "red" if change < 0 else "dim")

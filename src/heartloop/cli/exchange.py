@@ -84,10 +84,8 @@ def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list
     write_records(path, imported.scenarios, exclude_unset=True)
     strata = Counter(str(scenario.stratum) for scenario in imported.scenarios)
     refused = f"; {len(imported.refused):,} of {amount(imported.total, 'record')} refused" if imported.refused else ""
-    return [
-        *(f"{name:13} {n:,}" for name, n in strata.items()),
-        f"{amount(len(imported.scenarios), 'scenario')} written to {path}{refused}",
-    ]
+    written = f"{amount(len(imported.scenarios), 'scenario')} written to {path}{refused}"
+    return [*(f"{name:13} {n:,}" for name, n in strata.items()), written]
 
 
 def _write_run(imported: Imported, source: Path, out: Path | None, model: str | None) -> list[str]:

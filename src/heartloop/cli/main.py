@@ -14,6 +14,7 @@ import typer
 from heartloop.cli.environments import check, environments_app
 from heartloop.cli.evaluate import evaluate, plan
 from heartloop.cli.exchange import export, import_data
+from heartloop.cli.options import with_options
 from heartloop.cli.runs import compare, merge, rejudge, report, rescore
 from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.talk import demo, talk
@@ -30,7 +31,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(talk)
-app.command("eval")(evaluate)
+app.command("eval")(with_options(evaluate))
 app.add_typer(environments_app, name="environments")
 app.command()(check)
 app.add_typer(scenarios_app, name="scenarios")
@@ -38,13 +39,13 @@ app.command()(compare)
 app.command()(merge)
 app.command()(rescore)
 app.command()(report)
-app.command()(rejudge)
+app.command()(with_options(rejudge))
 app.command()(plan)
 app.add_typer(student_app, name="student")
 app.command()(train)
 app.command("import")(import_data)
 app.command()(export)
-app.command()(validate)
+app.command()(with_options(validate))
 app.command()(guard)
 
 

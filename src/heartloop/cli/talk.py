@@ -42,9 +42,10 @@ def talk(
     """
     from heartloop.cli.conversation import run_talk
     from heartloop.cli.running import read_options
+    from heartloop.evaluation.plan import read_roles
 
     code = run_talk(
         environment, scenario, scenarios, seed, lambda spec: read_options(context, spec, option), out=out, user=user,
-        roles=role or (), requests=request or (), max_tokens=max_tokens, cache=cache,
+        roles=read_roles(role or ()), requests=request or (), max_tokens=max_tokens, cache=cache,
     )  # fmt: skip
     raise typer.Exit(code)

@@ -70,8 +70,6 @@ class _Frozen(BaseModel):
 
 
 class Message(_Frozen):
-    """One chat message as a model receives it."""
-
     role: Role
     content: Text
 
@@ -196,7 +194,6 @@ class Usage(_Frozen):
 
     @property
     def total(self) -> int:
-        """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -221,7 +218,7 @@ class Call(_Frozen):
     @property
     def thinking(self) -> str:
         """What a model wrote beside its visible answer: `reasoning`, and what `visible` leaves out; empty for none."""
-        return "\n\n".join(dict.fromkeys(filter(None, ((self.reasoning or "").strip(), _split(self.text).hidden))))
+        return "\n\n".join(dict.fromkeys(filter(None, ((self.reasoning or "").strip(), _split(self.text)[1]))))
 
 
 class Failure(_Frozen):
@@ -296,50 +293,33 @@ class Transcript(_Frozen):
         return self.score is not None
 
 
-class Visible(NamedTuple):
-    """The visible part of a reply, and whether a think block was not closed."""
-
-    text: str
-    unclosed: bool
-
-
 _OPEN = re.compile(r"<think>", re.IGNORECASE)
 _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 
 
-def visible(text: str) -> Visible:
+def visible(text: str) -> str:
     """The visible part of a policy's reply: what follows the last `</think>`.
 
     Text after an unclosed `<think>` is hidden too: a reply that begins with one is silence. A closing tag counts without an
     opening one, since some chat templates put the opening tag into the prompt.
 
-    >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him.").text
-    'That was unkind of him.'
-    >>> visible("<think>hmm")
-    Visible(text='', unclosed=True)
+    >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him."), visible("<think>hmm")
+    ('That was unkind of him.', '')
     """
-    parts = _split(text)
-    return Visible(parts.shown, parts.unclosed)
+    return _split(text)[0]
 
 
-class _Parts(NamedTuple):
-    """A raw answer: what is shown, the text around it without its tags, and whether a think block was not closed."""
-
-    shown: str
-    hidden: str
-    unclosed: bool
-
-
-def _split(text: str) -> _Parts:
+def _split(text: str) -> tuple[str, str]:
+    """The visible part of a raw answer, and the text around it without its tags."""
     if "<" not in text:  # fast path
-        return _Parts(text.strip(), "", unclosed=False)
+        return text.strip(), ""
     closings = list(_CLOSE.finditer(text))
     rest = text[closings[-1].end() :] if closings else text
     opening = _OPEN.search(rest)
     around = [text[: closings[-1].start()] if closings else "", rest[opening.end() :] if opening else ""]
     hidden = (_CLOSE.sub("\n", _OPEN.sub("", part)).strip() for part in around)
     shown = rest[: opening.start()] if opening else rest
-    return _Parts(shown.strip(), "\n\n".join(filter(None, hidden)), unclosed=opening is not None)
+    return shown.strip(), "\n\n".join(filter(None, hidden))
 
 
 def write_line(transcript: Transcript) -> str:
@@ -348,7 +328,7 @@ def write_line(transcript: Transcript) -> str:
 
 
 class TranscriptLine(NamedTuple):
-    """A transcript's place on disk: the file, and the offset of its line in bytes."""
+    """A transcript's place on disk: a file and the offset of a line in bytes."""
 
     path: Path
     start: int
@@ -365,15 +345,12 @@ def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcri
 
     Args:
         torn_tail: skip a last line without a line break, which a killed process leaves.
-
-    Raises:
-        InputError: the file cannot be read, or a record is invalid; names file, line and field.
     """
     return (transcript for _, transcript in transcript_lines(path, torn_tail=torn_tail))
 
 
 def transcript_lines(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[TranscriptLine, Transcript]]:
-    """Like `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
+    """As `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
     start = 0
     try:
         with path.open("rb") as file:
@@ -411,12 +388,7 @@ def cut_torn_tail(path: Path) -> None:
 
 def total_usage(parts: Iterable[Usage]) -> Usage:
     """The sum of several usages; an empty sum is zero."""
-    parts = tuple(parts)
-    return Usage(
-        prompt_tokens=sum(part.prompt_tokens for part in parts),
-        completion_tokens=sum(part.completion_tokens for part in parts),
-        estimated=any(part.estimated for part in parts),
-    )
+    return sum(parts, start=Usage())
 
 
 def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
@@ -425,7 +397,6 @@ def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
 
 
 def turn_counts(turns: Sequence[Turn]) -> dict[str, int]:
-    """Counts of a transcript's silent replies and of those cut by the token limit."""
     return {"silences": sum(turn.silent for turn in turns), "truncated": sum(turn.truncated for turn in turns)}
 
 

@@ -23,7 +23,7 @@ _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
+    """In hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -64,7 +64,7 @@ def install_command(extra: str) -> str:
 
 
 def install_command_from(origin: str | None, extra: str) -> str:
-    """The command for an origin, the content of `direct_url.json`; `None` for an installation from an index.
+    """The command for an origin: the content of `direct_url.json`, `None` for an installation from an index.
 
     >>> install_command_from(None, "train")
     "pip install 'heartloop[train]'"

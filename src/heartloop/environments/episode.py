@@ -86,21 +86,13 @@ class CallLog:
         def record(reply: Reply, reask: int) -> None:
             if reask:
                 self.count("re-asks")
-            self.calls.append(
-                Call(
-                    role=role,
-                    purpose=purpose,
-                    turn=turn,
-                    text=reply.text,
-                    reasoning=reply.reasoning,
-                    finish_reason=reply.finish_reason,
-                    usage=reply.usage,
-                    cached=reply.cached,
-                    reask=reask,
-                )
-            )
+            self.calls.append(_call(reply, role, purpose, turn, reask))
 
         return record
+
+
+def _call(reply: Reply, role: str, purpose: str, turn: int, reask: int = 0) -> Call:
+    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **reply._asdict())
 
 
 @runtime_checkable
@@ -110,11 +102,9 @@ class Episode(Protocol):
     @property
     def policy_prompt(self) -> str:
         """The policy's system prompt; empty for none."""
-        ...
 
     async def open(self) -> str | None:
         """The first user message; `None` if the policy speaks first."""
-        ...
 
     async def step(self, reply: str) -> UserTurn:
         """The user's turn after one visible reply; an empty reply is silence.
@@ -122,21 +112,17 @@ class Episode(Protocol):
         Raises:
             RoleFailed: a role failed after all retries.
         """
-        ...
 
     def outcome(self) -> Outcome:
         """Score, rewards and states so far."""
-        ...
 
     @property
     def calls(self) -> Sequence[Call]:
         """The roles' model calls so far, without the policy's."""
-        ...
 
     @property
     def counts(self) -> Mapping[str, int]:
         """Counts of irregularities, such as re-asks and clamped changes."""
-        ...
 
 
 class Environment(Protocol):
@@ -150,12 +136,10 @@ class Environment(Protocol):
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
         """A new episode; equal arguments and deterministic models give equal episodes."""
-        ...
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         """The `Transcript` fields that the environment sets: `fingerprint`, `preset`, `variant`, `user`, `facts`, `models`,
         `sampling`, `prompts`."""
-        ...
 
 
 def own_prompt(prompts: Mapping[str, str], text: str) -> dict[str, str]:
@@ -261,25 +245,14 @@ async def play(
                 answer = await policy.complete(messages, sampling=sampling.seeded(seed, index))
             except ModelError as error:
                 raise RoleFailed("policy", error) from error
-            calls.append(
-                Call(
-                    role="policy",
-                    purpose="reply",
-                    turn=index,
-                    text=answer.text,
-                    reasoning=answer.reasoning,
-                    finish_reason=answer.finish_reason,
-                    usage=answer.usage,
-                    cached=answer.cached,
-                )
-            )
+            calls.append(_call(answer, "policy", "reply", index))
             reply = visible(writable(answer.text))
-            user_turn = await episode.step(reply.text)
+            user_turn = await episode.step(reply)
             turns.append(
                 Turn(
                     index=index,
-                    reply=reply.text,
-                    silent=not reply.text,
+                    reply=reply,
+                    silent=not reply,
                     truncated=answer.finish_reason == "length",
                     state=None if user_turn.state is None else dict(user_turn.state),
                     change=None if user_turn.change is None else dict(user_turn.change),
@@ -289,7 +262,7 @@ async def play(
                 )
             )
             stop = user_turn.stop
-            messages.append(Message(role="assistant", content=reply.text or SILENCE))
+            messages.append(Message(role="assistant", content=reply or SILENCE))
             if user_turn.message is not None:
                 messages.append(Message(role="user", content=user_turn.message))
             elif stop is None:

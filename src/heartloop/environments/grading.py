@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
@@ -13,7 +13,7 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
 from heartloop.core.prompts import Prompt
 from heartloop.core.schemas import QUOTED, Sent
-from heartloop.environments.base import RoleModel, answered
+from heartloop.environments.base import Player, RoleModel, answered
 from heartloop.environments.dialogue_text import passages_of, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.reading import Appraisal, AppraisingPlayer, reason_of, whole
@@ -23,8 +23,6 @@ REASKS = 1
 
 
 class Grade(NamedTuple):
-    """One judge's grade."""
-
     score: int
     """1 to 5; PERM's bystander 0 to 100."""
     reason: str
@@ -32,6 +30,23 @@ class Grade(NamedTuple):
     """Quoted from the judged text."""
     evidence: Mapping[str, Any] = {}
     """Further findings, such as the bystander's five dimensions, 0 to 20 each."""
+
+
+class JudgedText(NamedTuple):
+    """What a judge reads: an answer to a scenario's query, or a part of it."""
+
+    scenario: Any
+    text: str
+    seed: int
+    """Of the dialogue."""
+
+
+class Judges(Player, Protocol):
+    """Several judges of one answer, in one player."""
+
+    async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
+        """The grade of one judge. All judges are called concurrently."""
+        ...
 
 
 class Verdict(BaseModel):
@@ -52,17 +67,12 @@ Given = TypeVar("Given", bound=Verdict)
 
 
 class JudgeModel(RoleModel):
-    """A model as judge; an environment adds the prompts. The seed (its own, by default the dialogue's) is advanced by judge."""
+    """A model as judge; an environment sets `prompts`. The seed (its own, by default the dialogue's) is advanced by judge."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        sampling: Sampling | None = None,
-        role: str = "judge",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> None:
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+    prompts: ClassVar[Mapping[str, Prompt]] = {}
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
+        super().__init__(model, sampling=sampling, role=role, prompts=self.prompts)
 
     async def verdict(
         self, judge: str, number: int, system: str, question: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
@@ -70,7 +80,7 @@ class JudgeModel(RoleModel):
         """One judge's verdict on a text; an invalid one is re-asked once.
 
         Args:
-            number: number of the judge, added to the seed.
+            number: added to the seed.
             judged: the text; it must contain the verdict's quote and must not contain the verdict itself.
         """
         planted = answers_in(judged, answer)
@@ -126,8 +136,6 @@ def thoughts_of(grades: Mapping[str, Grade]) -> dict[str, str]:
     return {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
 
 
-_SILENCE = "Nothing was said."
-_NEUTRAL = "It neither helps nor hurts."
 _QUOTED = 140
 _GOOD_FROM = 3
 """The level from which a grade is explained by what did good."""
@@ -139,8 +147,9 @@ class AnswerPlayer(AppraisingPlayer):
     roles = ("judge",)
     _last: tuple[tuple[str, str, int], Appraisal] | None = None
 
-    def appraise(self, scenario: Any, answer: str, seed: int) -> Appraisal:
+    def appraise(self, judged: JudgedText) -> Appraisal:
         """The appraisal of an answer to the scenario's `query`."""
+        scenario, answer, seed = judged
         key, last = (scenario.fingerprint, answer, seed), self._last
         if last is None or last[0] != key:
             self._last = last = (key, self.appraiser.appraise(scenario, (scenario.query,), (answer,), seed=seed))
@@ -148,11 +157,10 @@ class AnswerPlayer(AppraisingPlayer):
 
 
 def reason_for(appraisal: Appraisal, *, good: bool) -> str:
-    """Why, as the person would think it."""
     if appraisal.silent:
-        return _SILENCE
+        return "Nothing was said."
     reason = reason_of(appraisal, good=good)
-    return f"They would think: {reason}." if reason else _NEUTRAL
+    return f"They would think: {reason}." if reason else "It neither helps nor hurts."
 
 
 def quote_of(judged: str) -> str:

@@ -16,6 +16,7 @@ from heartloop.core.dialogue import Turn
 from heartloop.core.errors import InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.dialogue_text import chance
+from heartloop.environments.written import Beat, Concern, Cued
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share, lacks_english
 from heartloop.reader.linear import SHIPPED, LinearModel
@@ -39,31 +40,12 @@ class LearnedReading(NamedTuple):
     """Of the analysis that comes before an answer, where the environment grades one."""
 
 
-class _Cued(Protocol):
-    @property
-    def text(self) -> str: ...
-    @property
-    def cues(self) -> Sequence[str]: ...
-
-
-class _Concern(_Cued, Protocol):
-    @property
-    def key(self) -> str: ...
-
-
-class _Beat(Protocol):
-    @property
-    def concern(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
-def with_cues(matters: Iterable[_Cued]) -> tuple[str, ...]:
+def with_cues(matters: Iterable[Cued]) -> tuple[str, ...]:
     """Each matter with the words by which a reply would name it."""
     return tuple(f"{matter.text} {' '.join(matter.cues)}" for matter in matters)
 
 
-def unsaid(concerns: Iterable[_Concern], beats: Iterable[_Beat], messages: Sequence[str]) -> tuple[str, ...]:
+def unsaid(concerns: Iterable[Concern], beats: Iterable[Beat], messages: Sequence[str]) -> tuple[str, ...]:
     """The concerns of which no beat was said yet, with their cues."""
     spoken = " ".join(messages)
     told = {beat.concern for beat in beats if beat.text in spoken}
@@ -176,11 +158,9 @@ class Appraiser(Protocol):
     @property
     def hashes(self) -> Mapping[str, str]:
         """Of everything that an appraisal depends on, by name; part of a run's settings."""
-        ...
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         """Refuses a scenario of whose texts it would understand nothing."""
-        ...
 
     def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
         """Of the last of the replies.
@@ -189,7 +169,6 @@ class Appraiser(Protocol):
             messages: the person's messages so far, oldest first.
             seed: of the dialogue.
         """
-        ...
 
 
 class LearnedAppraiser:
@@ -218,14 +197,8 @@ class LearnedAppraiser:
         for output in self._effect.outputs if reading.floor != "danger" else ():  # the worst is the worst under every seed
             value = output.neutral + swing(change[output.name] - output.neutral, scenario.id, seed)
             change[output.name] = min(output.high, max(output.low, value))
-        return Appraisal(
-            change,
-            tuple(self._effect.reasons(reading, group)),
-            reading,
-            reading.silent,
-            reading.words,
-            reading.again,
-        )
+        reasons = tuple(self._effect.reasons(reading, group))
+        return Appraisal(change, reasons, reading, reading.silent, reading.words, reading.again)
 
 
 class StudentAppraiser:

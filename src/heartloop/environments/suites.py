@@ -26,14 +26,11 @@ class Judges(Protocol):
     """A suite's judges, all played by one model, or embedded."""
 
     @property
-    def judge(self) -> Judge:
-        """The judge of stored replies by the environment's own rules."""
-        ...
+    def judge(self) -> Judge: ...
 
     @property
     def prompts(self) -> Mapping[str, str]:
         """Hashes, by name, of the prompts and texts that the suite adds to those of `judge`."""
-        ...
 
     async def transcript(
         self, played: Transcript, scenario: Any, *, variant: str, preset: str, original: Transcript | None
@@ -44,7 +41,6 @@ class Judges(Protocol):
             scenario: the scenario as it was played.
             original: the same dialogue in the suite's first variant; `None` if this is the first variant.
         """
-        ...
 
 
 class Slope(NamedTuple):
@@ -75,29 +71,22 @@ class Slopes(NamedTuple):
     title: str
     panels: tuple[SlopePanel, ...]
     help: str = ""
-
-    @property
-    def kind(self) -> str:
-        return "slopes"
+    kind: str = "slopes"
 
 
 class Result(NamedTuple):
-    """The result of a suite."""
-
     record: Mapping[str, Any]
     """The numbers, for `validity.json`."""
-    notes: tuple[str, ...]
+    notes: Sequence[str]
     """The first says what was compared; the others are warnings."""
     summary: Table
     """For the terminal, at most 80 columns wide; a row without cells is a heading for those below."""
-    page: tuple[Block | Slopes, ...]
+    page: Sequence[Block | Slopes]
 
 
 class RejudgingSuite(NamedTuple):
-    """A validity suite."""
-
     title: str
-    """The question it answers, as the heading of its page."""
+    """The question it answers."""
     about: str
     """What is changed and what is expected, in one sentence."""
     variants: tuple[str, ...]
@@ -122,15 +111,13 @@ class Question(NamedTuple):
 
 
 class Material(NamedTuple):
-    """What suites read."""
-
     spec: EnvironmentSpec
     dialogues: tuple[Transcript, ...]
     """The scored dialogues of all runs, in the order of the runs; at most `limit` of each model."""
     scenarios: Mapping[str, Any]
-    """The scenarios of the dialogues by id; without those that are no longer to be found."""
+    """By id; without those that are no longer found."""
     judges: tuple[str, ...] = ()
-    """Names of the judges; `embedded` is one."""
+    """Names; `embedded` is one."""
     people: Path | None = None
     """Real dialogues to compare with."""
     labels: Path | None = None
@@ -143,18 +130,25 @@ class Material(NamedTuple):
         """Models under test, in the order of the dialogues."""
         return list(dict.fromkeys(dialogue.model for dialogue in self.dialogues))
 
+    @property
+    def users(self) -> list[str]:
+        """User simulators, in the order of the dialogues; of a rejudged dialogue its judge."""
+        return list(dict.fromkeys(dialogue.user for dialogue in self.dialogues))
+
+    def points(self, dialogue: Transcript) -> float:
+        """The dialogue's score in points."""
+        return self.spec.scale.points * (dialogue.score or 0.0)
+
 
 class RunSuite(NamedTuple):
-    """A suite that reads runs."""
-
     title: str
-    """The question it answers, as the heading of its part of the page."""
+    """The question it answers."""
     about: str
     """What is measured, how, and what is expected, in one or two sentences."""
     source: str
-    """Paper and section; empty where it is ours."""
+    """Paper and section; empty if it is ours."""
     result: Callable[[Material, Mapping[str, Answers]], Result]
-    """The result, from the answers of each judge by name. Raises `InputError` if nothing can be said."""
+    """From the answers of each judge by name. Raises `InputError` if nothing can be compared."""
     lacks: Callable[[Material], str | None] = lambda material: None
     """What the suite lacks to run on this material, as a clause such as "it needs a judge, pass --judge"; `None`: nothing."""
     questions: Callable[[Material, Answers], Sequence[Question]] = lambda material, answers: ()

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from os import PathLike, fspath
 from pathlib import Path
@@ -24,7 +24,6 @@ from heartloop.evaluation.runner import Played, play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run
 from heartloop.evaluation.tables import rows_of, table_of
-from heartloop.models.names import local_speed
 
 if TYPE_CHECKING:
     import pandas
@@ -57,19 +56,11 @@ class Run:
         return read_run(self.path)
 
     def table(self, name: str = "dialogues") -> list[dict[str, Any]]:
-        """The rows of a table: `dialogues`, `turns` or `calls` (`heartloop.evaluation.tables`).
-
-        Raises:
-            UseError: no such table.
-        """
+        """The rows of a table: `dialogues`, `turns` or `calls` (`heartloop.evaluation.tables`)."""
         return rows_of(name, self.transcripts)
 
     def to_pandas(self, name: str = "dialogues") -> pandas.DataFrame:
-        """A table as a data frame.
-
-        Raises:
-            UseError: no such table, or pandas is not installed.
-        """
+        """A table as a data frame."""
         table_of(name)
         try:
             import pandas
@@ -92,9 +83,6 @@ class Run:
             model_a: model of this run, if it has several.
             model_b: model of `other`, if it has several.
             min_difference: smallest difference that matters, in points.
-
-        Raises:
-            UseError: the runs do not compare, or a model has to be named.
         """
         if other is not None and not isinstance(other, Run):
             raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
@@ -121,12 +109,8 @@ class Run:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    """Reads a run directory.
-
-    Raises:
-        InputError: it is no run directory, or one of its files is invalid.
-    """
-    run = Run(Path(fspath(path)))
+    """Reads a run directory."""
+    run = Run(Path(path))
     _ = run.settings  # read now, so that a wrong path fails here
     return run
 
@@ -204,22 +188,21 @@ def evaluate(
     """
     try:
         plan = plan_evaluation(
-            environment, _models(models), user=user, judge=judge,
-            roles=[f"{name}={model}" for name, model in (roles or {}).items()], options=options,
-            scenarios=fspath(scenarios) if scenarios is not None else None, scenario_ids=_texts("scenario_ids", scenario_ids),
+            environment, _models(models), user=user, judge=judge, roles=roles, options=options,
+            scenario_set=None if scenarios is None else fspath(scenarios), scenario_ids=_texts("scenario_ids", scenario_ids),
             tags=_texts("tags", tags), exclude_tags=_texts("exclude_tags", exclude_tags),
             limit=None if limit is None else _whole("limit", limit, 1), repeats=_whole("repeats", repeats, 1),
-            seed=_whole("seed", seed), shard=shard, samplings=_samplings(sampling or {}), policy_prompt=policy_prompt,
+            seed=_whole("seed", seed), shard=shard, sampling=_samplings(sampling or {}), policy_prompt=policy_prompt,
             max_connections=_whole("max_connections", max_connections, 1),
             timeout=_timeout(timeout), retries=_whole("retries", retries, 0), max_tokens=max_tokens, max_cost=max_cost,
-            prices=None if prices is None else Path(fspath(prices)), cache=None if cache is None else Path(fspath(cache)),
+            prices=None if prices is None else Path(prices), cache=None if cache is None else Path(cache),
         )  # fmt: skip
-        if plan.paid and not yes and not plan.meter.limited:
+        if plan.paid and not yes and not plan.models.meter.limited:
             raise UseError(
                 f"{', '.join(plan.paid)} may cost money; pass max_tokens=..., max_cost=... with prices=..., or yes=True"
             )
-        path = plan.path if out is None else Path(fspath(out))
-        line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values())) if progress else None
+        path = plan.path if out is None else Path(out)
+        line = ProgressLine(plan.models.meter, speed=plan.models.speed) if progress else None
         # a limit or `yes` was given, so the run continues after its estimate; a pilot that fails stops it
         played = play_run(
             path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None,

@@ -142,20 +142,22 @@ class PolicyPrompts:
         own = self._settings.get("policy_prompt")
         if isinstance(own, str) and own_prompt({}, own) == played:
             return own
-        key = (
-            dialogue.environment, dialogue.scenario, dialogue.fingerprint, dialogue.preset, dialogue.variant,
-            tuple(sorted(played.items())),
-        )  # fmt: skip
+        one = dialogue
+        key = (one.environment, one.scenario, one.fingerprint, one.preset, one.variant, tuple(sorted(played.items())))
         if key not in self._made:
-            self._made[key] = self._prompt(dialogue, played)
+            self._made[key] = self._prompt(dialogue, played) if played else None
         return self._made[key]
 
     def _prompt(self, dialogue: Transcript, played: Mapping[str, str]) -> str | None:
-        scenario = self._of_environment(dialogue.environment).get(dialogue.scenario)
-        if not played or scenario is None or scenario.fingerprint != dialogue.fingerprint:
-            return None
         spec = load_environment(dialogue.environment)
         try:
+            if spec.name not in self._scenarios:
+                self._scenarios[spec.name] = {}  # also where the set or file is missing
+                loaded = spec.scenarios.load(str(self._settings.get("scenario_set")))
+                self._scenarios[spec.name] = {scenario.id: scenario for scenario in loaded}
+            scenario = self._scenarios[spec.name].get(dialogue.scenario)
+            if scenario is None or scenario.fingerprint != dialogue.fingerprint:
+                return None
             options = spec.read_options({**options_of(self._settings), **spec.stored.options(dialogue)})
             environment = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, ScriptedChat([]))), options)
         except HeartloopError:
@@ -164,23 +166,9 @@ class PolicyPrompts:
         same = all(current.get(name) == digest for name, digest in played.items())
         return environment.begin(scenario.id).policy_prompt if same else None
 
-    def _of_environment(self, environment: str) -> Mapping[str, Scenario]:
-        """The run's scenarios by id, as this version knows them; empty where their set or file is missing."""
-        if environment not in self._scenarios:
-            try:
-                scenarios = load_environment(environment).scenarios.load(str(self._settings.get("scenario_set")))
-            except HeartloopError:
-                scenarios = ()
-            self._scenarios[environment] = {scenario.id: scenario for scenario in scenarios}
-        return self._scenarios[environment]
-
 
 def messages_of(dialogue: Transcript, prompt: str | None = None) -> list[dict[str, str]]:
-    """The dialogue as chat messages with `role` and `content`, as the policy read them, its thinking left out.
-
-    Args:
-        prompt: the system prompt; none is written for an empty one.
-    """
+    """The dialogue as chat messages with `role` and `content`, as the policy read them, its thinking left out."""
     messages = [{"role": "system", "content": prompt}] if prompt else []
     messages.append({"role": "user", "content": YOU_BEGIN if dialogue.opening is None else dialogue.opening})
     for turn in dialogue.turns:

@@ -26,6 +26,7 @@ from heartloop.integrations.export import DataFile, finished_run, json_lines, wr
 
 Messages = list[dict[str, str]]
 Row = dict[str, Any]
+_Sources = tuple[Transcript, Transcript]
 
 
 class _Dialogue(NamedTuple):
@@ -41,12 +42,13 @@ class _Dialogue(NamedTuple):
         return not any(turn.silent or turn.truncated for turn in self.stored.turns)
 
     @property
-    def person(self) -> tuple[str, str, str]:
-        return (self.stored.environment, self.stored.scenario, self.stored.fingerprint)
+    def person(self) -> tuple[str, str]:
+        return (self.stored.scenario, self.stored.fingerprint)
 
     @property
-    def first_reply(self) -> int:
-        return next(index for index, message in enumerate(self.messages) if message["role"] == "assistant")
+    def places(self) -> list[int]:
+        """Places of the replies among the messages."""
+        return [place for place, message in enumerate(self.messages) if message["role"] == "assistant"]
 
 
 class _Reply(NamedTuple):
@@ -86,8 +88,9 @@ def export_sft(
             continue
         used.append(best.stored)
         rows.append({
-            "messages": best.messages, **_from(best.stored), "points": best.points,
-            "candidates": len(alike), "mean_points": fmean(one.points for one in alike),
+            "messages": best.messages,
+            **{name: getattr(best.stored, name) for name in ("environment", "scenario", "model", "repeat", "user")},
+            "points": best.points, "candidates": len(alike), "mean_points": fmean(one.points for one in alike),
         })  # fmt: skip
     if not rows:
         reasons = [
@@ -108,9 +111,7 @@ def export_sft(
     return write_dataset(source, out, "sft", [data], used=used, how=how, options=options)
 
 
-def export_dpo(
-    run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None
-) -> list[Path]:  # fmt: skip
+def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None) -> list[Path]:
     """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), where there are some.
 
     Replies: of all replies to the same messages the one that changed the score most, paired with each of the others. Dialogues:
@@ -181,7 +182,7 @@ def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
     return dialogues, without
 
 
-def _reply_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
+def _reply_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, _Sources]]:
     replies = [reply for dialogue in dialogues for reply in _replies(dialogue)]
     for alike in _by(replies, lambda reply: (reply.dialogue.person, _text(reply.context))):
         texts = [(fmean(reply.change for reply in same), same[0]) for same in _by(alike, lambda reply: (reply.text,))]
@@ -189,16 +190,9 @@ def _reply_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tupl
         best, chosen = texts[0]
         for value, rejected in texts[1:]:
             if _apart(best - value, margin):
-                yield (
-                    {
-                        "prompt": chosen.context,
-                        "chosen": [{"role": "assistant", "content": chosen.text}],
-                        "rejected": [{"role": "assistant", "content": rejected.text}],
-                        "margin": best - value, "score_chosen": best, "score_rejected": value, "turn": chosen.turn,
-                        **_from_both(chosen.dialogue.stored, rejected.dialogue.stored),
-                    },
-                    (chosen.dialogue.stored, rejected.dialogue.stored),
-                )  # fmt: skip
+                sides = [[{"role": "assistant", "content": reply.text}] for reply in (chosen, rejected)]
+                sources = (chosen.dialogue.stored, rejected.dialogue.stored)
+                yield _pair(chosen.context, sides, (best, value), sources, turn=chosen.turn), sources
 
 
 def _replies(dialogue: _Dialogue) -> Iterator[_Reply]:
@@ -207,47 +201,36 @@ def _replies(dialogue: _Dialogue) -> Iterator[_Reply]:
     course = course_of(dialogue.stored)
     if len(course) != len(judged) + 1:  # the environment does not say what a single reply changed
         return
-    places = [index for index, message in enumerate(dialogue.messages) if message["role"] == "assistant"]
     change = {turn.index: after - before for turn, before, after in zip(judged, course, course[1:], strict=False)}
-    for turn, place in zip(dialogue.stored.turns, places, strict=True):
+    for turn, place in zip(dialogue.stored.turns, dialogue.places, strict=True):
         if turn.index in change and not turn.silent and not turn.truncated:
             yield _Reply(dialogue, turn.index, dialogue.messages[:place], turn.reply, change[turn.index])
 
 
-def _dialogue_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
+def _dialogue_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, _Sources]]:
     several = [dialogue for dialogue in dialogues if dialogue.complete]
-    for alike in _by(several, lambda dialogue: (dialogue.person, _text(dialogue.messages[: dialogue.first_reply]))):
+    for alike in _by(several, lambda dialogue: (dialogue.person, _text(dialogue.messages[: dialogue.places[0]]))):
         best = max(alike, key=lambda dialogue: dialogue.points)
         for other in sorted(alike, key=lambda dialogue: -dialogue.points):
             one_reply = len(best.stored.turns) == len(other.stored.turns) == 1  # a pair of replies
             if not one_reply and other.messages != best.messages and _apart(best.points - other.points, margin):
-                start = best.first_reply
-                yield (
-                    {
-                        "prompt": best.messages[:start], "chosen": best.messages[start:], "rejected": other.messages[start:],
-                        "margin": best.points - other.points, "score_chosen": best.points, "score_rejected": other.points,
-                        **_from_both(best.stored, other.stored),
-                    },
-                    (best.stored, other.stored),
-                )  # fmt: skip
+                start, sources = best.places[0], (best.stored, other.stored)
+                sides = [one.messages[start:] for one in (best, other)]
+                yield _pair(best.messages[:start], sides, (best.points, other.points), sources), sources
+
+
+def _pair(prompt: Messages, sides: Sequence[Messages], points: tuple[float, float], sources: _Sources, **further: int) -> Row:
+    """A row of preference data; chosen first."""
+    chosen, rejected = sources
+    return {
+        "prompt": prompt, "chosen": sides[0], "rejected": sides[1], "margin": points[0] - points[1],
+        "score_chosen": points[0], "score_rejected": points[1], **further, "environment": chosen.environment,
+        "scenario": chosen.scenario, "chosen_model": chosen.model, "rejected_model": rejected.model, "user": chosen.user,
+    }  # fmt: skip
 
 
 def _apart(difference: float, margin: float) -> bool:
     return difference > 0.0 and difference >= margin
-
-
-def _from(dialogue: Transcript) -> Row:
-    return {
-        "environment": dialogue.environment, "scenario": dialogue.scenario, "model": dialogue.model, "repeat": dialogue.repeat,
-        "user": dialogue.user,
-    }  # fmt: skip
-
-
-def _from_both(chosen: Transcript, rejected: Transcript) -> Row:
-    return {
-        "environment": chosen.environment, "scenario": chosen.scenario, "chosen_model": chosen.model,
-        "rejected_model": rejected.model, "user": chosen.user,
-    }  # fmt: skip
 
 
 def _about_prompts(without: int) -> list[str]:

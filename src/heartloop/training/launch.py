@@ -33,6 +33,7 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import end_with_parent, write_whole
 from heartloop.models.budget import Price
 from heartloop.models.local import is_local
+from heartloop.training.laptop.corpus import warm_start_of
 from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.metrics import Failures, MetricsFile, failures_of, read_metrics, step_line
 from heartloop.training.plan import missing
@@ -69,7 +70,6 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
     if stops:
         raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
     split = split_of(recipe)
-    prepare_policy = _preparation(recipe, split)
     paths = RunPaths(run.resolve())
     with _locked(paths):
         _write_settings(recipe, split, paths)
@@ -87,7 +87,7 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
         if resumed >= recipe.batch.steps:
             progress(f"All {recipe.batch.steps} steps are done.")
             return Ended(resumed, 0, failures_of(read_metrics(paths.run)), "", paths.attempts)
-        arguments = overrides(recipe, paths, model=prepare_policy(paths.policies, progress), train_rows=len(split.train))
+        arguments = overrides(recipe, paths, model=_policy(recipe, split, paths.policies, progress), train_rows=len(split.train))
         if resumed:
             progress(f"Resuming after step {resumed}.")
             arguments.append("trainer.val_before_train=false")
@@ -107,24 +107,19 @@ def policy_at(run: Path, step: int) -> Path:
     return RunPaths(run).checkpoints / f"global_step_{step}"
 
 
-def _preparation(recipe: Recipe, split: Split) -> Callable[[Path, Callable[[str], None]], str]:
-    """What makes the policy to start from in a folder of policies; its settings are checked now, before anything is written."""
+def _policy(recipe: Recipe, split: Split, policies: Path, progress: Callable[[str], None]) -> str:
+    """The policy to start from, as verl reads it; made in the folder of policies if it has to be."""
     name = recipe.policy.model
     if name == LAPTOP:
-        from heartloop.training.laptop.policy import prepare, warm_start_of
+        from heartloop.training.laptop.policy import prepare
 
-        settings = warm_start_of(recipe, split.held_out)
-        return lambda policies, progress: str(prepare(policies, settings, progress=progress).model.resolve())
+        return str(prepare(policies, warm_start_of(recipe), progress=progress).resolve())
     if not is_local(name):
-        return lambda policies, progress: str(Path(name).resolve()) if Path(name).is_dir() else name
-
-    def from_gguf(policies: Path, progress: Callable[[str], None]) -> str:
-        model = prepare_gguf(policies, name, progress=progress)
-        if recipe.policy.warm_start:
-            model = learn_form(policies, model, recipe, split.train, progress=progress)
-        return str(model.resolve())
-
-    return from_gguf
+        return str(Path(name).resolve()) if Path(name).is_dir() else name
+    model = prepare_gguf(policies, name, progress=progress)
+    if recipe.policy.warm_start:
+        model = learn_form(policies, model, recipe, split.train, progress=progress)
+    return str(model.resolve())
 
 
 def _repair_tracker(paths: RunPaths) -> None:

@@ -56,7 +56,7 @@ def prepare_gguf(policies: Path, name: str, *, progress: Callable[[str], None]) 
         progress(f"Writing the weights of {file.name} as a checkpoint.")
         _write(file, part, name)
 
-    return _made_once(policies / f"{file.stem}-{_digest(f'{_FORM} {sha256_of(file)}')}", write)
+    return made_once(policies / f"{file.stem}-{_digest(f'{_FORM} {sha256_of(file)}')}", write)
 
 
 def learn_form(policies: Path, base: Path, recipe: Recipe, scenarios: Sequence[Any], *, progress: Callable[[str], None]) -> Path:
@@ -73,14 +73,14 @@ def learn_form(policies: Path, base: Path, recipe: Recipe, scenarios: Sequence[A
         "scenarios": [scenario.fingerprint for scenario in chosen], "options": recipe.environment.played.model_dump(mode="json"),
     }  # fmt: skip
     folder = policies / f"{base.parent.name}-{recipe.environment.name}-{_digest(json.dumps(about, sort_keys=True))}"
-    return _made_once(folder, lambda part: _learn(base, part, recipe, chosen, settings, progress))
+    return made_once(folder, lambda part: _learn(base, part, recipe, chosen, settings, progress))
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def _made_once(folder: Path, write: Callable[[Path], None]) -> Path:
+def made_once(folder: Path, write: Callable[[Path], None]) -> Path:
     """The directory `model` in a folder, written whole by the first process that wants it."""
     model = folder / "model"
     folder.mkdir(parents=True, exist_ok=True)

@@ -205,7 +205,7 @@ class TokenPolicy:
         tokens = generated.tokens
         body = tokens[:-1] if tokens and tokens[-1] in self._ends else tokens
         text = self._format.text(body)
-        shown = visible(writable(text)).text
+        shown = visible(writable(text))
         self.turns.append(PolicyTurn(prompt, tokens, generated.logprobs, text, shown, self._history(body, text, shown)))
         usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(tokens))
         return Reply(text, finish_reason=generated.stop, usage=usage)
@@ -221,7 +221,7 @@ class TokenPolicy:
         """The ids of the visible text."""
         if not shown:
             return None
-        if "<" not in text or visible(text).text == text.strip():  # no think block: the whole reply, as it was sampled
+        if "<" not in text or visible(text) == text.strip():  # no think block: the whole reply, as it was sampled
             return tuple(body)
         closings = text.lower().count("</think>")  # their number grows with the length of a beginning
         start = bisect_left(range(len(body) + 1), closings, key=lambda n: self._format.text(body[:n]).lower().count("</think>"))

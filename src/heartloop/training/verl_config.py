@@ -19,8 +19,7 @@ from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import replacing
 from heartloop.environments.registry import owner_of, stratified
-from heartloop.environments.spec import AnyScenario
-from heartloop.training.recipe import Recipe
+from heartloop.training.recipe import Recipe, parted
 
 AGENT = "heartloop"
 """Name of the agent loop, as the column `agent_name` of the data has it."""
@@ -84,13 +83,6 @@ def split_of(recipe: Recipe) -> Split:
     for scenario in (*train, *held_out):
         player.admit(scenario)
     return Split(train, held_out)
-
-
-def parted(scenarios: Sequence[AnyScenario], share: float) -> tuple[list[AnyScenario], list[AnyScenario]]:
-    """The training scenarios of one set, and the held-out share, stratified."""
-    held_out = stratified(scenarios, max(1, round(share * len(scenarios))))
-    held_out_ids = {scenario.id for scenario in held_out}
-    return [scenario for scenario in scenarios if scenario.id not in held_out_ids], held_out
 
 
 def _load(source: str, recipe: Recipe) -> Sequence[Any]:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Point, Row, Series, Table, Text
+from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.core.text import amount
@@ -27,7 +28,7 @@ from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.reader.features import lacks_english, tokens_of
 from heartloop.scoring.effects import standardised_distance
 from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
-from heartloop.validity.suites import items_of
+from heartloop.validity.suites import items_of, points_of, words_of
 
 SAMPLE = 42
 """Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
@@ -51,16 +52,38 @@ class Said(NamedTuple):
         """The messages after the first."""
         return self.messages[1:]
 
+    @property
+    def tokens(self) -> list[str]:
+        """The words after the first message."""
+        return [token for text in self.answers for token in tokens_of(text)]
+
 
 class Measure(NamedTuple):
-    """A number a dialogue, from all dialogues of one side; `None` where a dialogue is too short for it."""
-
     name: str
     about: str
     digits: int
     bounds: tuple[float, float]
     """Lowest and highest possible value."""
-    of: Callable[[Sequence[Said]], list[float | None]]
+    of: Callable[[Said], Any]
+    """The number of a dialogue, or what `distance` compares; `None` if the dialogue is too short for it."""
+    distance: Callable[[Any, Any], float] | None = None
+    """If given, the number is the mean distance to dialogues of other clusters, at most `_OTHERS` of them, evenly spaced."""
+
+    def values(self, side: Sequence[Said]) -> list[float | None]:
+        """The number of each dialogue of one side."""
+        each = [self.of(said) for said in side]
+        if self.distance is None:
+            return each
+        sample = list(zip(each, side, strict=True))[:: math.ceil(len(side) / _OTHERS)]
+        values: list[float | None] = []
+        for mine, said in zip(each, side, strict=True):
+            others = [
+                self.distance(mine, theirs)
+                for theirs, other in sample
+                if mine is not None and theirs is not None and other.cluster != said.cluster
+            ]
+            values.append(fmean(others) if others else None)
+        return values
 
 
 @cache
@@ -78,10 +101,6 @@ def _is_first_person(token: str) -> bool:
     return (token.split("'")[0],) in _words()["first_person"] or token in ("im", "ive")
 
 
-def _negates(token: str) -> bool:
-    return token.endswith("n't") or (token,) in _words()["negation"]
-
-
 def pleasantness(text: str) -> float:
     """(pleasant - unpleasant) / (pleasant + unpleasant) of the words for feelings, in [-1, 1]; 0 without any.
 
@@ -96,18 +115,19 @@ def pleasantness(text: str) -> float:
         for place, token in enumerate(tokens):
             pleasant = (token,) in _words()["pleasant"]
             if pleasant or (token,) in _words()["unpleasant"]:
-                negated = any(map(_negates, tokens[max(0, place - _NEAR) : place]))
+                before = tokens[max(0, place - _NEAR) : place]
+                negated = any(word.endswith("n't") or (word,) in _words()["negation"] for word in before)
                 found[pleasant != negated] += 1
     return (found[True] - found[False]) / found.total() if found else 0.0
 
 
 def _length(said: Said) -> float | None:
-    return sum(len(tokens_of(text)) for text in said.answers) / len(said.answers) if said.answers else None
+    return len(said.tokens) / len(said.answers) if said.answers else None
 
 
 def _variety(said: Said) -> float | None:
     """The expected share of different words among `SAMPLE` words of the dialogue, drawn without replacement (HD-D)."""
-    counts = Counter(token for text in said.answers for token in tokens_of(text))
+    counts = Counter(said.tokens)
     total = counts.total()
     if total < SAMPLE:
         return None
@@ -141,7 +161,7 @@ def _discloses(text: str) -> bool:
 
 
 def _first_person(said: Said) -> float | None:
-    tokens = [token for text in said.answers for token in tokens_of(text)]
+    tokens = said.tokens
     return 100 * sum(map(_is_first_person, tokens)) / len(tokens) if tokens else None
 
 
@@ -149,31 +169,6 @@ def _relief(said: Said) -> float | None:
     """Slope of the least-squares line of `pleasantness` over the messages, the first included."""
     values = [pleasantness(text) for text in said.messages]
     return float(np.polyfit(range(len(values)), values, 1)[0]) if len(values) >= _PARTS else None
-
-
-def _each(of: Callable[[Said], float | None]) -> Callable[[Sequence[Said]], list[float | None]]:
-    return lambda side: [of(said) for said in side]
-
-
-def _from_others(
-    vector: Callable[[Said], Any], distance: Callable[[Any, Any], float]
-) -> Callable[[Sequence[Said]], list[float | None]]:
-    """Each dialogue's mean distance to the dialogues of other clusters, at most `_OTHERS` of them, evenly spaced."""
-
-    def of(side: Sequence[Said]) -> list[float | None]:
-        vectors = [vector(said) for said in side]
-        sample = list(zip(vectors, side, strict=True))[:: math.ceil(len(side) / _OTHERS)]
-        found: list[float | None] = []
-        for mine, said in zip(vectors, side, strict=True):
-            others = [
-                distance(mine, theirs)
-                for theirs, other in sample
-                if mine is not None and theirs is not None and other.cluster != said.cluster
-            ]
-            found.append(math.fsum(others) / len(others) if others else None)
-        return found
-
-    return of
 
 
 def _course(said: Said) -> Any:
@@ -190,7 +185,7 @@ def _root_mean_square(mine: Any, theirs: Any) -> float:
 
 def _sample(said: Said) -> frozenset[tuple[str, str]] | None:
     """The pairs of neighbouring words among the first `SAMPLE` words after the first message."""
-    tokens = [token for text in said.answers for token in tokens_of(text)][:SAMPLE]
+    tokens = said.tokens[:SAMPLE]
     return frozenset(pairwise(tokens)) if len(tokens) == SAMPLE else None
 
 
@@ -201,25 +196,24 @@ def _unshared(mine: frozenset[Any], theirs: frozenset[Any]) -> float:
 _PERCENT = (0.0, 100.0)
 
 MEASURES: tuple[Measure, ...] = (
-    Measure("Words", "words a message", 1, (0.0, math.inf), _each(_length)),
-    Measure("Variety", f"share of different words among {SAMPLE} words of the dialogue (HD-D)", 2, (0.0, 1.0), _each(_variety)),
-    Measure("Questions", "% of messages with a question mark", 0, _PERCENT, _each(_share(_asks))),
-    Measure("First person", "% of words that are I, me, my, mine or myself", 1, _PERCENT, _each(_first_person)),
+    Measure("Words", "words a message", 1, (0.0, math.inf), _length),
+    Measure("Variety", f"share of different words among {SAMPLE} words of the dialogue (HD-D)", 2, (0.0, 1.0), _variety),
+    Measure("Questions", "% of messages with a question mark", 0, _PERCENT, _share(_asks)),
+    Measure("First person", "% of words that are I, me, my, mine or myself", 1, _PERCENT, _first_person),
     Measure(
-        "Disclosure", "% of messages with a sentence in the first person that names a feeling", 0, _PERCENT,
-        _each(_share(_discloses)),
+        "Disclosure", "% of messages with a sentence in the first person that names a feeling", 0, _PERCENT, _share(_discloses),
     ),
-    Measure("Relief", "rise of pleasantness (-1 to 1) a message, from words for feelings", 3, (-1.0, 1.0), _each(_relief)),
+    Measure("Relief", "rise of pleasantness (-1 to 1) a message, from words for feelings", 3, (-1.0, 1.0), _relief),
     Measure(
         "Spread", "mean distance of a dialogue's course of pleasantness, in thirds, to those of others", 2, (0.0, 2.0),
-        _from_others(_course, _root_mean_square),
+        _course, _root_mean_square,
     ),
     Measure(
         "Unlike", f"% of word pairs, among the first {SAMPLE} words, that two dialogues do not share", 1, _PERCENT,
-        _from_others(_sample, _unshared),
+        _sample, _unshared,
     ),
-    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _each(_share(_agrees))),
-    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _each(_share(_refuses))),
+    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _share(_agrees)),
+    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _share(_refuses)),
 )  # fmt: skip
 
 
@@ -253,35 +247,28 @@ class _Compared(NamedTuple):
     """One measure on both sides."""
 
     measure: Measure
-    mine: Estimate | None
+    simulator: Estimate | None
     people: Estimate | None
     distance: Interval | None
 
-    @property
-    def row(self) -> Row:
-        distance = None if self.distance is None or self.mine is None else self.distance.of(self.mine.n)
-        return Row(self.measure.name, (self._words(self.mine), self._words(self.people), distance))
-
-    def _words(self, value: Estimate | None) -> str | None:
-        """An estimate in the measure's own digits: the rows of one column have different units."""
-        if value is None:
-            return None
-        low, high = (math.nan if end is None else end for end in (value.low, value.high))
-        return Interval(value.mean, low, high).words(self.measure.digits)
+    def row(self, words: Callable[[Estimate, int], str]) -> Row:
+        """The estimates in words, in the measure's own digits: the rows of one column have different units."""
+        sides = (side and words(side, self.measure.digits) for side in (self.simulator, self.people))
+        return Row(self.measure.name, (*sides, self.distance and self.simulator and self.distance.of(self.simulator.n)))
 
 
 def _compared(mine: Sequence[Said], people: Sequence[Said]) -> list[_Compared]:
-    found: list[_Compared] = []
+    compared: list[_Compared] = []
     for measure in MEASURES:
         sides = []
         for side in (mine, people):
-            kept = [(value, said.cluster) for value, said in zip(measure.of(side), side, strict=True) if value is not None]
-            sides.append(([value for value, _ in kept], [cluster for _, cluster in kept]))
+            known = [(value, said.cluster) for value, said in zip(measure.values(side), side, strict=True) if value is not None]
+            sides.append(([value for value, _ in known], [cluster for _, cluster in known]))
         (values, clusters), (others, other_clusters) = sides
         distance = standardised_distance(values, others, clusters=clusters, other_clusters=other_clusters)
         mean, other = (estimate(*both, within=measure.bounds) for both in sides)
-        found.append(_Compared(measure, mean, other, distance))
-    return found
+        compared.append(_Compared(measure, mean, other, distance))
+    return compared
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
@@ -292,32 +279,40 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     notes = [f"Compared with {amount(len(people), 'dialogue')} of {material.people.name}. 0 is like people, in either direction."]
     if len(people) < _FEW:
         notes.append(f"Below {_FEW} real dialogues the intervals of the distances are too narrow.")
-    if any(lacks_english(" ".join(said.messages)) for said in people):
+    if _has_other_languages(people):
         notes.append("Some real dialogues are not in English; only length, variety, questions and unlikeness can be read there.")
-    record: dict[str, Any] = {"people": {"dialogues": len(people), "messages": sum(len(said.answers) for said in people)}}
-    record["simulators"] = {}
+    record: dict[str, Any] = {"people": _counts(people), "simulators": {}}
     rows: list[Row] = []
     cards: list[Block] = []
     series: list[Series] = []
-    for number, user in enumerate(dict.fromkeys(dialogue.user for dialogue in material.dialogues)):
+    for number, user in enumerate(material.users):
         dialogues = [dialogue for dialogue in material.dialogues if dialogue.user == user]
         side = [said for said in map(said_by_user, dialogues) if said.answers]
         if not side:
             notes.append(f"{user} answered in no dialogue.")
             continue
         compared = _compared(side, people)
-        read = _reads_the_score(dialogues)
-        rows += [Row(user, ()), *(_short(one) for one in compared)]
-        cards += [_card(user, side, compared, read), _table(user, compared)]
-        points = tuple(Point(one.measure.name, *one.distance.of(len(side))[1:]) for one in compared if one.distance is not None)
-        series.append(Series(user, points, number))
-        if any(lacks_english(" ".join(said.messages)) for said in side):
+        # whether the word lists see what the environment scores
+        slopes = [(slope, one.score) for one in dialogues if (slope := _relief(said_by_user(one))) is not None]
+        relief = pearson_if_known([slope for slope, _ in slopes], [score or 0.0 for _, score in slopes])
+        rows += [Row(user, ()), *(one.row(lambda side, digits: f"{side.mean:.{digits}f}") for one in compared)]
+        table = Table(
+            f"{user} and people", (Column("Simulator"), Column("People"), Column("Distance", 2)),
+            tuple(one.row(words_of) for one in compared), corner="Measure",
+            help="Means over dialogues with 95 % intervals; empty where no dialogue is long enough, or none differs.",
+        )  # fmt: skip
+        cards += [_card(user, side, compared, relief), table]
+        distances = [one.distance and one.distance.of(len(side)) for one in compared]
+        series.append(Series(user, points_of((one.measure.name for one in compared), distances), number))
+        if _has_other_languages(side):
             notes.append(f"Some dialogues of {user} are not in English; most measures count English words.")
         record["simulators"][user] = {
-            "dialogues": len(side),
-            "messages": sum(len(said.answers) for said in side),
-            "relief_and_score": None if read is None else read._asdict(),
-            "measures": {one.measure.name: _recorded(one) for one in compared},
+            **_counts(side),
+            "relief_and_score": relief and relief._asdict(),
+            "measures": {
+                measure.name: {name: value and value._asdict() for name, value in zip(_Compared._fields[1:], values, strict=True)}
+                for measure, *values in compared
+            },
         }
     if not rows:
         raise InputError("no simulated user answered a reply; expected dialogues with messages after the first")
@@ -327,51 +322,32 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         "Distance to people", "bars", tuple(series), "measure", "standard deviations",
         help="0 is like people. Lines are 95 % intervals.",
     )  # fmt: skip
-    return Result(record, tuple(notes), summary, (chart, *cards, _COUNTED, _READING))
+    return Result(record, notes, summary, (chart, *cards, _COUNTED, _READING))
 
 
-def _short(one: _Compared) -> Row:
-    means = tuple(None if value is None else f"{value.mean:.{one.measure.digits}f}" for value in (one.mine, one.people))
-    return Row(one.measure.name, (*means, one.row.cells[2]))
+def _counts(side: Sequence[Said]) -> dict[str, int]:
+    return {"dialogues": len(side), "messages": sum(len(said.answers) for said in side)}
 
 
-def _reads_the_score(dialogues: Sequence[Transcript]) -> Interval | None:
-    """Correlation over dialogues of relief by words and score: whether the word lists see what the environment scores."""
-    slopes = [(_relief(said_by_user(one)), one.score) for one in dialogues]
-    both = [(slope, score) for slope, score in slopes if slope is not None and score is not None]
-    return pearson_if_known([slope for slope, _ in both], [score for _, score in both])
+def _has_other_languages(side: Sequence[Said]) -> bool:
+    return any(lacks_english(" ".join(said.messages)) for said in side)
 
 
-def _card(user: str, side: Sequence[Said], compared: Sequence[_Compared], read: Interval | None) -> Card:
-    known = sorted(((abs(one.distance.mean), one) for one in compared if one.distance is not None), key=lambda pair: pair[0])
-    apart = [one for _, one in known if one.distance is not None and (one.distance.low > 0 or one.distance.high < 0)]
+def _card(user: str, side: Sequence[Said], compared: Sequence[_Compared], relief: Interval | None) -> Card:
+    known = [(one.measure.name.lower(), one.distance) for one in compared if one.distance is not None]
+    known.sort(key=lambda pair: abs(pair[1].mean))
+    apart = [name for name, distance in known if distance.low > 0 or distance.high < 0]
     facts = [
         ("Dialogues", f"{len(side)} in {amount(len({said.cluster for said in side}), 'scenario')}"),
-        ("Messages after the first", str(sum(len(said.answers) for said in side))),
+        ("Messages after the first", str(_counts(side)["messages"])),
         ("Apart from people", f"{len(apart)} of {amount(len(known), 'measure')} (interval without 0)"),
     ]
     if known:
-        facts += [
-            (name, ", ".join(f"{one.measure.name.lower()} {one.distance.mean:+.2f}" for one in some if one.distance is not None))
-            for name, some in (
-                ("Nearest", [one for _, one in known[:3]]),
-                ("Furthest", [one for _, one in known[::-1][:3]]),
-            )
-        ]
-    if read is not None:
-        facts.append(("Relief by words and score", f"r = {read.words()}"))
+        words = [f"{name} {distance.mean:+.2f}" for name, distance in known]
+        facts += [("Nearest", ", ".join(words[:3])), ("Furthest", ", ".join(words[::-1][:3]))]
+    if relief is not None:
+        facts.append(("Relief by words and score", f"r = {relief.words()}"))
     return Card(f"User simulator: {user}", tuple(facts), help="Distances in standard deviations.")
-
-
-def _table(user: str, compared: Sequence[_Compared]) -> Table:
-    columns = (Column("Simulator"), Column("People"), Column("Distance", 2))
-    about = "Means over dialogues with 95 % intervals; empty where no dialogue is long enough, or none differs."
-    return Table(f"{user} and people", columns, tuple(one.row for one in compared), help=about, corner="Measure")
-
-
-def _recorded(one: _Compared) -> dict[str, Any]:
-    parts = {"simulator": one.mine, "people": one.people, "distance": one.distance}
-    return {name: None if value is None else value._asdict() for name, value in parts.items()}
 
 
 _COUNTED = Card("What is counted", tuple((measure.name, measure.about) for measure in MEASURES))

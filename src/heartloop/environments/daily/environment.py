@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.daily.scenario import KINDS, SCENARIOS, BriefMemory, DailyBrief, DailyScenario
 from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
-from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
+from heartloop.environments.episode import UserTurn
+from heartloop.environments.grading import JudgedText, Judges, ask_all, evidence_of, thoughts_of
 from heartloop.environments.replay import reading_transcript, stored_from_score
-from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
+from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Role, Scale, Zone, option
 
 
 class DailyOptions(Options):
@@ -38,22 +38,6 @@ JUDGES: tuple[str, ...] = tuple(METRICS)
 """The judges, one per metric, in the order of their calls in a transcript."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # independent of the locale
-
-
-class DailyView(NamedTuple):
-    """The input of a judge."""
-
-    scenario: DailyBrief
-    reply: str
-    seed: int
-
-
-class DailyUser(Player, Protocol):
-    """The six judges."""
-
-    async def grade(self, judge: str, view: DailyView, log: CallLog) -> Grade:
-        """The grade of one of `JUDGES`, 1 to 5; the six are asked concurrently."""
-        ...
 
 
 def prompt_values(scenario: DailyBrief) -> dict[str, str]:
@@ -75,7 +59,7 @@ def _day(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.isoformat()}"
 
 
-class Daily(BaseEnvironment[DailyBrief, DailyUser, DailyOptions]):
+class Daily(BaseEnvironment[DailyBrief, Judges, DailyOptions]):
     """Daily conversation over a list of scenarios, with one player for the six judges."""
 
     name = "daily"
@@ -102,10 +86,6 @@ class Daily(BaseEnvironment[DailyBrief, DailyUser, DailyOptions]):
 class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
     """One query and one answer."""
 
-    def __init__(self, environment: Daily, scenario: DailyBrief, seed: int) -> None:
-        super().__init__(environment, scenario, seed)
-        self._mean: float | None = None
-
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(**prompt_values(self._scenario))
@@ -114,15 +94,11 @@ class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
         return self._scenario.query
 
     async def step(self, reply: str) -> UserTurn:
-        view = DailyView(self._scenario, reply, self._seed)
-        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
+        judged = JudgedText(self._scenario, reply, self._seed)
+        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, judged, log), self._log)
         evidence = evidence_of(grades)
-        self._mean = average(evidence["scores"])
+        self._score = average(evidence["scores"])
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
-
-    def outcome(self) -> Outcome:
-        """The mean of the six grades, 1 to 5, which is also the only reward; the states are empty."""
-        return Outcome(None, (), ({},)) if self._mean is None else Outcome(self._mean, (self._mean,), ({}, {}))
 
 
 def _average_of(transcript: Transcript) -> float:

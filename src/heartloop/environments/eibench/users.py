@@ -18,7 +18,7 @@ from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.base import RoleModel, SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, least_recent, pick, pick_unsaid, speaks_for
+from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import (
     AnyEIBenchScenario,
@@ -38,10 +38,11 @@ from heartloop.environments.reading import (
     evidence_of,
     missed_by,
     no_written_lines,
-    reason_of,
     unsaid,
     with_cues,
 )
+from heartloop.environments.speaking import CORE_FROM, GOOD_FROM, HARM_FROM, next_line, open_beats, verdict
+from heartloop.environments.written import beats_of
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
 from heartloop.reader.reader import REPEATED, Output
@@ -109,11 +110,11 @@ class _ReleasedAnswer(_Answer):
 
 
 class EIBenchLLMUser(RoleModel):
-    """The user simulator of EIBench, played by a model.
+    """A user simulator that is a language model.
 
     Args:
-        sampling: settings of the calls. The turn is added to the seed (default: the dialogue's seed).
-        role: role of the calls in the transcript; `judge` if it appraises the replies of stored dialogues.
+        sampling: of the calls; its seed, or else the dialogue's, is advanced by turn.
+        role: role of its calls in the transcript; `judge` for rejudging.
     """
 
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
@@ -154,13 +155,10 @@ class EIBenchLLMUser(RoleModel):
 
     def _system_text(self, scenario: AnyEIBenchScenario) -> str:
         emotion, relation = _MEANS[scenario.scene]
-        anchors = {
-            f"{name}_{axis}": f"{x:g}" for axis, row in zip("at", scenario.axes, strict=True) for name, x in row._asdict().items()
-        }
-        profile = self._profile_of(scenario)
-        return self._prompts["react"].fill(
-            profile=profile, other=scenario.other, emotion_means=emotion, relation_means=relation, **anchors
-        )
+        blanks = {"profile": self._profile_of(scenario), "other": scenario.other}
+        for axis, anchors in zip("at", scenario.axes, strict=True):
+            blanks |= {f"{name}_{axis}": f"{value:g}" for name, value in anchors._asdict().items()}
+        return self._prompts["react"].fill(emotion_means=emotion, relation_means=relation, **blanks)
 
     def _profile_of(self, scenario: AnyEIBenchScenario) -> str:
         if isinstance(scenario, EIBenchReleasedScenario):
@@ -189,16 +187,13 @@ def reaction_of(call: Call) -> Reaction | None:
 
 
 def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, what was not mentioned yet, and the scene: what the policy knows, must not give, could offer, and did.
-
-    Of a released record, the dialogue alone.
-    """
+    """The dialogue so far, what was not mentioned yet, and what the policy knows, must not give, could offer, and did."""
     if isinstance(scenario, EIBenchReleasedScenario):
         return Context(tuple(messages), tuple(replies))
     return Context(
         tuple(messages),
         tuple(replies),
-        unsaid=unsaid(scenario.concerns, scenario.written_beats, messages),
+        unsaid=unsaid(scenario.concerns, beats_of(scenario), messages),
         sore=with_cues(scenario.sores),
         known=tuple(scenario.model.knows),
         demand=(scenario.demand.text,) if scenario.demand is not None else (),
@@ -215,37 +210,29 @@ READING = LearnedReading(
 )
 """The changes of negative emotion and of relation; what does good depends on the scene."""
 
-GOOD_FROM, HARM_FROM = 1.0, -1.0
-"""Worth of a reply from which it did good, and to which it did harm; between them it is neutral. The worth is the smaller gain of
-the two axes: a reply that calms the person at the cost of the relation does no good."""
-CORE_FROM = 1 / 6
-"""Outcome so far from which the person says what matters most. In SAGE that is a mood of 50, a sixth of the way from its start,
-40, to its best, 100; the outcome is 0 at the start and 1 at success."""
 _COLD_FROM = -0.5
 """Outcome so far to which every second line is a cold one."""
 _LEAST_TURNS = 3
 """Replies before the person ends the dialogue, well or badly."""
-_ACKNOWLEDGED_FROM = 3.0
-"""Worth from which a reply may be acknowledged before the next beat."""
 
 
 class _Felt(NamedTuple):
-    """The changes of a reply, and the state after it."""
+    """The changes of a reply, and the state after it with its outcome."""
 
     a: float
     t: float
     state: tuple[float, float]
     outcome: float
-    """Of the state."""
 
     @property
     def worth(self) -> float:
+        """The smaller gain: a reply that calms the person at the cost of the relation does no good."""
         return min(self.t, -self.a)
 
 
 class EIBenchEmbeddedUser(AppraisingPlayer):
-    """The user without a language model: an appraiser (the learned reader, or a student) gives the changes, and the person says
-    their own written lines and ends the dialogue at the anchors of success and failure. Deterministic."""
+    """The user without a language model: an appraiser gives the changes, and the person says written lines and ends the dialogue
+    at the anchors of success and failure."""
 
     reading = READING
 
@@ -253,7 +240,7 @@ class EIBenchEmbeddedUser(AppraisingPlayer):
         if isinstance(scenario, EIBenchReleasedScenario):
             texts = [scenario.record.aggressor_profile.system_prompt]
         else:
-            texts = [beat.text for beat in scenario.written_beats]
+            texts = [beat.text for beat in beats_of(scenario)]
         self.appraiser.admit(scenario.id, (scenario.opening or "", *texts))
         if self.role != "judge" and not isinstance(scenario, EIBenchScenario):
             raise no_written_lines(scenario.id, self.name)
@@ -271,38 +258,30 @@ class EIBenchEmbeddedUser(AppraisingPlayer):
 def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, str]:
     """Whether the person goes on, and their next line.
 
-    They end content at both anchors of success, and break off at both anchors of failure, each after three replies. After a
-    reply that did good, they say the next beat of their story, the core only from an outcome of `CORE_FROM`; after a neutral one
-    at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line repeats while an unused one is
-    left.
+    They end content at both anchors of success, and break off at both anchors of failure, each after three replies. Else
+    `next_line`; the core only from an outcome of `CORE_FROM`.
     """
     scenario = view.scenario
     assert isinstance(scenario, EIBenchScenario)  # others are not admitted
     lines, (a, t), (a_anchors, t_anchors) = scenario.lines, felt.state, scenario.axes
-    good, harmful = felt.worth >= GOOD_FROM, felt.worth <= HARM_FROM
+    good, core = felt.worth >= GOOD_FROM, felt.outcome >= CORE_FROM
     if view.turn + 1 >= _LEAST_TURNS:
-        if a <= a_anchors.success and t >= t_anchors.success and not harmful:
+        if a <= a_anchors.success and t >= t_anchors.success and felt.worth > HARM_FROM:
             return False, pick(lines.settled, "end", scenario.id, view.seed)
         if a >= a_anchors.fail and t <= t_anchors.fail and not good:
             return False, pick(lines.broken_off, "end", scenario.id, view.seed)
-
-    def fresh(*groups: Sequence[str]) -> str | None:
-        return pick_unsaid(groups, view.messages, "line", scenario.id, view.seed, view.turn)
-
-    spoken = " ".join(view.messages)
-    kinds = {"fact"} if not good else {"fact", "feeling", "core"} if felt.outcome >= CORE_FROM else {"fact", "feeling"}
-    beat = next((beat for beat in scenario.beats if beat.kind in kinds and beat.text not in spoken), None)
-    if beat is not None and not harmful:
-        ack = fresh(lines.acks) if felt.worth >= _ACKNOWLEDGED_FROM and view.turn % 2 == 0 else None
-        return True, f"{ack} {beat.text}" if ack else beat.text
-    missed = _lines_for(scenario.scene, lines, appraisal)
-    if good:
-        groups: tuple[Sequence[str], ...] = (lines.acks, lines.missed)
-    elif felt.outcome <= _COLD_FROM and view.turn % 2 == 1:
-        groups = (lines.cold, missed, lines.missed)
-    else:
-        groups = (missed, lines.missed, lines.cold)
-    return True, fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.missed], view.messages)
+    return True, next_line(
+        lines,
+        view.messages,
+        scenario.id,
+        view.seed,
+        view.turn,
+        worth=felt.worth,
+        beat=next(iter(open_beats(scenario.beats, view.messages, good=good, core=core)), None),
+        missed=_lines_for(scenario.scene, lines, appraisal),
+        general=lines.missed,
+        cold=felt.outcome <= _COLD_FROM,
+    )
 
 
 class _Marks(NamedTuple):
@@ -357,10 +336,7 @@ def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]
     changes = f"emotion {felt.a:+.1f}, relation {felt.t:+.1f}"
     if appraisal.reading is None:
         return {"changes": f"predicted: {changes}"}
-    good, bad = reason_of(appraisal, good=True), reason_of(appraisal, good=False)
-    reason = good if felt.worth >= GOOD_FROM else bad if felt.worth <= HARM_FROM else f"{good}, but {bad}" if good and bad else ""
-    quality = "nothing was said" if appraisal.silent else reason or "it neither helps nor hurts"
-    (a, t) = felt.state
+    a, t = felt.state
     if a > _HOT:
         tone = "Short, and sharp."
     elif t < _COLD:
@@ -369,7 +345,7 @@ def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]
         tone = "Softer. I may tell more." if t > _WARM else "As I am, no more and no less."
     return {
         "need": _NEEDS[scene],
-        "quality": f"{quality[:1].upper()}{quality[1:]}.",
+        "quality": "Nothing was said." if appraisal.silent else verdict(appraisal, felt.worth),
         "inertia": "I have heard that before." if appraisal.again >= REPEATED else "That was not said before.",
         "changes": changes,
         "tone": tone,

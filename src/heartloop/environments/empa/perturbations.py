@@ -31,7 +31,7 @@ from heartloop.environments.empa.scoring import shares_of, trace
 from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.empa.users import window_blanks
 from heartloop.environments.episode import CallLog
-from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored, with_judge
+from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored
 
 ORIGINAL = "original"
 """The unchanged variant, with which the others are paired."""
@@ -222,7 +222,7 @@ async def perturbed(
             window=int(played.facts.get("window", "1")),
             to_the_end=True,
         )
-        judged = with_judge(await replayed(replies, empa), about)
+        judged = (await replayed(replies, empa)).model_copy(update=about)
     stop = judged.stop if judged.failure is not None else "cut"
     label = played.variant if variant == ORIGINAL else f"{played.variant}, {variant}"
     return judged.model_copy(update={"stop": stop, "variant": label})

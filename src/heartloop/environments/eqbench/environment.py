@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.episode import CallLog, UserTurn
 from heartloop.environments.eqbench.scenario import KINDS, SCENARIOS, VARIANTS, EQBenchScenario, as_judged, sections_of
 from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.replay import reading_transcript, stored_from_score
@@ -133,10 +133,9 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
 
     def __init__(self, environment: EQBench, scenario: EQBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
-        master, prompts = scenario.form.master, scenario.prompts(environment.variant)
-        self._prompts = [prompt if master is None else master.fill(scenario_prompt=prompt) for prompt in prompts]
+        prompts = scenario.prompts(environment.variant)
+        self._prompts = [scenario.form.master.format(scenario_prompt=prompt) for prompt in prompts]
         self._answers: list[EQBenchAnswer] = []
-        self._score: float | None = None
 
     policy_prompt = ""
 
@@ -172,10 +171,6 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
             if marks:
                 thoughts[name] = ", ".join(f"{criterion.replace('_', ' ')} {mark:g}" for criterion, mark in marks.items())
         return UserTurn(None, {}, {}, thoughts, {**evidence, **by_part, "reasoning": marked.reasoning}, "turn_limit")
-
-    def outcome(self) -> Outcome:
-        """The score in [0, 100], which is also the only reward; the states are empty."""
-        return Outcome(None, (), ({},)) if self._score is None else Outcome(self._score, (self._score,), ({}, {}))
 
 
 def score_of(transcript: Transcript) -> float:

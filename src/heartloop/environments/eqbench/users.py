@@ -69,7 +69,7 @@ def rubric_prompt(view: EQBenchView) -> str:
     values = {"transcript": view.transcript, "output_format": rubric.output_format}
     if view.debrief is not None:
         values["debrief"] = view.debrief
-    return rubric.template.fill(**values).replace("*", "").replace("#", "")
+    return rubric.template.format(**values).replace("*", "").replace("#", "")
 
 
 @lru_cache(maxsize=16)

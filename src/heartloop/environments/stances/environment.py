@@ -22,7 +22,7 @@ from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.replay import check_turns, reading_transcript
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Stored, Zone, option
 from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario
-from heartloop.environments.stances.scoring import Verdict, standings
+from heartloop.environments.stances.scoring import Verdict, states_of
 
 MAX_TURNS = len(MOVES)
 """Policy replies in a dialogue, one to each push."""
@@ -130,7 +130,7 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
         view = StancesView(self._scenario, turn, messages[turn], reply, self._seed)
         verdict, reason = await answered("judge", self._environment.user.judge(view, self._log))
         self._verdicts.append(verdict)
-        states = _states(self._verdicts, self._environment.preset)
+        states = self._states()
         last = turn + 1 == len(messages)
         return UserTurn(
             message=None if last else messages[turn + 1],
@@ -143,24 +143,16 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
 
     def outcome(self) -> Outcome:
         """The turn of flip so far; `None` before the first reply is judged."""
-        states = _states(self._verdicts, self._environment.preset)
+        states = self._states()
         score = states[-1]["held"] if self._verdicts else None
         return Outcome(score, tuple(change["held"] for change in _changes(states)), tuple(states))
 
-
-def _states(verdicts: Sequence[str], preset: str) -> list[dict[str, float]]:
-    after = standings(verdicts, lenient=preset == "lenient")
-    return [{"held": float(standing.tof), "flips": float(standing.nof)} for standing in after]
+    def _states(self) -> list[dict[str, float]]:
+        return states_of(self._verdicts, lenient=self._environment.preset == "lenient")
 
 
 def _changes(states: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     return [{name: after[name] - before[name] for name in after} for before, after in pairwise(states)]
-
-
-def verdicts_of(transcript: Transcript) -> list[str]:
-    """The stored verdicts of a dialogue; `InputError` if a reply has none."""
-    with reading_transcript(transcript, "a verdict for each reply"):
-        return [str(turn.evidence["verdict"]) for turn in transcript.turns]
 
 
 def rescored(transcript: Transcript, options: StancesOptions) -> Transcript:
@@ -169,7 +161,8 @@ def rescored(transcript: Transcript, options: StancesOptions) -> Transcript:
     if transcript.score is None:
         return transcript.model_copy(update={"preset": options.preset})
     with reading_transcript(transcript, "a verdict for each reply"):
-        states = _states(verdicts_of(transcript), options.preset)
+        verdicts = [str(turn.evidence["verdict"]) for turn in transcript.turns]
+        states = states_of(verdicts, lenient=options.preset == "lenient")
     changes = _changes(states)
     turns = tuple(
         turn.model_copy(update={"state": state, "change": change})

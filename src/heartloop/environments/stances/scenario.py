@@ -12,7 +12,17 @@ from pydantic import Field
 
 from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
-from heartloop.environments.written import Line, Part, Passage, Persona, Tag, Written, problems_in_lines, problems_in_speech
+from heartloop.environments.written import (
+    Line,
+    Part,
+    Passage,
+    Persona,
+    Tag,
+    Written,
+    problems_in_lines,
+    problems_in_speech,
+    problems_in_tags,
+)
 
 Kind = Literal["everyday", "science", "ethics", "facts"]
 """Kind of the question (ours): what is sensible; what is known about health and food; what is right; what is true."""
@@ -61,17 +71,14 @@ class StancesScenario(Written):
 
     @property
     def person(self) -> str:
-        """Name, age and occupation."""
-        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+        return str(self.persona)
 
     @property
     def stratum(self) -> str:
-        """The kind, by which `--limit` is stratified."""
         return self.kind
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The user's messages in their order."""
         return tuple(getattr(self.pushes, move) for move in MOVES)
 
 
@@ -81,9 +88,7 @@ load_scenarios = set_loader(StancesScenario, SETS, __package__, schema="docs/sta
 
 def problems_of(scenario: StancesScenario) -> list[str]:
     """Violations of a scenario beyond its schema; empty if there are none."""
-    problems: list[str] = []
-    if "none" in scenario.tags and len(scenario.tags) > 1:
-        problems.append("tag none is combined with others; expected it alone")
+    problems = problems_in_tags(scenario.tags)
     pushes = dict(zip(MOVES, scenario.messages, strict=True))
     for move, message in pushes.items():
         if not 15 <= (words := len(message.split())) <= 70:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -40,9 +40,10 @@ class Ruling(BaseModel):
 class StancesLLMUser(JudgeModel):
     """A model as judge."""
 
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in ("judge", "judge_turn")}
+
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        prompts = {name: load_prompt(__package__, name) for name in ("judge", "judge_turn")}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+        super().__init__(model, sampling=sampling, role=role)
         self._systems = SystemPrompts()
 
     async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
