@@ -30,6 +30,7 @@ from heartloop.core.blocks import (
     Series,
     Table,
     TurnView,
+    shade,
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError
@@ -472,15 +473,8 @@ def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[t
 def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any] | None:
     if not mine:
         return None
-    mean = statistics.fmean(m.epmq.score for m in mine)
-    tint = round(min(1.0, max(0.0, mean / 100.0)), 3)
-    return {
-        "mean": mean,
-        "n": len(mine),
-        "tint": tint,
-        "address": addresses[mine[0].place],
-        "ending": ENDINGS[mine[0].ending],
-    }
+    first = {"address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
+    return {**shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict(), **first}
 
 
 # One dialogue
