@@ -469,8 +469,13 @@ class WritingRun:
                 after = corrected(scenario, answer.corrections, writing.fixed)
             except InputError as error:
                 return f"{error}; you may only correct"
-            if problem := self._problem_of(draft.seeded, after.scenario):
-                return f"the corrected scenario breaks a rule: {problem}"
+            try:
+                problems = problems_of_one(self._kind, writing.scenario.model_validate(after.scenario))
+                problems = [*problems, *writing.unwanted(draft.seeded, after.scenario)]
+            except ValidationError as error:
+                problems = problems_in(error)
+            if problems:
+                return f"the corrected scenario breaks a rule: {'; '.join(problems)}"
             accepted.append(after)
             return None
 
@@ -482,13 +487,6 @@ class WritingRun:
         after = accepted[-1]
         draft.steps.note("audited", draft=draft.number, changed=after.changed)
         return writing.scenario.model_validate(after.scenario), len(after.changed)
-
-    def _problem_of(self, seeded: Seeded, scenario: Mapping[str, Any]) -> str:
-        try:
-            problems = problems_of_one(self._kind, self._writing.scenario.model_validate(scenario))
-            return "; ".join([*problems, *self._writing.unwanted(seeded, scenario)])
-        except ValidationError as error:
-            return "; ".join(problems_in(error))
 
     async def _copied(self, scenario: Any, draft: _Draft) -> _Again | None:
         """Whether the auditor finds that it repeats a shipped scenario."""
