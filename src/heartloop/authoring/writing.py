@@ -297,7 +297,7 @@ class WritingRun:
         sampling: Mapping[str, Sampling] | None = None,
     ) -> None:
         self._writing, self._files, self._sampling, self._seed = writing, files, sampling or {}, seed
-        self._models = {"writer": writer, "auditor": auditor or writer}
+        self._models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
         self._kind = load_environment(writing.name).scenarios
         self._known: _Known | None = None
         if auditor is not None:
