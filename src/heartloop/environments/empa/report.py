@@ -185,10 +185,14 @@ def component_table(members: Sequence[Member]) -> Table:
     cells: dict[Column, Cell] = {
         Column("EPM-Q", range=_EPMQ, entry="empa-mean"): _mean("epmq.score"),
         **components,
-        Column("Windows judged", entry="unjudged"): lambda mine: sum(len(m.path.judged) for m in mine),
-        Column("Not judged", entry="unjudged"): lambda mine: sum(len(m.path.unjudged) for m in mine),
+        Column("Windows, not judged", entry="unjudged"): _windows,
     }
     return _table("Components of EPM-Q", members, cells)
+
+
+def _windows(mine: Sequence[Measured]) -> str:
+    judged, unjudged = sum(len(m.path.judged) for m in mine), sum(len(m.path.unjudged) for m in mine)
+    return f"{judged + unjudged} windows, {unjudged} not judged"
 
 
 def group_table(members: Sequence[Member]) -> Table:
