@@ -98,59 +98,47 @@ def marks_of(seen: object) -> dict[str, float]:
 
 # Means by model
 
-Means = Mapping[Column, Callable[[Graded], float | None]]
-"""What the columns of a table average, within their ranges; `None` is not averaged."""
-
 _LEVELS, _SHARES, _MARKS = Range(1.0, 5.0, 1.0), Range(0.0, 100.0, 0.0), Range(0.0, 20.0, 0.0)
 _PENALTY, _TOKENS = Range(-100.0, 0.0, 0.0), Range(0.0, float(FREE_TOKENS), 0.0)
 _POINTS = Range(SCALE.low, SCALE.high, SCALE.start)
 
-
-def _grade(judge: str) -> Callable[[Graded], float | None]:
-    return lambda g: g.scores.get(judge)
-
-
-def _mark(name: str) -> Callable[[Graded], float | None]:
-    return lambda g: g.marks.get(name)
-
-
-def _term(name: str) -> Callable[[Graded], float | None]:
-    return lambda g: 100.0 * float(getattr(g.reward, name)) if g.reward else None
-
-
-def _wanted(want: str) -> Callable[[Graded], float | None]:
-    return lambda g: g.points if g.fact("want") == want else None
-
-
-GRADES: Means = {
-    Column(judge.capitalize(), *((1, _SHARES) if judge == "bystander" else (2, _LEVELS)), f"perm-{judge}"): _grade(judge)
-    for judge in JUDGES
+GRADES: Mapping[str, Column] = {
+    **{part: Column(part.capitalize(), 2, _LEVELS, f"perm-{part}") for part in PARTS},
+    "bystander": Column("Bystander", 1, _SHARES, "perm-bystander"),
 }
-TERMS: Means = {
-    Column("Harmonic mean", 1, _SHARES, "perm-mean"): _term("empathy"),
-    Column("Bystander penalty", 1, _PENALTY, "perm-bystander"): _term("bystander"),
-    Column("Length penalty", 1, _PENALTY, "perm-length"): _term("length"),
-    Column("Tokens of the response", 1, _TOKENS, "perm-length"): lambda g: float(g.tokens) if g.reward else None,
+TERMS: Mapping[str, Column] = {
+    "empathy": Column("Harmonic mean", 1, _SHARES, "perm-mean"),
+    "bystander": Column("Bystander penalty", 1, _PENALTY, "perm-bystander"),
+    "length": Column("Length penalty", 1, _PENALTY, "perm-length"),
+    "tokens": Column("Tokens of the response", 1, _TOKENS, "perm-length"),
 }
-MARKS: Means = {
-    Column(f"{name.capitalize()}: {words}", 1, _MARKS, "perm-marks"): _mark(name) for name, words in DIMENSIONS.items()
-}
-WANTS: Means = {Column(want.capitalize(), 1, _POINTS, "perm-want"): _wanted(want) for want in get_args(Want)}
+MARKS = {name: Column(f"{name.capitalize()}: {words}", 1, _MARKS, "perm-marks") for name, words in DIMENSIONS.items()}
+WANTS = {want: Column(want.capitalize(), 1, _POINTS, "perm-want") for want in get_args(Want)}
 
 
-def means(answers: Sequence[Graded], columns: Means, *, bounded: bool = True) -> tuple[Estimate | None, ...]:
-    """The mean of each column over the answers; `bounded`: no value is beyond the column's range."""
+def _terms(g: Graded) -> dict[str, float]:
+    """The terms of the reward in points, and the tokens of the response; empty of an answer in invalid form."""
+    points = {name: SCALE.points * term for name, term in g.reward._asdict().items()} if g.reward else {}
+    return {**points, "tokens": float(g.tokens)} if points else {}
+
+
+Values = Callable[[Graded], Mapping[str, float]]
+"""Numbers of an answer, by the keys of the columns; a missing one is in no mean."""
+
+
+def means(answers: Sequence[Graded], columns: Mapping[str, Column], values: Values) -> tuple[Estimate | None, ...]:
+    """The mean of each column over the answers; ends of intervals are within its range, but for points, which may be lower."""
     cells = []
-    for column, value_of in columns.items():
-        within = (column.range.low, column.range.high) if bounded and column.range else None
-        cells.append(mean_of(((value_of(g), g.dialogue) for g in answers), within))
+    for key, column in columns.items():
+        within = (column.range.low, column.range.high) if column.range and column.range != _POINTS else None
+        cells.append(mean_of(((values(g).get(key), g.dialogue) for g in answers), within))
     return tuple(cells)
 
 
-def means_table(title: str, members: Sequence[Member], columns: Means, *, bounded: bool = True) -> Table:
+def means_table(title: str, members: Sequence[Member], columns: Mapping[str, Column], values: Values) -> Table:
     """The means of every model."""
-    rows = tuple(Row(row.model, means(answers, columns, bounded=bounded), number) for number, row, answers in members)
-    return Table(title, tuple(columns), rows, entry="model")
+    rows = tuple(Row(row.model, means(answers, columns, values), number) for number, row, answers in members)
+    return Table(title, tuple(columns.values()), rows, entry="model")
 
 
 def answers_of(page: PanelInput, row: ModelRow) -> tuple[int, Counter[str], int]:
@@ -169,8 +157,8 @@ def grades_table(page: PanelInput, members: Sequence[Member]) -> Table:
         seen = row.headline
         reward = None if seen.mean is None else Estimate(seen.n, seen.mean, seen.low, seen.high)
         counts = f"{n} graded, {broken.total()} invalid{kinds}, {unscored} unscored"
-        rows.append(Row(row.model, (reward, *means(answers, GRADES), counts), number))
-    columns = (Column("Reward", 1, _POINTS, "perm-mean"), *GRADES, Column("Answers", entry="perm-answers"))
+        rows.append(Row(row.model, (reward, *means(answers, GRADES, lambda g: g.scores), counts), number))
+    columns = (Column("Reward", 1, _POINTS, "perm-mean"), *GRADES.values(), Column("Answers", entry="perm-answers"))
     return Table("Grades by judge", columns, tuple(rows), entry="model")
 
 
@@ -479,9 +467,11 @@ def build(page: PanelInput) -> PanelOutput:
         "price": price,
         "shown": shown,
         "grades": grades,
-        "terms": means_table("Terms of the reward", shown, TERMS),
-        "marks": means_table("The bystander’s marks", [one for one in shown if any(g.marks for g in one[2])], MARKS),
-        "wants": means_table("Reward by want", shown, WANTS, bounded=False),
+        "terms": means_table("Terms of the reward", shown, TERMS, _terms),
+        "marks": means_table(
+            "The bystander’s marks", [one for one in shown if any(g.marks for g in one[2])], MARKS, lambda g: g.marks
+        ),
+        "wants": means_table("Reward by want", shown, WANTS, lambda g: {g.fact("want"): g.points}),
         "emotions": emotions(shown),
         "pairs": [pair_table(*pair, ranked) for pair in PAIRS],
         "pairs_by_model": [(number, row, [pair_table(*pair, answers) for pair in PAIRS]) for number, row, answers in shown],
@@ -493,7 +483,7 @@ def build(page: PanelInput) -> PanelOutput:
     has = "answer has" if broken == 1 else "answers have"
     warning = f"{broken} {has} an invalid form: not judged, {price} points each. See Grades for models and reasons."
     columns = []
-    for place, column in enumerate(GRADES, start=1):
+    for place, column in enumerate(GRADES.values(), start=1):
         seen = {row.head: cell.mean for row in grades.rows if isinstance(cell := row.cells[place], Estimate)}
         columns.append(LeaderboardColumn(column.name, seen, 1, column.entry))
     return PanelOutput(
