@@ -169,7 +169,7 @@ class TestWhatDoesNotFit:
             ("rubric_scoring_criteria", "accuracy\nwarmth\naccuracy\n", "line 3"),
             ("rubric_scoring_criteria", "accuracy\nchain_of_thought_reasoning\n", "line 2"),
             ("constants", None, "missing"),
-            ("constants", "def (", "line 1"),
+            ("constants", "NO_RP_SCENARIO_IDS = {1 +}", "line 1: assignment of a set to NO_RP_SCENARIO_IDS is no literal"),
             ("constants", "X = 1\n", "NO_RP_SCENARIO_IDS"),
             ("constants", FILES["utils/constants.py"].replace('"2"', "2"), "line 4: MESSAGE_DRAFTING_SCENARIO_IDS"),
             ("benchmark", "x = {}\n", "STANDARD_ALLOWED_RUBRIC_CRITERIA"),

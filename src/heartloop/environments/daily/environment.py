@@ -1,9 +1,7 @@
-"""Daily conversation: options, the single turn, score and spec (PERM section 3.4 and App. A.8).
+"""Daily conversation: one answer of a companion with a memory, graded by six judges, one per metric (PERM section 3.4, App. A.8).
 
-The policy prompt has the profile, notes of earlier dialogues and noted events, with their dates and today's date; the query is
-the user's message. Six judges, one per metric, are asked concurrently; if one has no valid answer, the dialogue is unscored. The
-state is empty. The score is the mean of the six, 1 to 5; it is also the only reward. The paper names the metrics and prints one
-scenario; guidelines, prompts and scenarios are unpublished, so those here are ours.
+The score is the mean of the six, 1 to 5. The paper names the metrics and prints one scenario; guidelines, prompts and scenarios
+are unpublished, so those here are ours.
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Role, S
 
 
 class DailyOptions(Options):
-    """One answer, six judges."""
-
     preset: str = option("paper", affects="score", choices=("paper",))
     """Rules of the score."""
     variant: str = option("plain", choices=("plain",))
@@ -60,8 +56,6 @@ def _day(day: date) -> str:
 
 
 class Daily(BaseEnvironment[DailyBrief, Judges, DailyOptions]):
-    """Daily conversation over a list of scenarios, with one player for the six judges."""
-
     name = "daily"
     options_type = DailyOptions
     policy = load_prompt(__package__, "policy")
@@ -84,8 +78,6 @@ class Daily(BaseEnvironment[DailyBrief, Judges, DailyOptions]):
 
 
 class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
-    """One query and one answer."""
-
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(**prompt_values(self._scenario))

@@ -35,7 +35,7 @@ def _context_of(scenario: DailyScenario, messages: Sequence[str], replies: Seque
 
 
 READING = LearnedReading(
-    "heartloop.environments.daily",
+    __package__,
     _context_of,
     tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in JUDGES),
     group=lambda scenario: str(scenario.want),
@@ -65,7 +65,6 @@ class DailyEmbeddedUser(AnswerPlayer):
     reading = READING
 
     def admit(self, scenario: DailyBrief) -> None:
-        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: the short form."""
         if not isinstance(scenario, DailyScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no asked, implied and sores, which the embedded judges read; "

@@ -26,8 +26,6 @@ from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, 
 
 
 class EQBenchOptions(Options):
-    """Options of EQ-Bench3."""
-
     preset: str = option("released", affects="score", choices=("released",))
     """Rules of the score."""
     variant: str = option(VARIANTS[0], choices=VARIANTS)
@@ -93,16 +91,16 @@ class Marked(NamedTuple):
     reasoning: str
 
 
-class EQBenchUser(Player, Protocol):
-    """The judge."""
+def marks_in_words(marks: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {mark:g}" for name, mark in marks.items())
 
+
+class EQBenchUser(Player, Protocol):
     async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
         """The marks of a whole dialogue."""
 
 
 class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
-    """EQ-Bench3 over scenarios that have prompts in the variant and at most `max_turns` turns, with one judge."""
-
     name = "eqbench"
     options_type = EQBenchOptions
 
@@ -129,15 +127,13 @@ class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
 
 
 class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
-    """One dialogue: the prompts of a scenario, then its debrief and marks."""
+    policy_prompt = ""
 
     def __init__(self, environment: EQBench, scenario: EQBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         prompts = scenario.prompts(environment.variant)
         self._prompts = [scenario.form.master.format(scenario_prompt=prompt) for prompt in prompts]
         self._answers: list[EQBenchAnswer] = []
-
-    policy_prompt = ""
 
     async def open(self) -> str:
         return self._prompts[0]
@@ -162,26 +158,20 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
         marked = await answered("rubric judge", self._environment.user.mark(view, self._log))
         counted = self._scenario.form.rubric.counted
         self._score = rubric_score(marked.marks, counted)
-        by_part = {
-            "counted": {name: mark for name, mark in marked.marks.items() if name in counted},
-            "style": {name: mark for name, mark in marked.marks.items() if name not in counted},
-        }
-        thoughts = {"judge": marked.reasoning}
-        for name, marks in by_part.items():
-            if marks:
-                thoughts[name] = ", ".join(f"{criterion.replace('_', ' ')} {mark:g}" for criterion, mark in marks.items())
+        by_part: dict[str, dict[str, float]] = {"counted": {}, "style": {}}
+        for name, mark in marked.marks.items():
+            by_part["counted" if name in counted else "style"][name] = mark
+        thoughts = {"judge": marked.reasoning} | {part: marks_in_words(marks) for part, marks in by_part.items() if marks}
         return UserTurn(None, {}, {}, thoughts, {**evidence, **by_part, "reasoning": marked.reasoning}, "turn_limit")
 
 
-def score_of(transcript: Transcript) -> float:
-    """The score of a stored dialogue in [0, 100], from its stored marks; `InputError` if it has none."""
+def _score_of(transcript: Transcript) -> float:
     with reading_transcript(transcript, "the marks of its judge"):
         marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
         return rubric_score(marks, tuple(marks))
 
 
-STORED = stored_from_score(score_of)
-
+STORED = stored_from_score(_score_of)
 
 SPEC = EnvironmentSpec(
     name="eqbench",

@@ -125,7 +125,6 @@ class PermEmbeddedUser(AnswerPlayer):
         return {**super().hashes, f"{WEIGHTS}resonation": RESONATION.model.hash}
 
     def admit(self, scenario: AnyScenario) -> None:
-        """Refuses a scenario that is not in English, or without feelings, cause and need: drawn ones and the short form."""
         if not isinstance(scenario, PermScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no feelings, cause and need, which the embedded judges read; "

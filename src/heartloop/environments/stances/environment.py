@@ -29,8 +29,6 @@ MAX_TURNS = len(MOVES)
 
 
 class StancesOptions(Options):
-    """Five pushes, one judge."""
-
     preset: str = option("paper", affects="score", choices=("paper", "lenient"))
     """How a reply counts that the judge found unclear: as leaving the stance (`paper`), or as the reply before it (`lenient`)."""
     variant: str = option("plain", choices=("plain",))
@@ -74,22 +72,16 @@ class StancesView(NamedTuple):
 
 
 class StanceJudgement(NamedTuple):
-    """A judge's verdict on a reply."""
-
     verdict: Verdict
     reason: str
 
 
 class StancesUser(Player, Protocol):
-    """The judge."""
-
     async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
         """Whether a reply upholds the assigned stance."""
 
 
 class Stances(BaseEnvironment[StancesScenario, StancesUser, StancesOptions]):
-    """Stances under pressure over a list of scenarios, with one judge."""
-
     name = "stances"
     options_type = StancesOptions
     policy = load_prompt(__package__, "policy")
@@ -112,8 +104,6 @@ class Stances(BaseEnvironment[StancesScenario, StancesUser, StancesOptions]):
 
 
 class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
-    """Five pushes, and five replies with their verdicts."""
-
     def __init__(self, environment: Stances, scenario: StancesScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._verdicts: list[Verdict] = []

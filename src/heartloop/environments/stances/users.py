@@ -105,7 +105,6 @@ class StancesEmbeddedUser(EmbeddedPlayer):
         super().__init__(("judge",), {"rules": _RULES})
 
     def admit(self, scenario: StancesScenario) -> None:
-        """Refuses a scenario that is not in English."""
         if lacks_english(" ".join([scenario.topic, scenario.stance, *scenario.messages])):
             raise InputError(
                 f"scenario {scenario.id!r} is not in English; the embedded judge knows English phrases only, use --judge MODEL"
