@@ -11,9 +11,8 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import SILENCE, CallLog, play
-from heartloop.environments.eqbench.environment import STORED, EQBench, EQBenchOptions, EQBenchView, Marked
+from heartloop.environments.eqbench.environment import STORED, EQBench, EQBenchOptions, EQBenchView, Marked, rubric_score
 from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
-from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.eqbench.users import rubric_prompt
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import rejudged

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from statistics import fmean
 from typing import Any
 
 from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.daily.scenario import KINDS, SCENARIOS, BriefMemory, DailyBrief, DailyScenario
-from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.episode import UserTurn
 from heartloop.environments.grading import JudgedText, Judges, ask_all, evidence_of, thoughts_of
 from heartloop.environments.replay import reading_transcript, stored_from_score
@@ -30,10 +31,37 @@ class DailyOptions(Options):
     """Policy replies: one answer."""
 
 
+METRICS: Mapping[str, str] = {
+    "empathy": "Empathy",
+    "topic": "Topic guidance",
+    "value": "Value guidance",
+    "intention": "Intention following",
+    "fluency": "Fluency",
+    "colloquial": "Colloquial expression",
+}
+"""Published names of the metrics, in the paper's order (section 3.4)."""
+
+LOWEST, HIGHEST = 1, 5
+"""Bounds of every metric."""
+
 JUDGES: tuple[str, ...] = tuple(METRICS)
 """The judges, one per metric, in the order of their calls in a transcript."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # independent of the locale
+
+
+def average(levels: Mapping[str, int]) -> float:
+    """The mean of the six levels, 1 to 5; the paper's "Avg.".
+
+    >>> average({"empathy": 4, "topic": 3, "value": 3, "intention": 5, "fluency": 4, "colloquial": 5})
+    4.0
+    """
+    if levels.keys() != METRICS.keys():
+        raise UseError(f"levels of {', '.join(sorted(levels)) or 'nothing'}; expected {', '.join(METRICS)}")
+    for name, level in levels.items():
+        if not LOWEST <= level <= HIGHEST:
+            raise UseError(f"{name} is {level}; expected {LOWEST} to {HIGHEST}")
+    return fmean(levels.values())
 
 
 def prompt_values(scenario: DailyBrief) -> dict[str, str]:

@@ -7,12 +7,14 @@ without a debrief. Then the judge marks the whole dialogue. The state is empty; 
 Departures from the released code: a dialogue whose answers are all shorter than 100 characters is judged; there it is excluded
 without a message. The debrief has the temperature of the prompts (there 0.5), and `min_p` is not sent (there 0.1), since many
 endpoints refuse it. An empty answer is "..." in the model's own history, for the same reason. The pairwise comparison and its
-ratings are not implemented.
+ratings are not implemented. The released code rounds the mean over scenarios, 0-20, to two decimals before scaling; here each
+dialogue has a score in 0-100, unrounded, which moves a mean by at most 0.025.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import Sampling, Transcript
@@ -20,7 +22,6 @@ from heartloop.core.errors import InputError
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, UserTurn
 from heartloop.environments.eqbench.scenario import KINDS, SCENARIOS, VARIANTS, EQBenchScenario, as_judged, sections_of
-from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Zone, option
 
@@ -51,6 +52,25 @@ SCALE = Scale(
     ticks=(0, 25, 50, 75, 100),
     change_limit=100.0,
 )
+
+
+HIGHEST_MARK = 20.0
+"""Marks are in [0, 20]."""
+
+
+def rubric_score(marks: Mapping[str, float], counted: Collection[str]) -> float:
+    """The score of one dialogue in [0, 100]: five times the mean of the marks that count; one without a mark is ignored.
+
+    >>> rubric_score({"depth": 12, "tact": 15, "style": 3}, ("depth", "tact"))
+    67.5
+    """
+    for name, mark in marks.items():
+        if not 0.0 <= mark <= HIGHEST_MARK:
+            raise InputError(f"the mark of {name} is {mark}; expected a number from 0 to {HIGHEST_MARK:g}")
+    values = [mark for name, mark in marks.items() if name in counted]
+    if not values:
+        raise InputError(f"no criterion that counts has a mark; expected one of {', '.join(sorted(counted)) or 'none'}")
+    return 100.0 / HIGHEST_MARK * fmean(values)
 
 
 class EQBenchAnswer(NamedTuple):

@@ -25,9 +25,8 @@ from heartloop.core.judging import ask
 from heartloop.core.schemas import Sent
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog
-from heartloop.environments.eqbench.environment import EQBenchView, Marked, marks_in_words
+from heartloop.environments.eqbench.environment import HIGHEST_MARK, EQBenchView, Marked, marks_in_words
 from heartloop.environments.eqbench.scenario import EQBenchScenario
-from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.grading import REASKS, JudgeModel
 from heartloop.environments.reading import WEIGHTS
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
