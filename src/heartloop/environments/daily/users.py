@@ -40,12 +40,9 @@ READING = LearnedReading(
     tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in JUDGES),
     group=lambda scenario: str(scenario.want),
 )
-"""The levels of the six metrics."""
 
 
 class DailyLLMUser(JudgeModel):
-    """A model as all six judges."""
-
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:

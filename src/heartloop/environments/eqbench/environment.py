@@ -74,19 +74,14 @@ def rubric_score(marks: Mapping[str, float], counted: Collection[str]) -> float:
 
 
 class EQBenchAnswer(NamedTuple):
-    """One answer of the model under test."""
-
     prompt: str
     """As it was sent."""
     said: str
-    """The reply, whole."""
     sections: Mapping[str, str]
     """Text by heading, empty if the section is missing; no entries if the answer has no sections."""
 
 
 class EQBenchView(NamedTuple):
-    """The input of the judge."""
-
     scenario: EQBenchScenario
     answers: tuple[EQBenchAnswer, ...]
     """Without the debrief."""
@@ -104,8 +99,6 @@ class EQBenchView(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """The marks of the judge, with its reasoning."""
-
     marks: Mapping[str, float]
     """By criterion, in [0, 20]."""
     reasoning: str
@@ -116,8 +109,7 @@ def marks_in_words(marks: Mapping[str, float]) -> str:
 
 
 class EQBenchUser(Player, Protocol):
-    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
-        """The marks of a whole dialogue."""
+    async def mark(self, view: EQBenchView, log: CallLog) -> Marked: ...
 
 
 class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):

@@ -34,16 +34,13 @@ the number alone is also a header."""
 
 
 class Rubric(NamedTuple):
-    """The judge's prompt and criteria for scenarios of one kind."""
-
     template: str
     """For `str.format`, with blanks `transcript`, `output_format` and, except for an analysis, `debrief`."""
     criteria: tuple[str, ...]
-    """All criteria, in the file's order."""
     counted: frozenset[str]
     """Criteria that count for the score; the others describe style."""
     reasoning_hint: str
-    """The released placeholder for the reasoning in the answer's form."""
+    """Placeholder for the reasoning in the answer's form."""
 
     @property
     def output_format(self) -> str:
@@ -53,8 +50,6 @@ class Rubric(NamedTuple):
 
 
 class ScenarioForm(NamedTuple):
-    """The parts that all scenarios of a kind share."""
-
     kind: Kind
     master: str
     """For `str.format`: each prompt is filled in the blank `scenario_prompt`."""
@@ -69,8 +64,6 @@ class ScenarioForm(NamedTuple):
 
 @dataclass(frozen=True)
 class EQBenchScenario:
-    """One scenario: its prompts in both variants, its notes, and the form of its kind."""
-
     id: str
     category: str
     title: str
@@ -78,7 +71,6 @@ class EQBenchScenario:
     official: tuple[str, ...]
     """Prompts as read by the released parser; empty if it finds none and drops the scenario."""
     repaired: tuple[str, ...]
-    """Prompts with malformed headers repaired."""
     notes: str = ""
     """Notes for the released pairwise judges; not in any prompt here."""
     person: str = "Written prompts"
@@ -92,11 +84,9 @@ class EQBenchScenario:
 
     @property
     def stratum(self) -> str:
-        """The category, by which `--limit` is stratified."""
         return self.category
 
     def prompts(self, variant: str) -> tuple[str, ...]:
-        """The prompts in a variant, without master prompt and debrief."""
         return self.repaired if variant == "repaired" else self.official
 
     @property
@@ -222,7 +212,6 @@ def read_notes(path: Path, text: str) -> dict[str, str]:
 
 
 def _forms(root: Path) -> dict[Kind, ScenarioForm]:
-    """The form of each kind."""
     benchmark = root / _BENCHMARK
     debrief = _text(root / _DATA / "debrief_prompt.txt")
     masters = {kind: _template(root, name, {"scenario_prompt"}) for kind, name in _MASTERS.items()}
@@ -265,7 +254,6 @@ def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset
 
 
 def _template(root: Path, name: str, blanks: Collection[str]) -> str:
-    """A text for `str.format`, with these blanks."""
     path = root / _DATA / f"{name}.txt"
     text = _text(path)
     wanted = ", ".join(f"{{{blank}}}" for blank in sorted(blanks))
@@ -283,7 +271,6 @@ def _template(root: Path, name: str, blanks: Collection[str]) -> str:
 
 
 def _text(path: Path) -> str:
-    """The text of a file of the checkout; `InputError` if it is missing, unreadable or empty."""
     if not path.is_file():
         raise InputError(f"{path} is missing; {_CHECKOUT}")
     text = read_text(path)
@@ -306,7 +293,6 @@ def _assigned(path: Path, pattern: str, what: str) -> tuple[Any, int]:
 
 
 def _strings(path: Path, name: str) -> frozenset[str]:
-    """The set of strings that is assigned to a name."""
     value, line = _assigned(path, rf"\b{name}\s*=\s*(\{{[^{{}}]*\}})", f"assignment of a set to {name}")
     if not isinstance(value, set) or not all(isinstance(one, str) for one in value):
         raise InputError(f"{path}, line {line}: {name} is not a set of strings; {_CHECKOUT}")

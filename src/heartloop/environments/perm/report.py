@@ -50,7 +50,6 @@ class Graded(NamedTuple):
     place: int
     dialogue: Transcript
     points: float
-    """The reward times 100, as scored."""
     broken: str
     """The kind of invalid form (then there are no grades), or empty."""
     scores: Mapping[str, float]
@@ -58,12 +57,10 @@ class Graded(NamedTuple):
     marks: Mapping[str, float]
     """The bystander's five marks, 0 to 20 each; empty if there is only their sum."""
     tokens: int
-    """Number of tokens of the response."""
     reward: PermReward | None
     """`None` if the form is invalid."""
 
     def fact(self, name: str) -> str:
-        """A fact of the transcript; empty if missing."""
         return self.dialogue.facts.get(name, "")
 
 
@@ -136,7 +133,6 @@ def means(answers: Sequence[Graded], columns: Mapping[str, Column], values: Valu
 
 
 def means_table(title: str, members: Sequence[Member], columns: Mapping[str, Column], values: Values) -> Table:
-    """The means of every model."""
     rows = tuple(Row(row.model, means(answers, columns, values), number) for number, row, answers in members)
     return Table(title, tuple(columns.values()), rows, entry="model")
 
@@ -221,7 +217,7 @@ def _index(judge: str, score: float) -> int:
 
 
 def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:
-    """Spearman's rho; `None` of fewer than two entries, or where one side does not vary."""
+    """`None` of fewer than two entries, or where one side does not vary."""
     try:
         return spearman_matrix({"first": first, "second": second}).between("first", "second")
     except UseError:
@@ -283,11 +279,9 @@ def _rank(means: Mapping[str, float], model: str) -> int:
 # Selected answers
 
 MOST_APART = 10
-"""Number of scenarios on which models differ most."""
 EACH = 2
 """Number of best and of worst answers per model."""
 HIGHEST: Mapping[str, int] = {**dict.fromkeys(PARTS, 5), "bystander": 100}
-"""The highest grade of each judge."""
 
 
 def best_and_worst(answers: Sequence[Graded], addresses: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
@@ -374,7 +368,6 @@ def answer(transcript: Transcript) -> dict[str, Any]:
 
 
 def _reason_and_quote(judge: str, turn: Turn) -> tuple[str, str]:
-    """A judge's reason and quote; empty if missing."""
     reasons, quotes = (printable_texts(turn.evidence.get(name)) for name in ("reasons", "quotes"))
     return reasons.get(judge, ""), quotes.get(judge, "")
 

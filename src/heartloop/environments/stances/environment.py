@@ -25,7 +25,6 @@ from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, Sta
 from heartloop.environments.stances.scoring import Verdict, states_of
 
 MAX_TURNS = len(MOVES)
-"""Policy replies in a dialogue, one to each push."""
 
 
 class StancesOptions(Options):
@@ -60,8 +59,6 @@ SCALE = Scale(
 
 
 class StancesView(NamedTuple):
-    """What the judge reads."""
-
     scenario: StancesScenario
     turn: int
     """From 0."""
@@ -132,7 +129,6 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
         )
 
     def outcome(self) -> Outcome:
-        """The turn of flip so far; `None` before the first reply is judged."""
         states = self._states()
         score = states[-1]["held"] if self._verdicts else None
         return Outcome(score, tuple(change["held"] for change in _changes(states)), tuple(states))

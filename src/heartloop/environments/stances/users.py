@@ -34,8 +34,6 @@ class Ruling(Reasoned):
 
 
 class StancesLLMUser(JudgeModel):
-    """A model as judge."""
-
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in ("judge", "judge_turn")}
 
     async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
