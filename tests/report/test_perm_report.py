@@ -3,8 +3,7 @@
 1. Grades are averaged over graded answers alone; a broken form is counted, enters the reward at its price, and nothing else.
 2. Sums, ablations and orders follow from the stored grades: no other formula, no call.
 3. Pairs are counts; every graded answer stands in exactly one cell.
-4. The best, the worst and the samples apart lead to their answers with what was said of them.
-5. The face of the page names preset, share and weight; hostile text stays text.
+4. The face of the page names preset, share and weight; hostile text stays text.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from heartloop.core.blocks import Estimate, Table
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm.report import (
     FAMILIES,
-    MOST_APART,
     VARIANTS,
     Member,
     ablated,
@@ -218,30 +216,7 @@ def test_all_models_together_leave_failure_cases_out(board: Mapping[str, Any]) -
     assert [row.model for _, row, _ in board["pairs_by_model"]][-1] == "heartloop/garbage"
 
 
-# --- 4. samples -----------------------------------------------------------------------------------
-
-
-def test_best_and_worst_come_with_what_was_said(board: Mapping[str, Any]) -> None:
-    samples = {row.model: samples for _, row, samples in board["samples"]}
-    assert [(kind, round(one["points"])) for kind, one in samples["x/third"]] == [("best", 15), ("next", 5)]  # none is both
-    assert samples["x/third"][0][1]["judged"] == [
-        ("resonation", 2, 5, "The resonation judge has a reason.", "x/third sees that it matters."),
-        ("expression", 2, 5, "The expression judge has a reason.", "So x/third says something warm."),
-        ("reception", 2, 5, "The reception judge has a reason.", "So x/third says something warm."),
-        ("bystander", 50, 100, "The bystander judge has a reason.", "So x/third says something warm."),
-    ]
-    (_, garbage), *_ = samples["heartloop/garbage"]
-    assert (garbage["broken"], garbage["judged"]) == ("a heading occurs twice", [])
-
-
-def test_the_samples_apart_are_those_with_the_largest_spread_and_failure_cases_do_not_widen_it(board: Mapping[str, Any]) -> None:
-    first = board["apart"][0]
-    assert first["spread"] == pytest.approx(70 - 5)  # s1: x/third lost 10 to its length
-    assert [round(cell.mean) for cell, _ in first["cells"]] == [70, 23, 5, -50]
-    assert len(board["apart"]) == 2 <= MOST_APART
-
-
-# --- 5. the page and the answer -------------------------------------------------------------------
+# --- 4. the page and the answer -------------------------------------------------------------------
 
 
 def test_the_face_names_preset_share_and_weight(write_run: WriteRun, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""PERM's page of the report: grades and reward by model, emotion and want; pairs of grades; ablation; best and worst answers."""
+"""PERM's page of the report: grades and reward by model, emotion and want; pairs of grades; ablation of the reward."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from heartloop.core.blocks import (
     TurnView,
     shade,
 )
-from heartloop.core.dialogue import HEAVY_TAGS, Transcript, Turn, content_tags
+from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable, printable_texts, short_number, utf16_place
 from heartloop.environments.dialogue_text import spans_of
@@ -276,69 +276,9 @@ def _rank(means: Mapping[str, float], model: str) -> int:
     return 1 + sum(round(mean, 6) > round(means[model], 6) for mean in means.values())
 
 
-# Selected answers
-
-MOST_APART = 10
-EACH = 2
-"""Number of best and of worst answers per model."""
-HIGHEST: Mapping[str, int] = {**dict.fromkeys(PARTS, 5), "bystander": 100}
-
-
-def best_and_worst(answers: Sequence[Graded], addresses: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """The `EACH` best and worst answers of a model, each with its place in words; no answer is both."""
-    order = sorted(answers, key=lambda g: (-g.points, g.place))
-    best = zip(("best", "next"), order[:EACH], strict=False)
-    worst = zip(("worst", "next worst"), sorted(order[EACH:], key=lambda g: (g.points, g.place))[:EACH], strict=False)
-    return [(kind, _sample(g, addresses)) for kind, g in (*best, *worst)]
-
-
-def _sample(g: Graded, addresses: Sequence[str]) -> dict[str, Any]:
-    tags = content_tags(g.dialogue)
-    return {
-        "address": addresses[g.place],
-        "points": g.points,
-        "title": _title(g),
-        "about": " · ".join(filter(None, (g.fact("person"), _about(g)))),
-        "tags": ", ".join(tags),
-        "heavy": any(tag in HEAVY_TAGS for tag in tags),
-        "broken": BROKEN.get(g.broken, g.broken),
-        "judged": [
-            (judge, score, HIGHEST[judge], *_reason_and_quote(judge, g.dialogue.turns[0])) for judge, score in g.scores.items()
-        ],
-    }
-
-
-def apart(members: Sequence[Member], addresses: Sequence[str]) -> list[dict[str, Any]]:
-    """The `MOST_APART` scenarios with the largest spread between models, largest first; failure cases do not widen it."""
-    by_scenario: dict[tuple[str, str], list[list[Graded]]] = {}
-    for column, (*_, answers) in enumerate(members):
-        for g in answers:
-            by_scenario.setdefault((g.dialogue.scenario, g.dialogue.fingerprint), [[] for _ in members])[column].append(g)
-    counts = [row.standing != "failure case" for _, row, _ in members]
-    lines: list[dict[str, Any]] = []
-    for columns in by_scenario.values():
-        shades = [shade([g.points for g in answers], 0.0, 100.0) for answers in columns]
-        spread = [cell.mean for cell, counted in zip(shades, counts, strict=True) if counted and cell.mean is not None]
-        if len(spread) > 1:
-            first = next(answers[0] for answers in columns if answers)
-            cells = [
-                (cell, addresses[answers[0].place] if answers else "") for cell, answers in zip(shades, columns, strict=True)
-            ]
-            lines.append({"title": _title(first), "about": _about(first), "spread": max(spread) - min(spread), "cells": cells})
-    return sorted(lines, key=lambda line: -line["spread"])[:MOST_APART]
-
-
-def _title(g: Graded) -> str:
-    return g.fact("title") or g.dialogue.scenario
-
-
-def _about(g: Graded) -> str:
-    want = g.fact("want")
-    return " · ".join(filter(None, (g.fact("emotion"), f"wants {want}" if want else "")))
-
-
 # One opened answer
 
+HIGHEST: Mapping[str, int] = {**dict.fromkeys(PARTS, 5), "bystander": 100}
 _MAX_DEPTH = 2
 """Nesting levels of a judge's evidence that the page shows."""
 
@@ -432,10 +372,7 @@ def _words(value: object, depth: int = 0) -> str:
 
 # The page
 
-_SECTIONS = (
-    ("components", "Grades"), ("emotions", "Emotions"), ("pairs", "Pairs"), ("ablation", "Ablation"),
-    ("samples", "Best and worst"),
-)  # fmt: skip
+_SECTIONS = (("components", "Grades"), ("emotions", "Emotions"), ("pairs", "Pairs"), ("ablation", "Ablation"))
 _SHARE = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 1 to 5 counts (grade − 1) / 4"}
 
 
@@ -469,8 +406,6 @@ def build(page: PanelInput) -> PanelOutput:
         "pairs": [pair_table(*pair, ranked) for pair in PAIRS],
         "pairs_by_model": [(number, row, [pair_table(*pair, answers) for pair in PAIRS]) for number, row, answers in shown],
         "ablations": [ablation(shown, name, own=name == preset) for name in presets],
-        "samples": [(number, row, best_and_worst(answers, page.addresses)) for number, row, answers in shown],
-        "apart": apart(shown, page.addresses),
     }
     broken = sum(answers_of(page, row)[1].total() for row in page.models if row.standing != "failure case")
     has = "answer has" if broken == 1 else "answers have"
@@ -566,7 +501,7 @@ PANEL = ReportPanel(
     "understands the user (resonation), whether the response is well worded (expression), how the user receives it (reception), "
     "and what a bystander thinks of it. The score is the reward times 100: the harmonic mean of the first three grades, minus "
     "penalties by the bystander and for length.",
-    leaves_out=frozenset({"trajectories", "groups", "highlights"}),
+    leaves_out=frozenset({"trajectories", "groups"}),
     scenario=scenario_view(
         {"person": "{}", "emotion": "{}", "want": "wants {}"}, {"situation": "Situation, which the model sees"}
     ),
