@@ -187,7 +187,7 @@ def test_one_model_has_no_order(page: Page) -> None:
 
 
 def test_a_variant_keeps_the_weight_that_was_played_with_unless_it_sets_one() -> None:
-    found = [g for g in [graded(0, perm_talk("m", "s", SHOWY, weight=0.1))] if g is not None]
+    found = [g for g in [graded(perm_talk("m", "s", SHOWY, weight=0.1))] if g is not None]
     assert ablated(found, "released", "all parts") == pytest.approx(100 * (3 / 7 - 0.04))
     assert ablated(found, "released", "bystander 0.5") == pytest.approx(100 * (3 / 7 - 0.2))
 
@@ -197,8 +197,8 @@ def test_a_variant_keeps_the_weight_that_was_played_with_unless_it_sets_one() ->
 
 def test_a_pair_is_counted_once_and_higher_is_further_up() -> None:
     talks = [perm_talk("m", f"s{n}", grades) for n, grades in enumerate([EVEN, EVEN, SHOWY, (1, 5, 5, 100), (2, 2, 3, 19)])]
-    found = [g for n, talk in enumerate(talks) if (g := graded(n, talk)) is not None]
-    broken = graded(9, perm_talk("m", "s9", None, broken="empty"))
+    found = [g for talk in talks if (g := graded(talk)) is not None]
+    broken = graded(perm_talk("m", "s9", None, broken="empty"))
     assert broken is not None
     pairs = pair_table("resonation", "reception", [*found, broken])
     assert pairs["rows"] == [
@@ -318,5 +318,5 @@ def test_grades_that_do_not_fit_are_no_grades() -> None:
     for wrong in ({"scores": {"resonation": 4}}, {"scores": "four"}, {"tokens": "many"}, {"scores": None}):
         turn = talk.turns[0].model_copy(update={"evidence": {**talk.turns[0].evidence, **wrong}})
         odd = talk.model_copy(update={"turns": (turn,)})
-        assert graded(0, odd) is None
+        assert graded(odd) is None
         assert answer(odd)["answer"].keys() == {"parts"}

@@ -45,9 +45,8 @@ from heartloop.scoring.agreement import spearman_matrix
 
 
 class Graded(NamedTuple):
-    """A scored dialogue; `place` is its index among the dialogues of the page."""
+    """A scored dialogue."""
 
-    place: int
     dialogue: Transcript
     points: float
     broken: str
@@ -60,28 +59,25 @@ class Graded(NamedTuple):
     reward: PermReward | None
     """`None` if the form is invalid."""
 
-    def fact(self, name: str) -> str:
-        return self.dialogue.facts.get(name, "")
-
 
 Member = tuple[int, ModelRow, Sequence[Graded]]
 """A model: its place on the leaderboard, its row, and the answers behind its score."""
 
 
-def graded(place: int, dialogue: Transcript) -> Graded | None:
+def graded(dialogue: Transcript) -> Graded | None:
     """The dialogue with its own preset and rules; `None` if it is unscored or has no grades."""
     if dialogue.score is None or not dialogue.turns:
         return None
     points, evidence = SCALE.points * dialogue.score, dialogue.turns[0].evidence
     broken = evidence.get("format", "")
     if broken:
-        return Graded(place, dialogue, points, str(broken), {}, {}, 0, None)
+        return Graded(dialogue, points, str(broken), {}, {}, 0, None)
     try:
         reward = reward_of(dialogue, preset=dialogue.preset)
         scores = {judge: float(evidence["scores"][judge]) for judge in JUDGES}
     except InputError:
         return None
-    return Graded(place, dialogue, points, "", scores, marks_of(evidence.get("seen")), int(evidence["tokens"]), reward)
+    return Graded(dialogue, points, "", scores, marks_of(evidence.get("seen")), int(evidence["tokens"]), reward)
 
 
 def marks_of(seen: object) -> dict[str, float]:
@@ -139,7 +135,7 @@ def means_table(title: str, members: Sequence[Member], columns: Mapping[str, Col
 
 def answers_of(page: PanelInput, row: ModelRow) -> tuple[int, Counter[str], int]:
     """Numbers of all answers of a model, also of those not behind its score: graded, by kind of invalid form, unscored."""
-    mine = [g for i, d in enumerate(page.dialogues) if d.model == row.model and (g := graded(i, d)) is not None]
+    mine = [g for d in page.dialogues if d.model == row.model and (g := graded(d)) is not None]
     broken = Counter(BROKEN.get(g.broken, g.broken) for g in mine if g.broken)
     return len(mine) - broken.total(), broken, row.unscored
 
@@ -178,11 +174,10 @@ def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tup
     """Mean reward in points of every model, by family and by each of its emotions that occurs."""
 
     def cells(among: Sequence[str]) -> list[Shade]:
-        return [
-            shade([g.points for g in answers if g.fact("emotion") in among], SCALE.low, SCALE.high) for *_, answers in members
-        ]
+        points = ([g.points for g in answers if g.dialogue.facts.get("emotion") in among] for *_, answers in members)
+        return [shade(mine, SCALE.low, SCALE.high) for mine in points]
 
-    occurring = {g.fact("emotion") for *_, answers in members for g in answers}
+    occurring = {g.dialogue.facts.get("emotion", "") for *_, answers in members for g in answers}
     others = tuple(sorted(occurring - set(EMOTIONS) - {""}))
     families = []
     for name, family in {**FAMILIES, "others": others}.items():
@@ -289,7 +284,7 @@ def answer(transcript: Transcript) -> dict[str, Any]:
         return {}
     turn = transcript.turns[0]
     parsed = parse(turn.reply)
-    scored = graded(0, transcript)
+    scored = graded(transcript)
     parts = [["Analysis", printable(parsed.analysis)], ["Response", printable(parsed.response)]]
     if parsed.broken:
         parts = [["Answer", printable(turn.reply)]]
@@ -379,8 +374,7 @@ _SHARE = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 
 def build(page: PanelInput) -> PanelOutput:
     """Tables and charts over the answers behind each model's score; pairs of grades without failure cases."""
     members = [
-        (number, row, [g for i in page.basis[row.model] if (g := graded(i, page.dialogues[i])) is not None])
-        for number, row in enumerate(page.models)
+        (number, row, [g for d in page.behind(row) if (g := graded(d)) is not None]) for number, row in enumerate(page.models)
     ]
     shown = [member for member in members if member[2]]
     first = page.dialogues[0] if page.dialogues else None  # all dialogues of a page have one preset and one set of rules
@@ -401,7 +395,7 @@ def build(page: PanelInput) -> PanelOutput:
         "marks": means_table(
             "The bystander’s marks", [one for one in shown if any(g.marks for g in one[2])], MARKS, lambda g: g.marks
         ),
-        "wants": means_table("Reward by want", shown, WANTS, lambda g: {g.fact("want"): g.points}),
+        "wants": means_table("Reward by want", shown, WANTS, lambda g: {g.dialogue.facts.get("want", ""): g.points}),
         "emotions": emotions(shown),
         "pairs": [pair_table(*pair, ranked) for pair in PAIRS],
         "pairs_by_model": [(number, row, [pair_table(*pair, answers) for pair in PAIRS]) for number, row, answers in shown],
