@@ -13,9 +13,8 @@ from heartloop.core.blocks import Estimate, Table
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
-from heartloop.environments.daily.environment import Daily
+from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.daily.report import AVERAGE, PANEL, build
-from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
 from heartloop.evaluation.scores import points_of, scale_of
 from tests.daily.test_environment import ANSWER, LEVELS, Fixed
