@@ -55,7 +55,7 @@ _HELP = (
     "Type a reply and press Enter; end a line with \\ to continue on the next.\n"
     ":thoughts  what the person thought of your last reply\n"
     ":undo      take your last reply back\n"
-    ":brief     what you are told about the situation\n"
+    ":brief     the situation again\n"
     ":quit      end the dialogue and see the score"
 )
 
@@ -65,7 +65,7 @@ class TakenBack(Exception):
 
 
 class EndOfDialogue(Exception):
-    """The human ends the dialogue; what was said counts."""
+    """The human ends the dialogue; its turns so far count."""
 
 
 class Human:
@@ -307,7 +307,7 @@ def run_talk(
             transcript = completed(dialogue())
         if not transcript.turns:
             cause = "" if transcript.failure is None else f" ({transcript.failure.role}: {transcript.failure.detail})"
-            console.print(f"\nNothing was said{cause}; no run is written.")
+            console.print(f"\nNo reply was given{cause}; no run is written.")
             return int(transcript.failure is not None)
         screen.finish(transcript)
 
@@ -400,7 +400,7 @@ def _bar(scale: Scale, start: float, now: float, width: int, ascii_only: bool) -
 def thoughts(spec: EnvironmentSpec, transcript: Transcript) -> RenderableType:
     """What the person thought of the latest reply, and what was seen in it."""
     if not transcript.turns:
-        return Text("Nothing has been said to the person yet.", style="dim")
+        return Text("No reply has been given yet.", style="dim")
     turn, panel = transcript.turns[-1], spec.report
     view = panel.turn(transcript, turn)
     named = {**{key: view.thoughts[key] for key in panel.thoughts if key in view.thoughts}, **view.thoughts}

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from heartloop.core.errors import EnvironmentBroken
+
 environments_app = typer.Typer(
     help="List the installed environments, or show one with its options.", invoke_without_command=True, rich_markup_mode=None
 )
@@ -48,7 +50,6 @@ def check(
     scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
 ) -> None:
     """Run the conformance test of an environment with its embedded user simulator."""
-    from heartloop.core.errors import EnvironmentBroken
     from heartloop.environments.check import check_environment
     from heartloop.environments.registry import load_environment
     from heartloop.models.baselines import Baseline

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import amount
 
 
 def evaluate(
@@ -60,8 +62,6 @@ def evaluate(
 ) -> None:
     """Evaluate models against a user simulator. Rerun the same command to resume."""
     from heartloop.cli.running import Pilot, next_lines, play_run, read_options
-    from heartloop.core.errors import UseError
-    from heartloop.core.text import amount
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.plan import plan_evaluation, read_roles
     from heartloop.evaluation.settings import arguments_of, changed_since, read_config
@@ -103,7 +103,6 @@ def evaluate(
 
 def _read_prompt(path: Path | None) -> str | None:
     """The text of `--policy-prompt`, without the white space around it."""
-    from heartloop.core.errors import InputError
 
     if path is None:
         return None

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import InputError
 
 _WATCH_EVERY = 2.0  # seconds
 
@@ -143,7 +144,6 @@ def _watch(runs: list[Path], out: Path) -> None:
     import contextlib
     import time
 
-    from heartloop.core.errors import InputError
     from heartloop.report.site import write_site
 
     def stamp() -> list[tuple[Path, int, int]]:
