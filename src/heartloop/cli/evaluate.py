@@ -96,9 +96,9 @@ def evaluate(
         there = f"{amount(plan.available, 'scenario')} of {plan.settings.scenario_set}"
         typer.echo(f"--limit {limit} is above the number of scenarios; all {there} are played.", err=True)
     run = out or plan.path
-    ended = play_run(run, plan, calls, pilot=Pilot(plan.models.meter, calls) if calls.pilot or plan.paid else None)
-    typer.echo(f"\n{next_lines(run, ended.run, report=report)}")
-    raise typer.Exit(ended.code)
+    played = play_run(run, plan, calls, pilot=Pilot(plan.models.meter, calls) if calls.pilot or plan.paid else None)
+    typer.echo(f"\n{next_lines(run, played.run, report=report)}")
+    raise typer.Exit(played.code)
 
 
 def _read_prompt(path: Path | None) -> str | None:

@@ -107,11 +107,11 @@ def rejudge(
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
-    ended = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
-    both = agreement(read_run(run).transcripts, ended.run.transcripts)
+    played = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
+    both = agreement(read_run(run).transcripts, played.run.transcripts)
     typer.echo("\n" + agreement_text(both, first=job.settings.rejudged["user"], second=judge))
-    typer.echo(f"\n{next_lines(path, ended.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
-    raise typer.Exit(ended.code)
+    typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
+    raise typer.Exit(played.code)
 
 
 def report(

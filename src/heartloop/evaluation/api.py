@@ -236,12 +236,10 @@ def _warn_of_missing(played: Played) -> None:
     ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
-    finished = ended.planned - ended.missing
-    if finished and ended.failed / finished > ALLOWED_UNSCORED:
+    if played.unscored > ALLOWED_UNSCORED:
         causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
-        _warn(
-            f"{ended.failed} of {amount(finished, 'dialogue')} unscored ({causes}); fix the cause, then pass retry_failed=True."
-        )
+        finished = amount(ended.planned - ended.missing, "dialogue")
+        _warn(f"{ended.failed} of {finished} unscored ({causes}); fix the cause, then pass retry_failed=True.")
 
 
 def _warn(text: str) -> None:
