@@ -61,8 +61,12 @@ def test_it_is_the_same_on_every_machine_and_in_every_year() -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_everything_that_changes_a_transcript_changes_it(name: str) -> None:
-    assert settings(**{name: CHANGES[name]}).hash != settings().hash
+def test_everything_that_changes_a_transcript_changes_it_and_is_named_as_a_difference(name: str) -> None:
+    changed = settings(**{name: CHANGES[name]})
+    assert changed.hash != settings().hash
+    named = {"roles": "roles.user", "options": "options.preset"}.get(name, name)
+    assert settings().differences(changed.model_dump(mode="json")) == [named]
+    assert "policy_prompt" not in settings().model_dump()
 
 
 def test_every_setting_is_covered_by_the_test_above() -> None:
@@ -73,12 +77,6 @@ def test_every_setting_is_covered_by_the_test_above() -> None:
 def test_a_run_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         settings(**wrong)
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_the_differences_of_a_saved_run_are_named(name: str) -> None:
-    saved = settings(**{name: CHANGES[name]}).model_dump(mode="json")
-    assert settings().differences(saved) == [{"roles": "roles.user", "options": "options.preset"}.get(name, name)]
 
 
 def test_an_option_that_only_one_side_has_is_a_difference() -> None:

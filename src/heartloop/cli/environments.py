@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from itertools import product
+from typing import Annotated
 
 import typer
 
@@ -58,16 +59,11 @@ def check(
     names = [spec.set_of(scenarios)] if scenarios or not spec.scenarios.sets else list(spec.scenarios.sets)
     try:
         for name in names:
-            for given in _combinations(spec):
-                chosen = spec.load(name, variant=given["variant"])
-                check_environment(spec.make(chosen, spec.players(), given), policy=Baseline("reflector"))
-                typer.echo(f"PASS: {spec.name}, {name}, {given['preset']}, {given['variant']}")
+            for preset, variant in product(spec.options.choices("preset"), spec.options.choices("variant")):
+                chosen = spec.load(name, variant=variant)
+                environment = spec.make(chosen, spec.players(), {"preset": preset, "variant": variant})
+                check_environment(environment, policy=Baseline("reflector"))
+                typer.echo(f"PASS: {spec.name}, {name}, {preset}, {variant}")
     except EnvironmentBroken as broken:
         typer.echo(f"heartloop: {broken}", err=True)
         raise typer.Exit(1) from broken
-
-
-def _combinations(spec: Any) -> list[dict[str, str]]:
-    """Every combination of preset and variant."""
-    choices = {name: spec.options.choices(name) for name in ("preset", "variant")}
-    return [{"preset": preset, "variant": variant} for preset in choices["preset"] for variant in choices["variant"]]
