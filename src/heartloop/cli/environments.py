@@ -61,8 +61,8 @@ def check(
         for name in names:
             for preset, variant in product(spec.options.choices("preset"), spec.options.choices("variant")):
                 chosen = spec.load(name, variant=variant)
-                environment = spec.make(chosen, spec.players(), {"preset": preset, "variant": variant})
-                check_environment(environment, policy=Baseline("reflector"))
+                ready = spec.make(chosen, spec.players(), {"preset": preset, "variant": variant})
+                check_environment(ready, policy=Baseline("reflector"))
                 typer.echo(f"PASS: {spec.name}, {name}, {preset}, {variant}")
     except EnvironmentBroken as broken:
         typer.echo(f"heartloop: {broken}", err=True)
