@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from heartloop.core.errors import InputError, UseError
+
 if TYPE_CHECKING:
     from heartloop.reader.linear import LinearModel
     from heartloop.training.recipe import Recipe
@@ -35,7 +37,6 @@ def train(
     ] = None,
 ) -> None:
     """Train a policy against a user simulator with verl. Rerun the same command to resume."""
-    from heartloop.core.errors import InputError, UseError
     from heartloop.models.local import is_local
     from heartloop.models.names import load_env
     from heartloop.training.plan import Missing, command_text, missing, plan_text
@@ -109,7 +110,6 @@ def fit(
     seed: Annotated[int, typer.Option(help="Random seed of the folds for the card.", min=0)] = 0,
 ) -> None:
     """Fit a student on the judged replies of runs. Use it with `--judge student:FILE`."""
-    from heartloop.core.errors import UseError
     from heartloop.fitting.student import fit_student, read_rows
 
     if out.exists():
@@ -174,7 +174,6 @@ def guard(
     """Compare general capability before and after training, from results of lm-evaluation-harness, Inspect or LiveCodeBench."""
     from rich.console import Console
 
-    from heartloop.core.errors import UseError
     from heartloop.environments.suites import RunSuite
     from heartloop.evaluation.compare import choose_sides, compare
     from heartloop.evaluation.store import read_run
