@@ -1,11 +1,5 @@
 """One model against another on the dialogues scored in both.
 
-1. Pairs are the same scenario, word for word, in the same repeat, scored in both; the rest is counted with its reason.
-2. Differences are B - A; swapping the sides flips the sign.
-3. Whatever else than the model differs is said in plain words.
-4. The gate trips when the whole interval lies below -threshold, and refuses to decide on one person.
-5. What cannot be compared is refused in one sentence.
-
 Do not fix one of these tests without a decision (docs/decisions).
 """
 
@@ -157,10 +151,6 @@ class TestGate:
 
 class TestSides:
     """Which model of which run."""
-
-    def test_one_model_a_run_needs_no_name(self, write_run: WriteRun) -> None:
-        runs = [read_run(write_run([talk(m, "s1", [5])], m)) for m in ("a", "b")]
-        assert [s.model for s in choose_sides(runs[0], runs[1], None, None)] == ["a", "b"]
 
     def test_two_models_of_one_run(self, dialogues: list[Transcript], write_run: WriteRun) -> None:
         a, b = choose_sides(read_run(write_run(dialogues)), None, "x/good", "x/plain")

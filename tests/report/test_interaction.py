@@ -1,7 +1,4 @@
-"""What a reader does in a report, in a real browser that opens it from disk: nothing runs or is fetched, all can be reached.
-
-One report has a page for each environment that draws something of its own.
-"""
+"""What a reader does in a report, in a real browser that opens it from disk: nothing runs or is fetched, all can be reached."""
 
 from __future__ import annotations
 

@@ -86,17 +86,6 @@ class TestGroups:
         assert {model: row.group for model, row in rows.items()} == {"a": "A", "b": "A", "c": "B"}
         assert {model: (row.best_rank, row.worst_rank) for model, row in rows.items()} == {"a": (1, 2), "b": (1, 3), "c": (2, 3)}
 
-    def test_only_ranked_models_have_a_group(self, dialogues: list[Transcript]) -> None:
-        card = score_card(dialogues, {"models": ["x/absent"]})
-        assert [(row.model, row.group) for row in card.models if row.standing != "ranked"] == [
-            ("x/absent", None),
-            ("heartloop/garbage", None),
-        ]
-        assert all(row.group for row in card.models if row.standing == "ranked")
-
-    def test_nothing_common_gives_no_groups(self) -> None:
-        assert [row.group for row in score_card([talk("a", "s1", [5]), talk("b", "s2", [5])], {}).models] == [None, None]
-
 
 def test_other_bounds_only_recount(dialogues: list[Transcript]) -> None:
     # on s1 and s2: good 100 and 55, plain 45 and 30, mute 5 and 5
