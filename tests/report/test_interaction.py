@@ -210,7 +210,7 @@ def test_thinking_opens_on_demand_and_a_broken_format_is_marked(page: Page, site
         assert thinking.get_attribute("open") is None  # opened by its own summary alone
         thinking.locator("summary").click()
         assert "She is <b>hurt</b>." in thinking.inner_text()
-        assert page.locator("dialog .bubble.reply").first.inner_text() == "Reply 0 of m."
+        assert page.locator("dialog .bubble.reply").first.inner_text() == "Reply 0 of x/thinks."
         assert page.locator("dialog .signs .flaw:has-text('broken format')").count() == 1
         assert page.evaluate(FAINT) == []
 
@@ -458,7 +458,7 @@ def test_two_paths_of_one_scenario_are_followed_turn_by_turn(page: Page, site: s
         page.wait_for_selector("dialog[open].wide .pair-of-paths")
         assert page.locator(".pair-of-paths svg.planes .whole").count() == 4  # two models in two planes
         words = page.locator(".pair-of-paths .journey-words p")
-        assert words.all_inner_texts()[1:] == ["one: C 3, A 2, P 0 (ended after reply 2)", "gap: C −2, A −4, P 1"]
+        assert words.all_inner_texts()[1:] == ["one: C +3, A +2, P 0 (ended after reply 2)", "gap: C −2, A −4, P +1"]
         page.locator(".pair-of-paths input").focus()
         page.keyboard.press("Home")
         assert words.all_inner_texts() == ["At the start", "one: C −3, A −4, P 0", "gap: C −3, A −4, P 0"]

@@ -28,7 +28,6 @@ from heartloop.scoring.statistics import Interval
 from heartloop.scoring.variance import JudgeMean
 
 COMPARISON = "comparison.html"
-"""The file of the page."""
 
 
 def comparison_page(comparison: Comparison, pages: Sequence[Page], min_difference: float | None = None) -> dict[str, Any]:

@@ -38,9 +38,7 @@ _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no
 
 
 class Trajectories(NamedTuple):
-    """Points over the turns for one model: of `n` scored dialogues `drawn` as lines with their opacity, and the mean of `basis`,
-    those behind its number on the leaderboard.
-    """
+    """Points over the turns for one model: `drawn` of its `n` scored dialogues as lines with opacity, the mean of `basis`."""
 
     score: ModelScore
     number: int
@@ -61,7 +59,7 @@ class GroupColumn(NamedTuple):
 
 
 class Page:
-    """One page."""
+    """A page of measurements that compare with each other."""
 
     allowed_unscored = ALLOWED_UNSCORED
     few_scenarios = 10

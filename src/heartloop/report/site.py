@@ -85,7 +85,7 @@ def write_site(
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
-    found = [_read(run) for run in runs]
+    found = [_read(run) if isinstance(run, Path) else run for run in runs]
     measurements = comparable([run for run in found if isinstance(run, StoredRun)])
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
@@ -148,9 +148,7 @@ def assign_colours(models: Iterable[str]) -> dict[str, int]:
     return colours
 
 
-def _read(run: Path | StoredRun | TrainingRun) -> StoredRun | TrainingRun:
-    if not isinstance(run, Path):
-        return run
+def _read(run: Path) -> StoredRun | TrainingRun:
     return read_training_run(run) if is_training_run(run) else read_run(run)
 
 
