@@ -68,16 +68,6 @@ def test_seeds_are_all_counted_and_named(write_run: WriteRun) -> None:
     assert [row[3] for row in dialogue_list(page)["rows"]] == [0, 0, 1, 1, 2, 2]
 
 
-def test_a_dialogue_played_again_counts_once_and_is_told(write_run: WriteRun) -> None:
-    first = write_run([talk("m", "s1", [5]), talk("m", "s2", [5])], "first")
-    second = write_run([talk("m", "s1", [9])], "second")
-    page = _page(first, second)
-    assert page.card.models[0].own.mean == 47.0  # (49 + 45) / 2
-    assert dict(page.facts)["Replaced"] == "1, played again later"
-    again = write_run([talk("m", "s1", [5]), talk("m", "s1", [9])], "again")  # within one run, too
-    assert _facts(again)["Replaced"] == "1, played again later"
-
-
 def test_the_numbers_of_a_page_are_those_of_the_leaderboard(
     dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path
 ) -> None:

@@ -113,13 +113,6 @@ def test_a_retried_dialogue_counts_once_the_last_time() -> None:
     assert card.models[0].own.mean == 45.0
 
 
-def test_repeats_are_their_own_dialogues_but_one_person() -> None:
-    card = score_card([talk("m", "s1", [10], repeat=0), talk("m", "s1", [-10], repeat=1)], {"repeats": 2, "scenarios": ["s1"]})
-    assert (card.models[0].own.n, card.models[0].own.mean, card.models[0].own.low) == (2, 40.0, None)
-    assert card.models[0].planned == 2
-    assert not card.notes
-
-
 def test_a_person_whose_story_changed_is_not_the_same_person() -> None:
     card = score_card([talk("a", "s1", [5]), talk("b", "s1", [9], fingerprint="other")], {})
     assert card.common == 0
