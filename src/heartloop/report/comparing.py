@@ -69,7 +69,7 @@ def _estimate(interval: Interval, n: int) -> Estimate:
 
 
 FEW_MODELS = 6
-"""A rank correlation over fewer is said to rest on few."""
+"""A rank correlation over fewer has a note."""
 
 
 class InstrumentScore(NamedTuple):

@@ -131,7 +131,7 @@ class Page:
 
     @property
     def leader(self) -> str:
-        """The first model with its points, ◇ where it scored itself; empty where nobody is ranked."""
+        """The first model with its points, ◇ where it scored itself; empty without a ranked model."""
         first = next((row for row in self.card.models if row.rank == 1 and row.headline.mean is not None), None)
         if first is None:
             return ""

@@ -373,7 +373,7 @@ GROUPS: tuple[MetricGroup, ...] = (
     MetricGroup("spent", "Cost",
         "Calls of the user simulator and the judges are those of the training dialogues, without held-out evaluations.",
         (
-            Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles beside the policy.", quiet=True),
+            Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles other than the policy.", quiet=True),
             Metric("user/prompt_tokens", "Prompt tokens", "a step", "Tokens sent to those models.", quiet=True),
             Metric("user/completion_tokens", "Completion tokens", "a step", "Tokens of their answers.", quiet=True),
             Metric("user/cost", "Cost", "a step", "In the currency of watching.prices, where the recipe has them.", quiet=True),
