@@ -1,9 +1,4 @@
-"""Daily conversation in the report.
-
-1. The board has the six metrics and their mean in levels, worked by hand, with an interval over people, and kinds that occur.
-2. A dialogue shows what the companion knew, and each grade with its reason; what was said stays text.
-3. Every heading leads to an entry of the page of meanings.
-"""
+"""Daily conversation in the report."""
 
 from __future__ import annotations
 

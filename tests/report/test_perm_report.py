@@ -32,7 +32,6 @@ from heartloop.environments.perm.scenario import EMOTIONS
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.page import Page
-from heartloop.report.site import write_site
 from tests.report.perm_bench import PERM, perm_talk
 
 WriteRun = Callable[..., Path]
@@ -216,13 +215,6 @@ def test_all_models_together_leave_failure_cases_out(board: Mapping[str, Any]) -
 
 
 # --- 4. the page and the answer -------------------------------------------------------------------
-
-
-def test_a_broken_form_costs_more_where_the_bystander_weighs_more(write_run: WriteRun, tmp_path: Path) -> None:
-    talks = [perm_talk("x/a", "s1", EVEN, weight=1.0), perm_talk("x/a", "s2", None, broken="order", weight=1.0, score=-1.0)]
-    html = write_site([write_run(talks, **PERM, bystander_weight=1.0)], tmp_path / "site").read_text(encoding="utf-8")
-    assert "it counts -100 in the reward" in html
-    assert "-100 points each" in html
 
 
 def test_an_answer_opened_has_both_parts_the_judges_and_the_sum() -> None:
