@@ -163,7 +163,7 @@ async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config:
     for number, outputs in enumerate(found):
         for output in outputs:
             credit = output.as_dict()["extra_fields"]["credit"]
-            rows.append(RolloutRow.make(f"u{number // 4}", **credit))
+            rows.append(RolloutRow(f"u{number // 4}", **credit))
     advantages = ctc_grpo_advantages(rows, (len(rows), 9))
     assert advantages.abs().sum() > 0
     about = found[0][0].extra_fields["dialogue"]

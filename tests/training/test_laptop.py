@@ -181,7 +181,8 @@ def test_answers_have_the_form_whose_headings_are_one_token(answers: list[Exampl
     for example, part in zip(answers, parts, strict=True):
         ids = form.message_ids(example[-1])[1:-1]
         back = parse(form.text(ids))
-        assert (part.broken, back.broken) == (False, False)
+        assert not part.broken
+        assert not back.broken
         assert back.response == part.response.replace("’", "'")
         assert sum(form.tokenizer.decode([i]).startswith("#") for i in ids) == 1
 

@@ -31,9 +31,8 @@ class Shift(NamedTuple):
     """Ends of the 95 % interval of the mean; nan for one cluster."""
     high: float
     decrease_rate: float
-    """Share of all pairs that fall and are no tie, in [0, 1]."""
+    """Share of all pairs that fall and are no tie."""
     tie_rate: float
-    """Share of pairs that tie, in [0, 1]."""
     p: float
     """Wilcoxon's, two-sided, over pairs as if they were independent."""
     standardised: float
@@ -42,11 +41,10 @@ class Shift(NamedTuple):
     """Mean size of the change over `scale`; nan where that is 0 (EMPA Figure 5b, standardised by us)."""
     clusters: int
     cluster_mean: float
-    """Mean of the clusters' means."""
+    """Of the clusters' means; likewise the ends of its interval, and Wilcoxon's p."""
     cluster_low: float
     cluster_high: float
     cluster_p: float
-    """Wilcoxon's over the clusters' means."""
 
 
 def shift(
@@ -59,7 +57,6 @@ def shift(
     """The shift of a score over pairs.
 
     Args:
-        original, perturbed: the score of each pair, shape (n,).
         clusters: the cluster of each pair (its scenario), shape (n,); by default every pair is its own cluster.
         scale: the score's standard deviation without perturbation; by default that of `original` (n - 1).
 
@@ -138,8 +135,7 @@ def standardised_distance(
     numbers; with few clusters it is too narrow. Its ends are nan with one cluster on a side.
 
     Args:
-        clusters: along `mine`, what is drawn whole; by default each value.
-        other_clusters: along `theirs`.
+        clusters: along `mine`, what is drawn whole; by default each value. `other_clusters` likewise along `theirs`.
 
     Returns:
         `None` with fewer than two values on a side, or where no value differs from its mean.

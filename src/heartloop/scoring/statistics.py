@@ -32,13 +32,11 @@ class Shape(StrEnum):
     """How the clusters are distributed, and so how far an interval can be trusted."""
 
     NEAR_NORMAL = "near normal"
-    """The interval covers about what its level says."""
     SKEWED = "skewed"
     """Too skewed for this number of clusters: the interval covers less than its level says."""
     CONSTANT = "constant"
     """All clusters are equal: the interval has no width, which does not show that the next cluster is equal, too."""
     SINGLE = "one cluster"
-    """No interval."""
 
 
 class Interval(NamedTuple):
@@ -77,10 +75,8 @@ def mean_interval(
     clusters would be marked.
 
     Args:
-        values: measurements, shape (n,).
-        clusters: the cluster of each value (its scenario), shape (n,); by default every value is its own cluster. A cluster's
-            repeats stay together, so that repeats do not count as more evidence.
-        level: coverage in (0, 1).
+        values: shape (n,).
+        clusters: the cluster of each value (its scenario), shape (n,); by default every value is its own cluster.
         within: lowest and highest possible value. An end beyond is moved to it, unless a value lies beyond, too.
 
     >>> mean_interval([50.0, 50.0, 50.0])
@@ -155,10 +151,6 @@ def paired_difference(
     a: Sequence[float], b: Sequence[float], *, clusters: Sequence[Hashable] | None = None, level: float = 0.95
 ) -> Interval:
     """Mean of b - a over pairs with its `mean_interval`.
-
-    Args:
-        a, b: the two measurements of each pair, shape (n,).
-        clusters: the scenario of each pair, shape (n,).
 
     >>> paired_difference([40.0, 50.0], [43.0, 53.0])[:3]
     (3.0, 3.0, 3.0)
@@ -266,11 +258,6 @@ def pearson_interval(a: Sequence[float], b: Sequence[float], *, level: float = 0
     """Pearson's r with its interval by Fisher's z, `tanh(atanh(r) ± z / sqrt(n - 3))`.
 
     The ends are nan below four pairs, and all three are nan where one side does not vary.
-
-    Args:
-        a: values, shape (n,); n at least 2.
-        b: values of the same things, shape (n,).
-        level: coverage in (0, 1).
 
     >>> [round(value, 3) for value in pearson_interval([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])[:3]]
     [0.8, -0.28, 0.986]

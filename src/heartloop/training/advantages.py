@@ -30,26 +30,18 @@ class RolloutRow(NamedTuple):
     rollout: int
     outcome: float
     """Return of the rollout."""
-    process: tuple[float, ...]
+    process: Sequence[float]
     """Process rewards of all turns of the rollout."""
-    spans: tuple[tuple[int, int, int], ...]
+    spans: Sequence[Sequence[int]]
     """Turn, start and stop of each policy turn among the row's response tokens."""
 
-    @classmethod
-    def make(
-        cls, group: str, rollout: int, outcome: float, process: Iterable[float], spans: Iterable[Iterable[int]]
-    ) -> RolloutRow:
-        """From values as JSON has them, with lists for tuples."""
-        return cls(group, int(rollout), float(outcome), tuple(process), tuple((turn, start, stop) for turn, start, stop in spans))
-
     def text(self) -> str:
-        """As one line of JSON."""
         return json.dumps(self)
 
     @classmethod
     def of(cls, text: str) -> RolloutRow | None:
         """The row of a `text`; `None` for a row that verl added as padding."""
-        return cls.make(*json.loads(text)) if text.startswith("[") else None
+        return cls(*json.loads(text)) if text.startswith("[") else None
 
 
 def ctc_grpo_advantages(rows: Sequence[RolloutRow | None], shape: tuple[int, int], **settings: Any) -> Tensor:
@@ -115,7 +107,7 @@ def shuffled(rows: Sequence[RolloutRow | None], draw: str) -> list[RolloutRow | 
     def rewarded(row: RolloutRow) -> RolloutRow:
         giver, turns = giver_of[row.group, row.rollout], len(row.process)
         mean = sum(giver.process) / len(giver.process) if giver.process else 0.0
-        process = (*giver.process[:turns], *[mean] * (turns - len(giver.process)))
+        process = [*giver.process[:turns], *[mean] * (turns - len(giver.process))]
         return row._replace(outcome=giver.outcome, process=process)
 
     return [row and rewarded(row) for row in rows]

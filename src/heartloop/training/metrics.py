@@ -6,7 +6,7 @@ import json
 import re
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from heartloop.core.text import clock
 from heartloop.evaluation.scores import heard
 from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED, repeats_of
+from heartloop.training.recipe import Recipe
 from heartloop.training.rollouts import RolloutRewards, TokenPolicy
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
@@ -127,16 +128,15 @@ class MetricsFile:
     logged it, or, if the kill came between checkpoint and log, from the checkpoint, which has no evaluation after the step.
 
     Args:
+        held_out: scenarios, whose number in each group is its weight in held-out means.
         resumed: the step whose checkpoint the next attempt starts from.
-        held_out: number of held-out scenarios by group: the weights of the held-out mean.
-        price: of the user's tokens; without one no cost is logged.
     """
 
-    def __init__(
-        self, paths: RunPaths, *, resumed: int, environment: str, held_out: Mapping[str, int], price: Price | None = None
-    ) -> None:
-        self._file, self._resumed, self._held_out, self._price = paths.metrics, resumed, held_out, price
-        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_([^/]+)/([^/]+)/mean@\d+")
+    def __init__(self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int) -> None:
+        self._file, self._resumed, prices = paths.metrics, resumed, recipe.watching.prices
+        self._held_out = Counter(map(recipe.environment.training.group, held_out))
+        self._price = None if prices is None else Price(prices.input, prices.output)
+        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(recipe.environment.name)}_([^/]+)/([^/]+)/mean@\d+")
         known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
         attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
         logged = {line["step"]: self._line(line, file.parent.name) for file in attempts for line in read_steps(file)}
@@ -159,6 +159,11 @@ class MetricsFile:
             with self._file.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             yield lines
+
+    def failures(self) -> Failures:
+        data = [line["data"] for line in read_steps(self._file)]
+        failed, scored = (sum(int(one.get(f"dialogue/{name}") or 0) for one in data) for name in ("failed", "scored"))
+        return Failures(failed, failed + scored)
 
     def _line(self, line: Mapping[str, Any], attempt: str) -> dict[str, Any]:
         data = line["data"]
@@ -200,12 +205,6 @@ def _mean_of(values: Mapping[str, float], weights: Mapping[str, float]) -> float
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's `metrics.jsonl`."""
     return read_steps(RunPaths(run).metrics)
-
-
-def failures_of(lines: list[dict[str, Any]]) -> Failures:
-    failed = sum(int(line["data"].get("dialogue/failed") or 0) for line in lines)
-    scored = sum(int(line["data"].get("dialogue/scored") or 0) for line in lines)
-    return Failures(failed, failed + scored)
 
 
 def step_line(lines: list[dict[str, Any]], *, steps: int) -> str:

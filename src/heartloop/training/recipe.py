@@ -424,7 +424,6 @@ _RECIPES = resources.files("heartloop.training") / "recipes"
 
 
 def recipe_names() -> list[str]:
-    """Names of the shipped recipes."""
     return sorted(file.name.removesuffix(".yaml") for file in _RECIPES.iterdir() if file.name.endswith(".yaml"))
 
 

@@ -64,7 +64,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         data = _get(batch, "uid", "extra_fields")
         groups, extras = list(data["uid"]), list(data["extra_fields"])
         rows = [
-            None if tag.get("is_padding", False) else RolloutRow.make(group, **extra["credit"])
+            None if tag.get("is_padding", False) else RolloutRow(group, **extra["credit"])
             for group, extra, tag in zip(groups, extras, batch.tags, strict=True)
         ]
         firsts = [place for place, row in enumerate(rows) if row is not None and extras[place]["dialogue"] is not None]
@@ -100,7 +100,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         # verl logs them later; a kill in between would lose them
         (folder / CHECKPOINT_METRICS).write_text(line + "\n", encoding="utf-8")
         super()._save_checkpoint()
-        remove_packed(folder)
+        _remove_packed(folder)
         model = self.config.actor_rollout_ref.model
         if model.lora_rank:
             merge_adapters(folder / "actor" / "huggingface", rank=model.lora_rank, alpha=model.lora_alpha)
@@ -123,7 +123,7 @@ def _put(batch: Any, keys: list[str], fields: dict[str, Any]) -> None:
     tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
 
 
-def remove_packed(checkpoint: Path) -> None:
+def _remove_packed(checkpoint: Path) -> None:
     """Removes the packed attention of `cpu` from a checkpoint's configurations, which other code cannot load."""
     for file in checkpoint.glob("*/huggingface/config.json"):
         config = json.loads(file.read_text(encoding="utf-8"))
@@ -136,23 +136,20 @@ def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:
 
     verl 0.9.1 writes base weights and adapters under peft's names into a directory whose configuration is a plain model's;
     loading it would give random weights. peft's own merge wants the model, so the files are merged here.
-
-    Args:
-        folder: a Hugging Face checkpoint with safetensors.
     """
     files = sorted(folder.glob("*.safetensors"))
     state = {name: weights for file in files for name, weights in load_file(file).items()}
     if not any(".lora_A." in name for name in state):
         return False
     with replacing(folder / "model.safetensors") as part:
-        save_file(merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
+        save_file(_merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
         (folder / "model.safetensors.index.json").unlink(missing_ok=True)
         for file in files:
             file.unlink()
     return True
 
 
-def merged(state: dict[str, Any], *, scale: float) -> dict[str, Any]:
+def _merged(state: dict[str, Any], *, scale: float) -> dict[str, Any]:
     """An adapted model's weights by the plain model's names; summed in 32 bits, returned in the weights' own precision."""
     plain_state = {}
     for name, weights in state.items():

@@ -22,9 +22,9 @@ from heartloop.environments.registry import owner_of, stratified
 from heartloop.training.recipe import Recipe, parted
 
 AGENT = "heartloop"
-"""Name of the agent loop, as the column `agent_name` of the data has it."""
+"""Name of the agent loop, in the column `agent_name` of the data."""
 TRAINER = "heartloop"
-"""Name of the trainer for `trainer.v1.trainer_mode`."""
+"""Name for `trainer.v1.trainer_mode`."""
 PLUGIN = "heartloop.training.plugin"
 """The module that verl loads in every process."""
 CHECKPOINT_METRICS = "metrics.jsonl"
@@ -64,7 +64,6 @@ class Split(NamedTuple):
 
 
 def split_of(recipe: Recipe) -> Split:
-    """The training and the held-out scenarios."""
     sets = recipe.scenarios
     train, held_out = _load(sets.train, recipe), _load(sets.held_out, recipe)
     if sets.held_out_share is not None:
@@ -361,19 +360,13 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
 
 
 def _hydra(value: Any) -> str:
-    """A value in the syntax of hydra's command line.
+    """A value in the syntax of hydra's command line: JSON with bare keys.
 
-    >>> _hydra(["file"]), _hydra(None), _hydra(1e-6), _hydra(True)
-    ('["file"]', 'null', '1e-06', 'true')
+    >>> _hydra(["file"]), _hydra(None), _hydra(1e-6), _hydra({"a": True})
+    ('["file"]', 'null', '1e-06', '{a:true}')
     """
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{key}:{_hydra(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_hydra, value)) + "]"
-    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(value, ensure_ascii=False)
