@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.statistics import EXACT_UP_TO, Interval, cluster_means, mean_interval, permutation_p
+from heartloop.scoring.statistics import EXACT_UP_TO, Interval, by_cluster, cluster_means, mean_interval, permutation_p
 
 TIE = 0.01
 """Changes smaller than this share of the scorer's standard deviation are ties (ours)."""
@@ -118,9 +118,6 @@ def wilcoxon_p(differences: Sequence[float]) -> float:
     return float(wilcoxon(moved, method="asymptotic").pvalue)
 
 
-_Floats = NDArray[Any]
-
-
 def standardised_distance(
     mine: Sequence[float],
     theirs: Sequence[float],
@@ -145,7 +142,11 @@ def standardised_distance(
     """
     if min(len(mine), len(theirs)) < 2:
         return None
-    sides = [_sums(mine, clusters), _sums(theirs, other_clusters)]
+    sides = []
+    for values, labels in ((mine, clusters), (theirs, other_clusters)):
+        sums, sizes = by_cluster("standardised_distance", values, labels)
+        squares, _ = by_cluster("standardised_distance", [value * value for value in values], labels)
+        sides.append(np.stack([sizes, sums, squares], axis=1))
     mean = _distance(*(side.sum(axis=0) for side in sides))
     if np.isnan(mean):
         return None
@@ -157,17 +158,7 @@ def standardised_distance(
     return Interval(float(mean), float(low), float(high))
 
 
-def _sums(values: Sequence[float], clusters: Sequence[Hashable] | None) -> _Floats:
-    """Count, sum and sum of squares of each cluster."""
-    keys = range(len(values)) if clusters is None else clusters
-    place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    sums = np.zeros((len(place), 3))
-    for value, key in zip(values, keys, strict=True):
-        sums[place[key]] += (1.0, value, value * value)
-    return sums
-
-
-def _distance(mine: _Floats, theirs: _Floats) -> Any:
+def _distance(mine: NDArray[Any], theirs: NDArray[Any]) -> Any:
     """From the last axis: count, sum, sum of squares; nan without spread."""
     means, spreads = [], []
     for side in (mine, theirs):

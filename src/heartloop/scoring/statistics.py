@@ -86,7 +86,7 @@ def mean_interval(
     (25.16, 74.84)
     """
     check_share("level", level)
-    sums_c, sizes_c = _by_cluster("mean_interval", values, clusters)
+    sums_c, sizes_c = by_cluster("mean_interval", values, clusters)
     n, c = float(sizes_c.sum()), len(sums_c)
     mean = float(sums_c.sum()) / n
     if c == 1:
@@ -172,7 +172,7 @@ def permutation_p(
     >>> permutation_p([1.0, 2.0, 3.0])  # of 8 patterns, two reach a sum of 6
     0.25
     """
-    sums_c, _ = _by_cluster("permutation_p", differences, clusters)
+    sums_c, _ = by_cluster("permutation_p", differences, clusters)
     from scipy.stats import permutation_test  # a third of a second to import
 
     total = float(np.abs(sums_c).sum()) or 1.0
@@ -193,7 +193,7 @@ def cluster_means(values: Sequence[float], clusters: Sequence[Hashable] | None =
     >>> cluster_means([1.0, 5.0, 3.0], ["a", "b", "a"])
     [2.0, 5.0]
     """
-    sums_c, sizes_c = _by_cluster("cluster_means", values, clusters)
+    sums_c, sizes_c = by_cluster("cluster_means", values, clusters)
     return [float(mean) for mean in sums_c / sizes_c]
 
 
@@ -239,7 +239,7 @@ def check_share(name: str, value: float) -> None:
         raise UseError(f"{name} is {value!r}; expected a number between 0 and 1")
 
 
-def _by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable] | None) -> tuple[_Floats, _Floats]:
+def by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable] | None) -> tuple[_Floats, _Floats]:
     """Sum and size of each cluster, shapes (c,), in the order of first appearance."""
     if not values:
         raise UseError(f"{name} got no values; expected at least one")
