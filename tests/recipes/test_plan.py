@@ -169,15 +169,15 @@ class TestMissing:
     def test_a_bare_machine_lacks_all_of_it(self) -> None:
         found = missing(read_recipe("ctc_grpo_qwen3_32b"))
         said = " ".join(f"{item.what} {item.remedy}" for item in found)
-        for what in (
+        lacks = (
             "the extra train",
             "vllm",
             "flash-attn",
             "4 nodes need a Ray cluster",
             "0 GPUs here, 8 needed",
             "OPENROUTER_API_KEY",
-        ):
-            assert what in said
+        )
+        assert all(what in said for what in lacks)
         assert [item.stops for item in found] == sorted((item.stops for item in found), reverse=True)
 
     @pytest.mark.usefixtures("bare")
@@ -204,14 +204,12 @@ class TestMissing:
         assert (found.remedy, found.stops) == ("give a directory: --set policy.model=DIR", True)  # a laptop run asks no network
 
     @pytest.mark.usefixtures("full")
-    @pytest.mark.parametrize("logger", ["tensorboard", "trackio", "wandb"])
-    def test_a_logger_that_is_not_installed_stops_the_run(self, monkeypatch: pytest.MonkeyPatch, logger: str) -> None:
-        recipe = read_recipe("rlver_grpo_tiny", settings=[f"watching.loggers={logger}"])
+    def test_a_logger_that_is_not_installed_stops_the_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        recipe = read_recipe("rlver_grpo_tiny", settings=["watching.loggers=wandb"])
         assert missing(recipe) == []
-        monkeypatch.setattr(plan, "find_spec", lambda name: None if name == logger else object())
+        monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "wandb" else object())
         (found,) = missing(recipe)
-        assert (found.what, found.stops) == (f"the logger {logger} is not installed", True)
-        assert f"pip install {logger}" in found.remedy
+        assert (found.what, found.stops) == ("the logger wandb is not installed", True)
 
     @pytest.mark.usefixtures("full")
     def test_a_simulator_is_named_as_in_an_evaluation(self) -> None:

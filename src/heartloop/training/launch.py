@@ -68,7 +68,7 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
         _write_settings(recipe, split, paths)
         write_data(recipe, split, paths)
         _repair_tracker(paths)
-        resumed = checkpoint_step(paths.run)
+        resumed = _last_checkpoint(paths)
         metrics = MetricsFile(paths, recipe, split.held_out, resumed=resumed)
         if resumed >= recipe.batch.steps:
             progress(f"All {recipe.batch.steps} steps are done.")
@@ -80,17 +80,12 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
         return _follow(recipe, paths, arguments, metrics, resumed, progress)
 
 
-def checkpoint_step(run: Path) -> int:
-    """The step of the last complete checkpoint of a run; 0 without one."""
+def _last_checkpoint(paths: RunPaths) -> int:
+    """The step of the last complete checkpoint; 0 without one."""
     try:
-        return int((RunPaths(run).checkpoints / _TRACKER).read_text(encoding="ascii"))
+        return int((paths.checkpoints / _TRACKER).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 0
-
-
-def policy_at(run: Path, step: int) -> Path:
-    """The policy of a checkpoint, as `checkpoint:DIR` takes it."""
-    return RunPaths(run).checkpoints / f"global_step_{step}"
 
 
 def _policy(recipe: Recipe, split: Split, policies: Path, progress: Callable[[str], None]) -> str:
@@ -207,7 +202,7 @@ def _follow(
             time.sleep(_LOOK_EVERY)
     finally:
         _stop(process)
-    step = max([checkpoint_step(paths.run) if code == 0 else 0, *(line["step"] for line in lines)], default=resumed)
+    step = max([_last_checkpoint(paths) if code == 0 else 0, *(line["step"] for line in lines)], default=resumed)
     return Ended(step, code, metrics.failures(), "" if code == 0 else _last_error(log), log)
 
 

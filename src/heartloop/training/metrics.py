@@ -134,7 +134,7 @@ class MetricsFile:
         logged = {line["step"]: self._line(line, file.parent.name) for file in attempts for line in read_steps(file)}
         saved = {
             line["step"]: self._line(line, attempts[-1].parent.name if attempts else "")
-            for file in (paths.checkpoints / f"global_step_{resumed}").glob(CHECKPOINT_METRICS)
+            for file in paths.checkpoint(resumed).glob(CHECKPOINT_METRICS)
             for line in read_steps(file)
         }
         lines = sorted((saved | logged | known).items())

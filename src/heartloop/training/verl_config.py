@@ -55,6 +55,10 @@ class RunPaths:
         self.attempts = run / "attempts"
         """One folder for each start of training: `log.txt`, `metrics.jsonl`."""
 
+    def checkpoint(self, step: int) -> Path:
+        """A policy, as `checkpoint:DIR` takes it."""
+        return self.checkpoints / f"global_step_{step}"
+
 
 class Split(NamedTuple):
     """The scenarios of a run."""
