@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -93,23 +95,21 @@ class TestGroupAdvantages:
 
 
 class TestTurnAdvantages:
-    def test_worked_by_hand(self) -> None:
-        # group: mean 0.1, std 0.28284; +-0.2/0.28284 = +-0.70711
-        # first rollout: mean of 0.05 and -0.01 is 0.02, so +-0.03 x 15 = +-0.45; second: one turn, its own mean
-        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]])
-        assert first == pytest.approx([1.15711, 0.25711], abs=1e-4)
-        assert second == pytest.approx([-0.70711], abs=1e-4)
-
-    def test_without_centring_the_process_reward_stays_as_it_is(self) -> None:
-        # 0.70711 + 15 x 0.05, 0.70711 - 15 x 0.01; -0.70711 + 15 x 0.04
-        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]], centre=False)
-        assert first == pytest.approx([1.45711, 0.55711], abs=1e-4)
-        assert second == pytest.approx([-0.10711], abs=1e-4)
-
-    def test_without_process_every_turn_has_the_rollouts_advantage(self) -> None:
-        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]], alpha=0)
-        assert first == pytest.approx([0.70711, 0.70711], abs=1e-4)
-        assert second == pytest.approx([-0.70711], abs=1e-4)
+    @pytest.mark.parametrize(
+        ("settings", "first", "second"),
+        [
+            # group: mean 0.1, std 0.28284; +-0.2/0.28284 = +-0.70711
+            # first rollout: mean of 0.05 and -0.01 is 0.02, so +-0.03 x 15 = +-0.45; second: one turn, its own mean
+            ({}, [1.15711, 0.25711], [-0.70711]),
+            # 0.70711 + 15 x 0.05, 0.70711 - 15 x 0.01; -0.70711 + 15 x 0.04
+            ({"centre": False}, [1.45711, 0.55711], [-0.10711]),
+            ({"alpha": 0}, [0.70711, 0.70711], [-0.70711]),  # every turn has the rollout's advantage
+        ],
+    )
+    def test_worked_by_hand(self, settings: dict[str, Any], first: list[float], second: list[float]) -> None:
+        found = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]], **settings)
+        assert found[0] == pytest.approx(first, abs=1e-4)
+        assert found[1] == pytest.approx(second, abs=1e-4)
 
     @given(ROLLOUTS, st.floats(0, 20))
     def test_centred_credit_sums_to_zero_so_the_rollouts_advantage_is_unchanged(
@@ -198,12 +198,7 @@ class TestRewards:
 class TestFormat:
     @pytest.mark.parametrize(
         "reply",
-        [
-            "<think>a</think>b",
-            "\n<think>\nshe is hurt\n</think>\n\nThat was unkind.",
-            "<think></think>b",
-            "<think>2 < 3</think>a <b> c",
-        ],
+        ["<think>a</think>b", "\n<think>\nshe is hurt\n</think>\n\nThat.", "<think></think>b", "<think>2 < 3</think>a <b> c"],
     )
     def test_kept(self, reply: str) -> None:
         assert keeps_format(reply)

@@ -96,9 +96,11 @@ def test_an_end_beyond_the_scale_is_moved_to_it() -> None:
     assert beyond.high == 104.0
 
 
-def test_no_values_are_refused() -> None:
+def test_no_values_and_other_clusters_are_refused() -> None:
     with pytest.raises(UseError, match="no values"):
         mean_interval([])
+    with pytest.raises(UseError, match="3 values and 2 clusters"):
+        mean_interval([1.0, 2.0, 3.0], clusters=["a", "b"])
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95.0, math.nan])

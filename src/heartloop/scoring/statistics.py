@@ -234,7 +234,6 @@ def rank_biserial(differences: Sequence[float], *, clusters: Sequence[Hashable] 
 
 
 def check_share(name: str, value: float) -> None:
-    """Refuses what is no share."""
     if not 0.0 < value < 1.0:
         raise UseError(f"{name} is {value!r}; expected a number between 0 and 1")
 

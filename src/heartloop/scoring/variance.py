@@ -22,8 +22,6 @@ _Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Component(NamedTuple):
-    """One source of variance."""
-
     name: str
     """Its factors, ` × ` between them; a nested factor stands for those that it is nested in, too."""
     variance: float
@@ -37,8 +35,6 @@ class Component(NamedTuple):
 
 
 class Components(NamedTuple):
-    """The analysis of a design."""
-
     mean: float
     components: tuple[Component, ...]
     """Main effects first; the last one contains what no factor explains."""

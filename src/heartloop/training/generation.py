@@ -75,7 +75,6 @@ class BatchedGenerator:
         self._patience = _GATHER[0]
 
     async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
-        """One reply."""
         most, temperature, top_p, _, seed = drawing
         if not prompt or most < 1:
             raise UseError(f"a prompt of {len(prompt)} tokens with at most {most} to answer; expected at least 1 of each")
@@ -184,7 +183,7 @@ class BatchedGenerator:
         return [known for known, _ in cached], cache, mask
 
     def _shared(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, Read | None]]:
-        """Cached tokens and their entry for each prompt; a new one that stands there more than once is read now."""
+        """Cached tokens and their entry for each prompt; a new prompt that occurs more than once is read now."""
         cached = self._known.take(prompts)
         times = Counter(tuple(prompt) for prompt, (known, _) in zip(prompts, cached, strict=True) if not known)
         if not (several := [prompt for prompt, count in times.items() if count > 1 and len(prompt) > 1]):
@@ -273,7 +272,6 @@ class Read(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
         return sum(part.numel() * part.element_size() for pair in self.layers for part in pair)
 
 

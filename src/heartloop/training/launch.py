@@ -46,8 +46,6 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Ended(NamedTuple):
-    """How a training run ended."""
-
     step: int
     code: int
     """verl's exit status; 0 is done."""

@@ -195,7 +195,6 @@ def _mean_of(values: Mapping[str, float], weights: Mapping[str, float]) -> float
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`."""
     return read_steps(RunPaths(run).metrics)
 
 

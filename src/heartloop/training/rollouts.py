@@ -42,8 +42,6 @@ class Generated(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """How a reply is sampled."""
-
     max_tokens: int
     """Maximum number of tokens, the end-of-text token included."""
     temperature: float = 1.0
@@ -152,8 +150,6 @@ class ChatFormat(TemplateFormat):
 
 
 class PolicyTurn(NamedTuple):
-    """One policy turn in tokens."""
-
     prompt: list[int]
     tokens: list[int]
     """Empty where the prompt did not fit."""
@@ -277,8 +273,6 @@ def _joined(sample: Sample, index: int, turn: PolicyTurn) -> Sample:
 
 
 class RolloutRewards(NamedTuple):
-    """The rewards of a scored dialogue."""
-
     outcome: float
     """Return of the rollout, the sum of `rewards`."""
     rewards: npt.NDArray[np.float64]

@@ -145,8 +145,6 @@ def lone(rows: Sequence[RolloutRow | None]) -> list[bool]:
 
 @register_trainer(TRAINER)
 class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
-    """Trains on dialogues."""
-
     def _build_replay_buffer(self) -> Any:
         self.trainer_mode = "sync"  # the name that verl's branches test for
         buffer = super()._build_replay_buffer()

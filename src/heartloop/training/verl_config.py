@@ -37,8 +37,6 @@ _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO
 
 
 class RunPaths:
-    """The files of a run."""
-
     def __init__(self, run: Path) -> None:
         self.run = run
         self.settings = run / "settings.json"
@@ -61,8 +59,6 @@ class RunPaths:
 
 
 class Split(NamedTuple):
-    """The scenarios of a run."""
-
     train: Sequence[Any]
     held_out: Sequence[Any]
 
@@ -166,7 +162,6 @@ def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -
 
 
 def environment_of(recipe: Recipe) -> dict[str, str]:
-    """Environment variables that a run adds."""
     config = {
         "HYDRA_FULL_ERROR": "1",
         "VERL_USE_EXTERNAL_MODULES": PLUGIN,  # unlike an entry point, a module that does not load ends the run with its error
