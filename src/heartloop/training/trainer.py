@@ -128,7 +128,7 @@ def shuffled(rows: Sequence[RolloutRow | None], draw: str) -> list[RolloutRow | 
     def rewarded(row: RolloutRow) -> RolloutRow:
         giver, turns = giver_of[row.group, row.rollout], len(row.process)
         mean = sum(giver.process) / len(giver.process) if giver.process else 0.0
-        process = [*giver.process[:turns], *[mean] * (turns - len(giver.process))]
+        process = (*giver.process[:turns], *[mean] * (turns - len(giver.process)))
         return row._replace(outcome=giver.outcome, process=process)
 
     return [row and rewarded(row) for row in rows]
