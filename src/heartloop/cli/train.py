@@ -81,6 +81,7 @@ def _train(recipe: Recipe, run: Path) -> int:
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import CAUTION, evaluation_command
+    from heartloop.training.verl_config import RunPaths
 
     if recipe.dialogue.user == EMBEDDED:
         typer.echo(f"Caution: {CAUTION}.", err=True)
@@ -96,7 +97,7 @@ def _train(recipe: Recipe, run: Path) -> int:
             err=True,
         )
         return 1
-    checkpoint = launch.policy_at(run, ended.step)
+    checkpoint = RunPaths(run).checkpoint(ended.step)
     typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
     typer.echo(f"Evaluate it as it was trained: {evaluation_command(recipe, str(checkpoint))}")
     typer.echo(f"See its curves: heartloop report {run}")
