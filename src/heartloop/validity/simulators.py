@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -87,18 +87,22 @@ class Measure(NamedTuple):
 
 
 @cache
-def _words() -> Mapping[str, frozenset[tuple[str, ...]]]:
-    return {name: frozenset(tuple(entry.split()) for entry in entries) for name, entries in items_of("simulator").items()}
+def _words() -> Mapping[str, frozenset[str]]:
+    return {name: frozenset(entries) for name, entries in items_of("simulator").items()}
 
 
-def _holds(tokens: Sequence[str], kind: str) -> bool:
-    listed = _words()[kind]
-    lengths = {len(entry) for entry in listed}
-    return any(tuple(tokens[place : place + n]) in listed for n in lengths for place in range(len(tokens) - n + 1))
+@cache
+def _listed(kind: str) -> re.Pattern[str]:
+    """The entries of one or more words of a list, in words with a space between them."""
+    return re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, _words()[kind]))})(?!\S)")
+
+
+def _holds(kind: str, text: str) -> bool:
+    return _listed(kind).search(" ".join(tokens_of(text))) is not None
 
 
 def _is_first_person(token: str) -> bool:
-    return (token.split("'")[0],) in _words()["first_person"] or token in ("im", "ive")
+    return token.split("'")[0] in _words()["first_person"] or token in ("im", "ive")
 
 
 def pleasantness(text: str) -> float:
@@ -113,10 +117,10 @@ def pleasantness(text: str) -> float:
     for sentence in _SENTENCES.split(text):
         tokens = tokens_of(sentence)
         for place, token in enumerate(tokens):
-            pleasant = (token,) in _words()["pleasant"]
-            if pleasant or (token,) in _words()["unpleasant"]:
+            pleasant = token in _words()["pleasant"]
+            if pleasant or token in _words()["unpleasant"]:
                 before = tokens[max(0, place - _NEAR) : place]
-                negated = any(word.endswith("n't") or (word,) in _words()["negation"] for word in before)
+                negated = any(word.endswith("n't") or word in _words()["negation"] for word in before)
                 found[pleasant != negated] += 1
     return (found[True] - found[False]) / found.total() if found else 0.0
 
@@ -144,19 +148,11 @@ def _asks(text: str) -> bool:
     return "?" in text or "？" in text
 
 
-def _agrees(text: str) -> bool:
-    return _holds(tokens_of(text), "agreement")
-
-
-def _refuses(text: str) -> bool:
-    return _holds(tokens_of(text), "pushback")
-
-
 def _discloses(text: str) -> bool:
     """Whether a sentence has a word of the first person and one for a feeling."""
     return any(
-        any(map(_is_first_person, tokens)) and (_holds(tokens, "pleasant") or _holds(tokens, "unpleasant"))
-        for tokens in map(tokens_of, _SENTENCES.split(text))
+        any(map(_is_first_person, tokens_of(sentence))) and (_holds("pleasant", sentence) or _holds("unpleasant", sentence))
+        for sentence in _SENTENCES.split(text)
     )
 
 
@@ -212,8 +208,8 @@ MEASURES: tuple[Measure, ...] = (
         "Unlike", f"% of word pairs, among the first {SAMPLE} words, that two dialogues do not share", 1, _PERCENT,
         _sample, _unshared,
     ),
-    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _share(_agrees)),
-    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _share(_refuses)),
+    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _share(partial(_holds, "agreement"))),
+    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _share(partial(_holds, "pushback"))),
 )  # fmt: skip
 
 
