@@ -274,7 +274,8 @@ class TestFailures:
     async def test_a_sample_cut_by_a_limit_is_unscored_and_keeps_what_there_was(
         self, limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async with FaultyServer("timeout@speak" if "time_limit" in limit else "", answer=by_words) as server:
+        faults = ["timeout@speak"] if "time_limit" in limit else []
+        async with FaultyServer(*faults, answer=by_words) as server:
             log = await over_http(server, monkeypatch, task_args={"limit": 1}, **limit)
         [sample] = samples(log)
         assert sample.limit is not None
