@@ -113,7 +113,7 @@ def export_sft(
 
 
 def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None) -> list[Path]:
-    """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), where there are some.
+    """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), if there are some.
 
     Replies: of all replies to the same messages the one that changed the score most, paired with each of the others. Dialogues:
     of all dialogues of more than one reply with a scenario the one with the most points, paired with each of the others. A reply
