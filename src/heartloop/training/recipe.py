@@ -18,9 +18,10 @@ from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import nearest
+from heartloop.environments.base import AnyScenario
 from heartloop.environments.records import yaml_value
 from heartloop.environments.registry import load_environment, stratified
-from heartloop.environments.spec import AnyScenario, EnvironmentSpec, Options
+from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.environments.training import Training
 from heartloop.models.budget import DEAREST
 from heartloop.models.local import is_local
