@@ -31,10 +31,8 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflecto
         (("eval", "sage", "--model", "heartloop/assistant", "--user", "embeded"), "--user is 'embeded'"),
         (("eval", "sage", "--model", "heartloop/assistant", "--user", "embeded"), "the nearest is 'embedded'"),
         (("eval", "empa", "--model", "heartloop/assistant", "--user", "embedded", "--judge", "embeded"), "--judge is 'embeded'"),
-        ((*EMBEDDED, "--role", "director=lab/x"), "director"),
         ((*EMBEDDED, "--role", "user=embedded", "--role", "user=lab/x"), "user"),
         ((*EMBEDDED, "--simulator", "lab/x"), "--simulator"),
-        ((*EMBEDDED, "--preset", "released"), "--preset"),
         (("eval", "sage", "--model", "heartloop/nobody", "--user", "embedded"), "heartloop/nobody"),
         (("eval", "sage", "--model", "nowhere/model", "--user", "embedded"), "NOWHERE_BASE_URL"),
         (("eval", "sage", "--model", "openai/gpt-4.1", "--user", "embedded"), "OPENAI_API_KEY"),
@@ -48,19 +46,11 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflecto
         ((*EMBEDDED, "--scenario", "support-listen-01", "--scenario", "chat-interest-01"), "several sets"),
         ((*EMBEDDED, "--scenario", "support-listen-01", "--limit", "1"), "--limit"),
         ((*EMBEDDED, "-E", "preset=best"), "'best'"),
-        ((*EMBEDDED, "-E", "variant=easy"), "'easy'"),
-        ((*EMBEDDED, "-E", "variants=vanilla"), "'variant'"),
-        ((*EMBEDDED, "-E", "max_turns"), "name=value"),
-        ((*EMBEDDED, "-E", "max_turns=0"), "max_turns"),
-        ((*EMBEDDED, "-E", "max_turns=4", "-E", "max-turns=5"), "max_turns"),
-        ((*EMBEDDED, "-E", "seed=4"), "--seed"),
         ((*EMBEDDED, "-E", "max_connections=4"), "--max-connections"),
         ((*EMBEDDED, "--request", "user.seed=1"), "user is embedded"),
-        ((*EMBEDDED, "-E", "success_at=5"), "success_at"),
         ((*EMBEDDED, "--shard", "9/8"), "--shard"),
         ((*EMBEDDED, "--request", "policy.temperature=0.5"), "takes only seed"),
         (("eval", "sage", "--model", "ollama/a", "--user", "embedded", "--max-cost", "0"), "--max-cost"),
-        ((*EMBEDDED, "--limit", "0"), "--limit"),
         ((*EMBEDDED, "--repeats", "0"), "--repeats"),
         ((*EMBEDDED, "--max-tokens", "0"), "--max-tokens"),
         ((*EMBEDDED, "--prices", "no-such-file.toml"), "no-such-file.toml"),
@@ -68,7 +58,7 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflecto
         ((*EMBEDDED, "--out", "full"), "settings.json"),
         (("report", "nothing"), "nothing"),
         (("report", "full"), "full"),
-        (("scenarios", "show", "support-listen-99"), "'support-listen-99'"),
+        (("scenarios", "show", "sage", "support-listen-99"), "'support-listen-99'"),
         (("scenarios", "list", "broken.jsonl"), "broken.jsonl, line 2"),
         (("scenarios", "list", "schema.jsonl"), "schema.jsonl, line 1, goal"),
         (("scenarios", "list", "empty.jsonl"), "empty.jsonl"),
@@ -162,11 +152,11 @@ async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault:
         assert (transcript.failure.role, transcript.failure.kind) == BROKEN[fault]
         assert transcript.score is None
         assert transcript.stop == "failed"
-    card = json.loads((tmp_path / "run" / "scores.json").read_text())
-    assert "unscored" in json.dumps(card)
     assert "every dialogue of the pilot failed" in done.err
     assert f"2 x {BROKEN[fault][0]}, {BROKEN[fault][1]}: " in done.err
     assert "100.0% of the dialogues are unscored" in done.err
+    assert KEY not in done.out + done.err
+    assert files_with(KEY, tmp_path) == []
 
 
 async def test_the_run_goes_on_beside_what_failed_and_retries_it_only_when_asked(tmp_path: Path) -> None:
@@ -180,15 +170,6 @@ async def test_the_run_goes_on_beside_what_failed_and_retries_it_only_when_asked
         retried = await over_http(server, *LAB, "--retry-failed", cwd=tmp_path)
         assert retried.code == 0, retried
         assert "1 dialogue played" in retried.out
-
-
-async def test_keys_appear_nowhere(tmp_path: Path) -> None:
-    async with FaultyServer("unauthorized") as server:
-        done = await over_http(server, *LAB, cwd=tmp_path)
-    async with FaultyServer() as server:
-        fine = await over_http(server, *LAB, "--out", "fine", cwd=tmp_path)
-    assert KEY not in done.out + done.err + fine.out + fine.err
-    assert files_with(KEY, tmp_path) == []
 
 
 async def test_a_token_limit_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
@@ -240,7 +221,3 @@ def test_a_python_function_is_a_model(tmp_path: Path) -> None:
     )
     done = heartloop("eval", "sage", "--user", "embedded", "--model", "python:my_agent:reply", "--limit", "2", cwd=tmp_path)
     assert done.code == 0, done
-    (tmp_path / "bad_agent.py").write_text("def reply(messages):\n    raise ValueError('out of words')\n")
-    done = heartloop("eval", "sage", "--user", "embedded", "--model", "python:bad_agent:reply", "--limit", "2", cwd=tmp_path)
-    assert done.code == 1
-    assert "unscored" in done.err

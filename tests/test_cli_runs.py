@@ -48,6 +48,8 @@ def test_compare_is_a_gate(place: Path, new: str, old: str, gate: tuple[str, ...
     assert "Paired on 8 dialogues of 8 scenarios" in done.out
     assert "permutation test p 0.0078 (exact, by scenario)" in done.out  # 2 of 2^8
     assert ("B is worse than A by more than 5." in done.err) is (code == 1)
+    wrong = heartloop("compare", "whole", *models, "--worse-than", "-1", cwd=place)
+    assert (wrong.code, "--worse-than is -1.0" in wrong.err) == (2, True)
 
 
 def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -> None:
@@ -63,32 +65,3 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(place: Path) -
     assert done.code == 0, done
     assert "The preset is corrected in A and released in B" in done.out
     assert "B was rescored" in done.out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("compare", "whole", "--model-a", "heartloop/reflector"), "--model-b"),
-        (("compare", "whole", "1"), "has several models"),
-        (("compare", "whole", "nothing"), "nothing"),
-        (("compare", "whole", "--model-a", "heartloop/reflector", "--model-b", "x"), "has no model 'x'"),
-        (
-            ("compare", "1", "2", "--model-a", "heartloop/reflector", "--model-b", "heartloop/reflector"),
-            "share no scored dialogue",
-        ),
-        (
-            ("compare", "whole", "1", "--model-a", "heartloop/reflector", "--model-b", "heartloop/hostile", "--worse-than", "-1"),
-            "--worse-than is -1.0",
-        ),
-        (("merge", "1", "2"), "--out"),
-        (("rescore", "whole"), "-E"),
-        (("rescore", "whole", "-E", "preset=best"), "'best'"),
-        (("rescore", "nothing", "-E", "preset=released"), "nothing"),
-    ],
-)
-def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
-    before = sorted(path.name for path in place.iterdir())
-    done = heartloop(*words, cwd=place)
-    assert done.code == 2, done
-    assert said in " ".join(done.err.split())
-    assert sorted(path.name for path in place.iterdir()) == before

@@ -50,12 +50,10 @@ def test_lines_are_replies_and_the_run_is_an_ordinary_one(tmp_path: Path) -> Non
 
 
 def test_without_arguments_the_seed_chooses_the_person(tmp_path: Path) -> None:
-    for run, seed in (("a", "5"), ("b", "5"), ("c", "6")):
+    for run, seed in (("a", "5"), ("b", "6")):
         done = heartloop("talk", "--seed", seed, "--out", run, cwd=tmp_path, typed=f"{FIRST}\n")
         assert mine(tmp_path / run).scenario in done.out
-    a, b, c = (mine(tmp_path / run) for run in "abc")
-    assert a.turns == b.turns
-    assert a.scenario != c.scenario
+    assert mine(tmp_path / "a").scenario != mine(tmp_path / "b").scenario
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,8 @@ async def run_with(
     """A writing run whose models are one scribe."""
     chosen = scribe or Scribe()
     chat = chosen if isinstance(chosen, ChatModel) else ScriptedChat(chosen, name="lab/scribe")
-    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=seed, only=only, sampling={})
+    named = {"writer": chat.name, "auditor": chat.name, "embedder": None}
+    decided = settings_of(writing, named, seed=seed, only=only, sampling={})
     with WrittenFiles(out, decided) as files:
         run = WritingRun(writing, files, seed=seed, writer=chat, auditor=chat)
         return await run.write(n, only, concurrency=concurrency, report=report)

@@ -9,9 +9,8 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.daily.environment import JUDGES, SPEC, Daily, DailyOptions, prompt_values
+from heartloop.environments.daily.environment import JUDGES, METRICS, SPEC, Daily, DailyOptions, average, prompt_values
 from heartloop.environments.daily.scenario import DailyScenario
-from heartloop.environments.daily.scoring import METRICS, average
 from heartloop.environments.episode import play
 from heartloop.environments.replay import rejudged
 from tests.fixed_judges import FixedJudges

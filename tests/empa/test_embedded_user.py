@@ -290,7 +290,7 @@ class TestStudents:
 
 class TestConformance:
     def test_with_longer_windows(self) -> None:
-        check_environment(Empa(CASES[:1], EmpaEmbeddedUser(), max_turns=14, window=3, preset="paper"), scenarios=1)
+        check_environment(Empa(CASES[:1], EmpaEmbeddedUser(), max_turns=7, window=3, preset="paper"), scenarios=1)
 
     def test_a_seed_is_another_day_and_not_another_person(self) -> None:
         def run(seed: int) -> Transcript:

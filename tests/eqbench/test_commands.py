@@ -55,12 +55,8 @@ def test_check_and_scenarios_read_a_checkout(place: Path) -> None:
     done = heartloop("check", "eqbench", "--scenarios", "checkout", cwd=place)
     assert done.out.splitlines() == [f"PASS: eqbench, checkout, released, {v}" for v in ("official", "repaired")]
     listed = heartloop("scenarios", "list", "checkout", cwd=place).out.splitlines()
-    assert len(listed) == 5
-    assert "repaired" in listed[-1]
-    shown = heartloop("scenarios", "show", "1", "--from", "checkout", cwd=place).out
-    assert "Prompt 2:\nHe laughs" in shown
-    assert "(warmth)" in shown
-    assert "5 scenarios" in heartloop("scenarios", "check", "checkout", cwd=place).out
+    assert (len(listed), "repaired" in listed[-1]) == (5, True)
+    assert "Prompt 2:\nHe laughs" in heartloop("scenarios", "show", "1", "--from", "checkout", cwd=place).out
 
 
 def test_runs_are_rescored_and_rejudged(place: Path) -> None:

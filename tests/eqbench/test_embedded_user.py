@@ -26,14 +26,13 @@ from heartloop.reader.reader import Reading
 from tests.eqbench_checkout import SECTIONS, write_checkout
 from tests.fixed_appraiser import FixedReader, reading
 
-
-@pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> list[EQBenchScenario]:
-    return load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))
+Scenes = dict[str, EQBenchScenario]
 
 
 async def judged(scenario: EQBenchScenario, *answers: str) -> Transcript:
-    return await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, ScriptedChat(answers, cycle=True), seed=3)
+    return await play(
+        EQBench([scenario], EQBenchEmbeddedUser(), variant="repaired"), scenario.id, ScriptedChat(answers, cycle=True), seed=3
+    )
 
 
 async def marked(scenario: EQBenchScenario, same: Reading, said: str = "Stay.") -> Mapping[str, float]:
@@ -49,33 +48,33 @@ def answer(thought: str, said: str) -> str:
 
 
 async def test_only_criteria_that_the_reader_covers_have_a_mark_which_is_five_times_the_mean_of_its_aspects(
-    scenarios: list[EQBenchScenario],
+    scenarios: Scenes,
 ) -> None:
-    marks = await marked(scenarios[0], reading(understanding=3, feeling=2, warmth=4, particular=1.5))
+    marks = await marked(scenarios["1"], reading(understanding=3, feeling=2, warmth=4, particular=1.5))
     assert marks == {
         "demonstrated_empathy": 15, "depth_of_insight": 11.2, "emotional_reasoning": 12.5, "message_tailoring": 7.5,
     }  # fmt: skip
     assert marks.keys() <= READ.keys()
 
 
-async def test_silence_and_danger_are_worth_nothing_and_hostility_little(scenarios: list[EQBenchScenario]) -> None:
+async def test_silence_and_danger_are_worth_nothing_and_hostility_little(scenarios: Scenes) -> None:
     best: dict[str, Any] = dict.fromkeys(("understanding", "feeling", "particular", "warmth"), 4)
-    assert set((await marked(scenarios[0], reading("danger", **best))).values()) == {0}
-    assert set((await marked(scenarios[0], reading("hostility", **best))).values()) == {HOSTILE_LIMIT}
-    assert set((await marked(scenarios[0], reading(**best), "...")).values()) == {0}
+    assert set((await marked(scenarios["1"], reading("danger", **best))).values()) == {0}
+    assert set((await marked(scenarios["1"], reading("hostility", **best))).values()) == {HOSTILE_LIMIT}
+    assert set((await marked(scenarios["1"], reading(**best), "...")).values()) == {0}
 
 
-async def test_what_is_said_is_read_and_not_what_is_thought(scenarios: list[EQBenchScenario]) -> None:
-    one, other = [await judged(scenarios[0], answer(thought, "Stay.")) for thought in ("ashamed, angry", "it is a ladder")]
+async def test_what_is_said_is_read_and_not_what_is_thought(scenarios: Scenes) -> None:
+    one, other = [await judged(scenarios["1"], answer(thought, "Stay.")) for thought in ("ashamed, angry", "it is a ladder")]
     assert one.score == other.score
-    without_sections = await judged(scenarios[0], "You are ashamed that he laughs over the fence.")
+    without_sections = await judged(scenarios["1"], "You are ashamed that he laughs over the fence.")
     assert without_sections.score == 0.0
 
 
 @settings(max_examples=25)
 @given(st.text(max_size=60))
-def test_any_words_have_marks_in_range(scenarios: list[EQBenchScenario], said: str) -> None:
-    for scenario in scenarios[:4]:
+def test_any_words_have_marks_in_range(scenarios: Scenes, said: str) -> None:
+    for scenario in scenarios.values():
         transcript = asyncio.run(judged(scenario, said, answer(said, said)))
         assert transcript.score is not None
         assert 0 <= transcript.score <= 100
@@ -101,8 +100,8 @@ def test_another_language_and_a_rubric_of_which_it_reads_nothing_are_refused(
         EQBench([scenario], EQBenchEmbeddedUser())
 
 
-async def test_a_baseline_answers_in_the_sections_that_are_asked_for(scenarios: list[EQBenchScenario]) -> None:
-    for scenario in scenarios[:2]:
+async def test_a_baseline_answers_in_the_sections_that_are_asked_for(scenarios: Scenes) -> None:
+    for scenario in (scenarios["1"], scenarios["2"]):
         transcript = await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, Baseline("reflector"), seed=3)
         assert [turn.evidence["missing"] for turn in transcript.turns[:-1]] == [[]] * (len(transcript.turns) - 1)
 

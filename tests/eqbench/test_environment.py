@@ -11,13 +11,12 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import SILENCE, CallLog, play
-from heartloop.environments.eqbench.environment import STORED, EQBench, EQBenchOptions, EQBenchView, Marked
-from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
-from heartloop.environments.eqbench.scoring import rubric_score
+from heartloop.environments.eqbench.environment import STORED, EQBench, EQBenchOptions, EQBenchView, Marked, rubric_score
+from heartloop.environments.eqbench.scenario import EQBenchScenario
 from heartloop.environments.eqbench.users import rubric_prompt
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import rejudged
-from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS, write_checkout
+from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS
 
 MARKS = dict(zip(CRITERIA, (12, 15, 9, 16, 3, 20), strict=True))
 SCORE = 65.0  # 5 x (12 + 15 + 9 + 16) / 4; warmth and bluntness do not count
@@ -44,11 +43,6 @@ class Fixed(EmbeddedPlayer):
 
 
 Scenes = dict[str, EQBenchScenario]
-
-
-@pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Scenes:
-    return {s.id: s for s in load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))}
 
 
 async def played(

@@ -18,22 +18,16 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
-from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
+from heartloop.environments.eqbench.scenario import EQBenchScenario
 from heartloop.environments.eqbench.users import JUDGE_SAMPLING, EQBenchLLMUser
 from heartloop.environments.grading import REASKS
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
-from tests.eqbench_checkout import write_checkout
 
 REASONED = {"chain_of_thought_reasoning": "It is warm, and says little."}
 GOOD = json.dumps({**REASONED, **MARKS})
 
 
 Scenes = dict[str, EQBenchScenario]
-
-
-@pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Scenes:
-    return {s.id: s for s in load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))}
 
 
 async def judged(scenario: EQBenchScenario, judge: Any, answer: str = ANSWER, **how: Any) -> Transcript:

@@ -14,7 +14,7 @@ import heartloop
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment, specs
-from heartloop.evaluation.settings import EvaluationSettings, Shard, read_config
+from heartloop.evaluation.settings import Shard, read_config
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.provenance import command_of
 from tests.commands import heartloop as command
@@ -185,15 +185,3 @@ def test_words_of_yaml_stay_texts_and_a_shard_may_be_written_as_in_the_command(t
     (tmp_path / "run.yaml").write_text("exclude_tags: [no, 12:30]\nshard: 1/2\n", encoding="utf-8")
     read = read_config(tmp_path / "run.yaml")
     assert (read["exclude_tags"], read["shard"]) == (("no", "12:30"), Shard(index=1, count=2))
-
-
-def test_runs_without_a_policy_prompt_keep_their_hash() -> None:
-    given: dict[str, Any] = {
-        "environment": "sage", "models": ("a/b",), "roles": {"user": "embedded"}, "options": {}, "scenario_set": "sage",
-        "scenarios": {"x": "y"},
-    }  # fmt: skip
-    plain, own = EvaluationSettings(**given), EvaluationSettings(**given, policy_prompt="Be brief.")
-    assert "policy_prompt" not in plain.model_dump()
-    assert plain.hash != own.hash
-    assert plain.differences(own.model_dump(mode="json")) == ["policy_prompt"]
-    assert own.differences(plain.model_dump(mode="json")) == ["policy_prompt"]

@@ -21,40 +21,41 @@ from tests.faulty_server import FaultyServer
 EMPA, SAGE, PERM = (load_environment(name) for name in ("empa", "sage", "perm"))
 
 
-class TestAssigned:
-    def test_the_user_plays_every_role(self) -> None:
-        assert assign_roles(EMPA, user="lab/x") == dict.fromkeys(("user", "judge", "director"), "lab/x")
-        assert assign_roles(PERM, user="embedded") == {"judge": "embedded"}
+def test_the_user_plays_every_role() -> None:
+    assert assign_roles(EMPA, user="lab/x") == dict.fromkeys(("user", "judge", "director"), "lab/x")
+    assert assign_roles(PERM, user="embedded") == {"judge": "embedded"}
 
-    def test_unless_one_is_given_to_somebody_else(self) -> None:
-        roles = assign_roles(EMPA, user="lab/x", judge="lab/y", roles={"director": "embedded"})
-        assert roles == {"user": "lab/x", "judge": "lab/y", "director": "embedded"}
-        assert model_names(roles) == ["lab/x", "lab/y"]
-        assert assign_roles(EMPA, roles=read_roles(["user=a/b", "judge=a/b=c", "director=a/b"]))["judge"] == "a/b=c"
-        assert assign_roles(PERM, judge="lab/y") == {"judge": "lab/y"}
 
-    @pytest.mark.parametrize(
-        ("environment", "given", "named"),
-        [
-            ("sage", {"user": "embedded", "judge": "lab/y"}, "--judge"),
-            ("eibench", {"judge": "lab/y"}, "--judge"),
-            ("sage", {}, "user"),
-            ("empa", {"judge": "lab/y"}, "user and director"),
-            ("empa", {"user": "lab/x", "roles": ["directr=lab/y"]}, "'director'"),
-            ("empa", {"user": "lab/x", "roles": ["director"]}, "name=MODEL"),
-            ("empa", {"user": "lab/x", "roles": ["director="]}, "name=MODEL"),
-            ("empa", {"user": "lab/x", "roles": ["policy=lab/y"]}, "'policy=lab/y'"),
-            ("empa", {"user": "lab/x", "judge": "lab/y", "roles": ["judge=lab/z"]}, "judge"),
-            ("empa", {"user": "lab/x", "roles": ["director=lab/y", "director=lab/y"]}, "director"),
-            ("empa", {"user": "lab/x", "roles": ["director=heartloop/reflector"]}, "heartloop/reflector"),
-            ("sage", {"user": "heartloop/reflector"}, "heartloop/reflector"),
-            ("perm", {"judge": "heartloop/assistant"}, "heartloop/assistant"),
-        ],
-        ids=str,
-    )
-    def test_what_cannot_be_is_refused(self, environment: str, given: dict[str, Any], named: str) -> None:
-        with pytest.raises(UseError, match=named):
-            assign_roles(load_environment(environment), **given | {"roles": read_roles(given.get("roles", ()))})
+def test_unless_one_is_given_to_somebody_else() -> None:
+    roles = assign_roles(EMPA, user="lab/x", judge="lab/y", roles={"director": "embedded"})
+    assert roles == {"user": "lab/x", "judge": "lab/y", "director": "embedded"}
+    assert model_names(roles) == ["lab/x", "lab/y"]
+    assert assign_roles(EMPA, roles=read_roles(["user=a/b", "judge=a/b=c", "director=a/b"]))["judge"] == "a/b=c"
+    assert assign_roles(PERM, judge="lab/y") == {"judge": "lab/y"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "named"),
+    [
+        ("sage", {"user": "embedded", "judge": "lab/y"}, "--judge"),
+        ("eibench", {"judge": "lab/y"}, "--judge"),
+        ("sage", {}, "user"),
+        ("empa", {"judge": "lab/y"}, "user and director"),
+        ("empa", {"user": "lab/x", "roles": ["directr=lab/y"]}, "'director'"),
+        ("empa", {"user": "lab/x", "roles": ["director"]}, "name=MODEL"),
+        ("empa", {"user": "lab/x", "roles": ["director="]}, "name=MODEL"),
+        ("empa", {"user": "lab/x", "roles": ["policy=lab/y"]}, "'policy=lab/y'"),
+        ("empa", {"user": "lab/x", "judge": "lab/y", "roles": ["judge=lab/z"]}, "judge"),
+        ("empa", {"user": "lab/x", "roles": ["director=lab/y", "director=lab/y"]}, "director"),
+        ("empa", {"user": "lab/x", "roles": ["director=heartloop/reflector"]}, "heartloop/reflector"),
+        ("sage", {"user": "heartloop/reflector"}, "heartloop/reflector"),
+        ("perm", {"judge": "heartloop/assistant"}, "heartloop/assistant"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused(environment: str, given: dict[str, Any], named: str) -> None:
+    with pytest.raises(UseError, match=named):
+        assign_roles(load_environment(environment), **given | {"roles": read_roles(given.get("roles", ()))})
 
 
 REPLY = "I hear you. That is a lot to carry."

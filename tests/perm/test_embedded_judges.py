@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
 from heartloop.environments.daily import environment as daily
+from heartloop.environments.daily.environment import average
 from heartloop.environments.daily.scenario import load_scenarios as load_daily
-from heartloop.environments.daily.scoring import average
 from heartloop.environments.daily.users import DailyEmbeddedUser
 from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog

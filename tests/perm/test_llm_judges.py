@@ -19,8 +19,7 @@ from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.judging import parse
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.environment import JUDGES as DAILY_JUDGES
-from heartloop.environments.daily.environment import Daily
-from heartloop.environments.daily.scoring import METRICS
+from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.daily.users import DailyLLMUser
 from heartloop.environments.episode import play
 from heartloop.environments.grading import Level

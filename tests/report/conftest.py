@@ -47,9 +47,8 @@ def thinking(messages: Sequence[Mapping[str, str]]) -> str:
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a report of every environment, of SAGE also as if by another user simulator, of two trainings, and with a
-    comparison of two models."""
+def every_run(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Runs of every environment, of SAGE also as if by another user simulator, and of two trainings."""
     folder = tmp_path_factory.mktemp("runs")
     write_checkout(folder / "checkout")
     models: list[str | Callable[..., str]] = ["heartloop/counsellor", "heartloop/hostile", thinking]
@@ -68,9 +67,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for variant in ("no_floor", "control"):
         training_run(folder / variant, variants=(variant,), data={"dialogue/failed": 1})
     training_run(folder / "ppo", recipe="rlver_ppo_tiny", made=3)
-    runs = sorted(path.parent for path in folder.glob("*/settings.json"))
-    comparison = compare(*choose_sides(read_run(folder / "sage"), None, "heartloop/counsellor", "heartloop/hostile"))
-    return write_site(runs, tmp_path_factory.mktemp("site"), comparison=comparison).parent
+    return sorted(path.parent for path in folder.glob("*/settings.json"))
+
+
+@pytest.fixture(scope="session")
+def whole(every_run: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report of all runs, with a comparison of two models."""
+    (sage,) = (run for run in every_run if run.name == "sage")
+    comparison = compare(*choose_sides(read_run(sage), None, "heartloop/counsellor", "heartloop/hostile"))
+    return write_site(every_run, tmp_path_factory.mktemp("site"), comparison=comparison).parent
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,26 @@ from typing import Any
 from heartloop.core.dialogue import Call, Failure, StopReason, Transcript, Turn, Usage, write_line
 from heartloop.environments.registry import environment_names, load_environment
 
-__all__ = ["HOSTILE", "WriteRun", "sage_talks", "talk", "write_run_into"]
+__all__ = ["HOSTILE", "WriteRun", "sage_talks", "talk", "transcript", "write_run_into"]
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'> & \u2028 \x00 \u202e {{ 7*7 }}"
 
 WriteRun = Callable[..., Path]
+
+
+def transcript(environment: str, model: str, scenario: str, **fields: Any) -> Transcript:
+    """A dialogue with plain values for the fields that are not given; with a failure it has no score and no rewards."""
+    user = fields.setdefault("user", "embedded")
+    if fields.get("failure"):
+        fields |= {"stop": "failed", "score": None, "rewards": ()}
+    plain: dict[str, Any] = {
+        "fingerprint": "f",
+        "preset": "released",
+        "models": {"policy": model, "user": user},
+        "stop": "turn_limit",
+        "usage": {"policy": Usage(prompt_tokens=100, completion_tokens=10)},
+    }
+    return Transcript(environment=environment, model=model, scenario=scenario, **(plain | fields))
 
 
 def talk(
@@ -58,11 +73,11 @@ def talk(
                 message=text or f"Answer {index}.",
             )
         )
-    return Transcript(
-        environment="sage",
-        scenario=scenario,
+    return transcript(
+        "sage",
+        model,
+        scenario,
         fingerprint=fingerprint,
-        model=model,
         repeat=repeat,
         preset="corrected",
         user=user,
@@ -77,14 +92,13 @@ def talk(
             "tags": tags,
             **(facts or {}),
         },
-        models={"policy": model, "user": user},
         prompts={"feel": "0123456789ab"},
         opening=text or f"First message of {scenario}.",
         start={"emotion": 40.0},
         turns=tuple(turns),
         stop=stop,
         failure=failure,
-        score=None if failure else emotion,
+        score=emotion,
         usage={"policy": Usage(prompt_tokens=10 * tokens, completion_tokens=tokens)},
         counts=counts or {},
         calls=tuple(calls),

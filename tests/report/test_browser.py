@@ -1,11 +1,4 @@
-"""Every page of a report of all environments in a real browser: wide and light, on a phone and dark.
-
-1. axe finds no violation of its rules (WCAG 2.2 A and AA, best practices).
-2. The browser reports nothing, and a page on a phone does not scroll sideways.
-3. No text, in tables or in drawings, is rendered below 12 pixels.
-
-`make test-browser` installs what this needs. What a reader does on the pages is in the slow tests.
-"""
+"""Every page of a report of all environments in a real browser: wide and light, on a phone and dark."""
 
 from __future__ import annotations
 

@@ -1,11 +1,5 @@
 """One model against another on the dialogues scored in both.
 
-1. Pairs are the same scenario, word for word, in the same repeat, scored in both; the rest is counted with its reason.
-2. Differences are B - A; swapping the sides flips the sign.
-3. Whatever else than the model differs is said in plain words.
-4. The gate trips when the whole interval lies below -threshold, and refuses to decide on one person.
-5. What cannot be compared is refused in one sentence.
-
 Do not fix one of these tests without a decision (docs/decisions).
 """
 
@@ -31,6 +25,10 @@ def side(model: str, dialogues: Sequence[Transcript], **settings: Any) -> Side:
     return Side(f"runs/{model}", model, settings, tuple(dialogues))
 
 
+def against(a: Sequence[Transcript], b: Sequence[Transcript]) -> Comparison:
+    return compare(side(a[0].model, a), side(b[0].model, b))
+
+
 def by_ends(model: str, ends: Mapping[str, float], **more: Any) -> list[Transcript]:
     return [talk(model, scenario, [end - 40], **more) for scenario, end in ends.items()]
 
@@ -41,7 +39,7 @@ def found() -> Comparison:
     b = by_ends("b", {"s1": 50, "s2": 30, "s3": 37})
     a += [talk("a", "s4", [1]), talk("a", "s5", [1]), talk("a", "s6", [1], fingerprint="old")]
     b += [talk("b", "s4", [1], stop="failed", failure=BROKEN), talk("b", "s6", [1]), talk("b", "s7", [1])]
-    return compare(side("a", a), side("b", b))
+    return against(a, b)
 
 
 def test_a_comparison_worked_by_hand(found: Comparison) -> None:
@@ -66,21 +64,16 @@ def test_what_is_left_out_is_counted_with_its_reason(found: Comparison) -> None:
 
 def test_a_model_with_its_own_copy_differs_by_nothing() -> None:
     mine = by_ends("a", {"s1": 60, "s2": 50})
-    same = compare(side("a", mine), side("a", mine))
-    assert (same.difference, same.p, same.effect, same.needed, same.extremes) == (
-        Interval(0, 0, 0, Shape.CONSTANT),
-        1.0,
-        0.0,
-        None,
-        (),
-    )
+    same = against(mine, mine)
+    assert same.difference == Interval(0, 0, 0, Shape.CONSTANT)
+    assert (same.p, same.effect, same.needed, same.extremes) == (1.0, 0.0, None, ())
     assert "B - A: 0.0" in comparison_text(same)
 
 
 def test_repeats_pair_with_repeats_and_count_as_one_person() -> None:
     a = [talk("a", "s1", [5], repeat=r) for r in range(3)]
     b = [talk("b", "s1", [7], repeat=r) for r in (1, 2, 3)]
-    found = compare(side("a", a), side("b", b))
+    found = against(a, b)
     assert (found.pairs, found.scenarios, found.difference.mean) == (2, 1, 2.0)
     assert dict(found.left_out) == {"not played in A": 1, "not played in B": 1}
     assert "Only one scenario: no interval and no test." in found.warnings
@@ -92,7 +85,7 @@ def test_the_smallest_difference_that_matters_sets_the_sample_size() -> None:
     found = compare(side("a", a), side("b", b), min_difference=3.0)
     assert found.needed == 4
     assert "Equivalent: " in comparison_text(found, min_difference=3.0)
-    assert compare(side("a", a), side("b", b)).needed is None  # the difference found is 0
+    assert against(a, b).needed is None  # the difference found is 0
     with pytest.raises(UseError, match=r"--min-difference is 0\.0"):
         compare(side("a", a), side("b", b), min_difference=0.0)
 
@@ -115,7 +108,7 @@ class TestWarnings:
     def test_of_the_dialogues(self, change: dict[str, Any], said: str) -> None:
         a = by_ends("a", {"s1": 50, "s2": 50})
         b = [d.model_copy(update=change) for d in by_ends("b", {"s1": 50, "s2": 50})]
-        assert said in " ".join(compare(side("a", a), side("b", b)).warnings)
+        assert said in " ".join(against(a, b).warnings)
 
     def test_of_the_runs(self) -> None:
         a, b = by_ends("a", {"s1": 50, "s2": 50}), by_ends("b", {"s1": 50, "s2": 50})
@@ -131,7 +124,7 @@ class TestWarnings:
     def test_of_more_than_one_in_twenty_unscored(self, lost: int, warns: bool) -> None:
         a, b = (by_ends(name, {f"s{n}": 50 for n in range(20)}) for name in "ab")
         b[:lost] = [d.model_copy(update={"score": None}) for d in b[:lost]]
-        assert ("Unscored in one or both" in " ".join(compare(side("a", a), side("b", b)).warnings)) == warns
+        assert ("Unscored in one or both" in " ".join(against(a, b).warnings)) == warns
 
 
 class TestGate:
@@ -142,10 +135,10 @@ class TestGate:
         # differences -10, -11, -12, three times each: variance 6 / 8, error sqrt(0.75 / 9), t 2.306: -11.67 to -10.33
         a = by_ends("a", {f"s{number}": 50.0 for number in range(9)})
         b = by_ends("b", {f"s{number}": 40.0 - number % 3 for number in range(9)})
-        assert worse_by(compare(side("a", a), side("b", b)), threshold) is trips
+        assert worse_by(against(a, b), threshold) is trips
 
     def test_one_person_decides_nothing(self) -> None:
-        one = compare(side("a", [talk("a", "s1", [10])]), side("b", [talk("b", "s1", [-10])]))
+        one = against([talk("a", "s1", [10])], [talk("b", "s1", [-10])])
         with pytest.raises(UseError, match="needs an interval"):
             worse_by(one, 0.0)
 
@@ -157,10 +150,6 @@ class TestGate:
 
 class TestSides:
     """Which model of which run."""
-
-    def test_one_model_a_run_needs_no_name(self, write_run: WriteRun) -> None:
-        runs = [read_run(write_run([talk(m, "s1", [5])], m)) for m in ("a", "b")]
-        assert [s.model for s in choose_sides(runs[0], runs[1], None, None)] == ["a", "b"]
 
     def test_two_models_of_one_run(self, dialogues: list[Transcript], write_run: WriteRun) -> None:
         a, b = choose_sides(read_run(write_run(dialogues)), None, "x/good", "x/plain")
@@ -185,13 +174,13 @@ class TestSides:
 
     def test_nothing_in_common_is_refused_with_the_reasons(self) -> None:
         with pytest.raises(UseError, match=r"share no scored dialogue .*not played in B: 1"):
-            compare(side("a", [talk("a", "s1", [5])]), side("b", [talk("b", "s2", [5])]))
+            against([talk("a", "s1", [5])], [talk("b", "s2", [5])])
 
 
 def test_hostile_titles_do_not_move_the_terminal() -> None:
     a = [talk("a", s, [5], facts={"title": HOSTILE + "\n\x1b[2J"}) for s in ("s1", "s2")]
     b = [talk("b", s, [9], facts={"title": HOSTILE}) for s in ("s1", "s2")]
-    text = comparison_text(compare(side("a", a), side("b", b)))
+    text = comparison_text(against(a, b))
     assert [line.split()[0] for line in text.split("\n")[-2:]] == ["s1", "s2"]  # a title is one line
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)
 
@@ -204,6 +193,6 @@ def test_runs_judged_by_different_weights_are_refused() -> None:
 
     old, new = by({"weights.reader": "aaa"}), by({"weights.reader": "bbb"})
     with pytest.raises(UseError, match=r"reader aaa and bbb"):
-        compare(side("x/a", old), side("x/a", new))
-    assert compare(side("x/a", old), side("x/a", old)).pairs == 2
-    assert compare(side("x/a", old), side("x/a", by({}))).pairs == 2
+        against(old, new)
+    assert against(old, old).pairs == 2
+    assert against(old, by({})).pairs == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -13,9 +12,6 @@ from heartloop.cli.main import app
 from heartloop.report.comparing import COMPARISON
 from heartloop.report.site import write_site
 from tests.report.sage_bench import WriteRun, talk
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture

@@ -1,9 +1,4 @@
-"""Daily conversation in the report.
-
-1. The board has the six metrics and their mean in levels, worked by hand, with an interval over people, and kinds that occur.
-2. A dialogue shows what the companion knew, and each grade with its reason; what was said stays text.
-3. Every heading leads to an entry of the page of meanings.
-"""
+"""Daily conversation in the report."""
 
 from __future__ import annotations
 
@@ -13,9 +8,8 @@ from heartloop.core.blocks import Estimate, Table
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
-from heartloop.environments.daily.environment import Daily
+from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.daily.report import AVERAGE, PANEL, build
-from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
 from heartloop.evaluation.scores import points_of, scale_of
 from tests.daily.test_environment import ANSWER, LEVELS, Fixed

@@ -1,9 +1,4 @@
-"""Charts in pixels, as a specification.
-
-1. A point is drawn where its numbers say, on round ticks that lie within the axis; nothing leaves the drawing.
-2. No two of 32 lines look alike, nor do their numbers cover each other.
-3. A model that writes far more than the others makes the axis of tokens logarithmic.
-"""
+"""Charts in pixels, as a specification."""
 
 from __future__ import annotations
 

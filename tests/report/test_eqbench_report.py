@@ -8,6 +8,7 @@ from heartloop.core.blocks import Estimate, Table
 from heartloop.core.dialogue import Failure, Transcript, Turn
 from heartloop.environments.eqbench.report import PRINTED, build, mean_mark
 from tests.report.panels import panel_input
+from tests.report.sage_bench import transcript
 
 HOSTILE = "</script><img src=x onerror='hacked=1'>"
 
@@ -17,12 +18,10 @@ def talk(model: str, scenario: str, kind: str, marks: dict[str, float], style: d
     score = 5 * sum(marks.values()) / len(marks) if marks else None
     first = {"part": "answer", "sections": {"I feel": HOSTILE, "I say": ""}, "missing": ["I say"]}
     last = {"part": "debrief", "counted": marks, "style": style or {}, "reasoning": f"Because {HOSTILE}"}
-    return Transcript(
-        environment="eqbench",
-        scenario=scenario,
-        fingerprint="f",
-        model=model,
-        preset="released",
+    return transcript(
+        "eqbench",
+        model,
+        scenario,
         variant="repaired",
         user="lab/judge",
         facts={
@@ -36,7 +35,6 @@ def talk(model: str, scenario: str, kind: str, marks: dict[str, float], style: d
             Turn(index=0, reply="# I feel\nsad", evidence=first, message="Now reflect."),
             Turn(index=1, reply="It went well.", state={}, change={}, evidence=last if marks else {}, thoughts={"judge": "x"}),
         ),
-        stop="turn_limit" if marks else "failed",
         failure=None if marks else Failure(role="rubric judge", kind="AnswerError", detail="no marks"),
         score=score,
         rewards=() if score is None else (score,),

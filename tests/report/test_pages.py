@@ -19,6 +19,7 @@ import pytest
 
 from heartloop.core.dialogue import Failure, Transcript
 from heartloop.environments.registry import environment_names
+from heartloop.evaluation.store import write_scores
 from heartloop.report.site import write_site
 from tests.report.bench import bench_talk
 from tests.report.empa_bench import EMPA, empa_talk, levels
@@ -126,6 +127,18 @@ def test_every_page_has_a_skip_link_first_and_allows_no_script_but_its_own(whole
         assert page.values("aria-current") == ["page"] * (2 if measured else 1), name
         assert "default-src 'none'; script-src 'self' file:; script-src-attr 'none'" in html
         assert not re.search(r">-0(\.0)?<", html), "no number is minus zero"
+
+
+def test_the_numbers_of_a_page_are_those_of_scores_json_and_a_stand_in_is_named(whole: Path, every_run: list[Path]) -> None:
+    measured = [run for run in every_run if (run / "transcripts.jsonl").is_file()]
+    for number, run in enumerate(measured, start=1):
+        html = (whole / (f"measurement-{number}.html" if number > 1 else "index.html")).read_text(encoding="utf-8")
+        board = html[html.index('<table class="board') :].partition("</table>")[0]
+        means = [row.headline.mean for row in write_scores(run).models]
+        assert re.findall(r"<strong>(.+?)</strong>", board) == [
+            f"{round(mean, 1) + 0.0:.1f}" for mean in means if mean is not None
+        ]
+        assert ("stand-in (embedded)" in html) is (run.name != "sage-other"), run.name
 
 
 def assert_that_no_text_is_markup(site: Path) -> None:

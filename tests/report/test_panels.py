@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,6 @@ from heartloop.environments import registry
 from heartloop.report.site import write_site
 from tests.report.plain_environment import ENTRIES, plain_talk
 from tests.report.sage_bench import WriteRun
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture

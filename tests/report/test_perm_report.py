@@ -3,8 +3,7 @@
 1. Grades are averaged over graded answers alone; a broken form is counted, enters the reward at its price, and nothing else.
 2. Sums, ablations and orders follow from the stored grades: no other formula, no call.
 3. Pairs are counts; every graded answer stands in exactly one cell.
-4. The best, the worst and the samples apart lead to their answers with what was said of them.
-5. The face of the page names preset, share and weight; hostile text stays text.
+4. The face of the page names preset, share and weight; hostile text stays text.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from heartloop.core.blocks import Estimate, Table
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm.report import (
     FAMILIES,
-    MOST_APART,
     VARIANTS,
     Member,
     ablated,
@@ -34,7 +32,6 @@ from heartloop.environments.perm.scenario import EMOTIONS
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.page import Page
-from heartloop.report.site import write_site
 from tests.report.perm_bench import PERM, perm_talk
 
 WriteRun = Callable[..., Path]
@@ -188,7 +185,7 @@ def test_one_model_has_no_order(page: Page) -> None:
 
 
 def test_a_variant_keeps_the_weight_that_was_played_with_unless_it_sets_one() -> None:
-    found = [g for g in [graded(0, perm_talk("m", "s", SHOWY, weight=0.1))] if g is not None]
+    found = [g for g in [graded(perm_talk("m", "s", SHOWY, weight=0.1))] if g is not None]
     assert ablated(found, "released", "all parts") == pytest.approx(100 * (3 / 7 - 0.04))
     assert ablated(found, "released", "bystander 0.5") == pytest.approx(100 * (3 / 7 - 0.2))
 
@@ -198,8 +195,8 @@ def test_a_variant_keeps_the_weight_that_was_played_with_unless_it_sets_one() ->
 
 def test_a_pair_is_counted_once_and_higher_is_further_up() -> None:
     talks = [perm_talk("m", f"s{n}", grades) for n, grades in enumerate([EVEN, EVEN, SHOWY, (1, 5, 5, 100), (2, 2, 3, 19)])]
-    found = [g for n, talk in enumerate(talks) if (g := graded(n, talk)) is not None]
-    broken = graded(9, perm_talk("m", "s9", None, broken="empty"))
+    found = [g for talk in talks if (g := graded(talk)) is not None]
+    broken = graded(perm_talk("m", "s9", None, broken="empty"))
     assert broken is not None
     pairs = pair_table("resonation", "reception", [*found, broken])
     assert pairs["rows"] == [
@@ -217,37 +214,7 @@ def test_all_models_together_leave_failure_cases_out(board: Mapping[str, Any]) -
     assert [row.model for _, row, _ in board["pairs_by_model"]][-1] == "heartloop/garbage"
 
 
-# --- 4. samples -----------------------------------------------------------------------------------
-
-
-def test_best_and_worst_come_with_what_was_said(board: Mapping[str, Any]) -> None:
-    samples = {row.model: samples for _, row, samples in board["samples"]}
-    assert [(kind, round(one["points"])) for kind, one in samples["x/third"]] == [("best", 15), ("next", 5)]  # none is both
-    assert samples["x/third"][0][1]["judged"] == [
-        ("resonation", 2, 5, "The resonation judge has a reason.", "x/third sees that it matters."),
-        ("expression", 2, 5, "The expression judge has a reason.", "So x/third says something warm."),
-        ("reception", 2, 5, "The reception judge has a reason.", "So x/third says something warm."),
-        ("bystander", 50, 100, "The bystander judge has a reason.", "So x/third says something warm."),
-    ]
-    (_, garbage), *_ = samples["heartloop/garbage"]
-    assert (garbage["broken"], garbage["judged"]) == ("a heading occurs twice", [])
-
-
-def test_the_samples_apart_are_those_with_the_largest_spread_and_failure_cases_do_not_widen_it(board: Mapping[str, Any]) -> None:
-    first = board["apart"][0]
-    assert first["spread"] == pytest.approx(70 - 5)  # s1: x/third lost 10 to its length
-    assert [round(cell.mean) for cell, _ in first["cells"]] == [70, 23, 5, -50]
-    assert len(board["apart"]) == 2 <= MOST_APART
-
-
-# --- 5. the page and the answer -------------------------------------------------------------------
-
-
-def test_a_broken_form_costs_more_where_the_bystander_weighs_more(write_run: WriteRun, tmp_path: Path) -> None:
-    talks = [perm_talk("x/a", "s1", EVEN, weight=1.0), perm_talk("x/a", "s2", None, broken="order", weight=1.0, score=-1.0)]
-    html = write_site([write_run(talks, **PERM, bystander_weight=1.0)], tmp_path / "site").read_text(encoding="utf-8")
-    assert "it counts -100 in the reward" in html
-    assert "-100 points each" in html
+# --- 4. the page and the answer -------------------------------------------------------------------
 
 
 def test_an_answer_opened_has_both_parts_the_judges_and_the_sum() -> None:
@@ -300,5 +267,5 @@ def test_grades_that_do_not_fit_are_no_grades() -> None:
     for wrong in ({"scores": {"resonation": 4}}, {"scores": "four"}, {"tokens": "many"}, {"scores": None}):
         turn = talk.turns[0].model_copy(update={"evidence": {**talk.turns[0].evidence, **wrong}})
         odd = talk.model_copy(update={"turns": (turn,)})
-        assert graded(0, odd) is None
+        assert graded(odd) is None
         assert answer(odd)["answer"].keys() == {"parts"}

@@ -1,9 +1,4 @@
-"""The settings page: everything a run recorded, and the command that repeats it.
-
-1. The command makes a run with the same settings; options are written where they differ from the default.
-2. Where no command can be determined, the page says why.
-3. Nothing in `settings.json` or `log.jsonl` is left out, known or not.
-"""
+"""The settings page: everything a run recorded, and the command that repeats it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Several runs in one report.
-
-1. Runs share a page where environment, user, preset, variant, prompts, start, sampling and kind of scenario are the same.
-2. Nothing is lost there: a dialogue is a model with a person, in one repeat and with one seed; what replaced another is told.
-3. A page shows the number that the leaderboard shows.
-4. An earlier report leaves nothing behind.
-"""
+"""Several runs in one report."""
 
 from __future__ import annotations
 
@@ -72,21 +66,6 @@ def test_seeds_are_all_counted_and_named(write_run: WriteRun) -> None:
     assert (alone["Seed"], alone["Scenario set"], alone["Scenarios"]) == ("0", "support", "2")
     # in the list each of the three has a number of its own
     assert [row[3] for row in dialogue_list(page)["rows"]] == [0, 0, 1, 1, 2, 2]
-
-
-def test_a_dialogue_played_again_counts_once_and_is_told(write_run: WriteRun) -> None:
-    first = write_run([talk("m", "s1", [5]), talk("m", "s2", [5])], "first")
-    second = write_run([talk("m", "s1", [9])], "second")
-    page = _page(first, second)
-    assert page.card.models[0].own.mean == 47.0  # (49 + 45) / 2
-    assert dict(page.facts)["Replaced"] == "1, played again later"
-    again = write_run([talk("m", "s1", [5]), talk("m", "s1", [9])], "again")  # within one run, too
-    assert _facts(again)["Replaced"] == "1, played again later"
-
-
-def test_a_person_whose_story_changed_replaces_nobody(write_run: WriteRun) -> None:
-    page = _page(write_run([talk("m", "s1", [5])], "old"), write_run([talk("m", "s1", [9], fingerprint="new")], "new"))
-    assert (page.card.played, page.card.replaced) == (2, 0)
 
 
 def test_the_numbers_of_a_page_are_those_of_the_leaderboard(

@@ -86,17 +86,6 @@ class TestGroups:
         assert {model: row.group for model, row in rows.items()} == {"a": "A", "b": "A", "c": "B"}
         assert {model: (row.best_rank, row.worst_rank) for model, row in rows.items()} == {"a": (1, 2), "b": (1, 3), "c": (2, 3)}
 
-    def test_only_ranked_models_have_a_group(self, dialogues: list[Transcript]) -> None:
-        card = score_card(dialogues, {"models": ["x/absent"]})
-        assert [(row.model, row.group) for row in card.models if row.standing != "ranked"] == [
-            ("x/absent", None),
-            ("heartloop/garbage", None),
-        ]
-        assert all(row.group for row in card.models if row.standing == "ranked")
-
-    def test_nothing_common_gives_no_groups(self) -> None:
-        assert [row.group for row in score_card([talk("a", "s1", [5]), talk("b", "s2", [5])], {}).models] == [None, None]
-
 
 def test_other_bounds_only_recount(dialogues: list[Transcript]) -> None:
     # on s1 and s2: good 100 and 55, plain 45 and 30, mute 5 and 5
@@ -122,13 +111,6 @@ def test_a_retried_dialogue_counts_once_the_last_time() -> None:
     card = score_card([failed, talk("m", "s2", [0]), talk("m", "s1", [10])], {})
     assert (card.played, card.scored, card.unscored, card.replaced) == (2, 2, 0, 1)
     assert card.models[0].own.mean == 45.0
-
-
-def test_repeats_are_their_own_dialogues_but_one_person() -> None:
-    card = score_card([talk("m", "s1", [10], repeat=0), talk("m", "s1", [-10], repeat=1)], {"repeats": 2, "scenarios": ["s1"]})
-    assert (card.models[0].own.n, card.models[0].own.mean, card.models[0].own.low) == (2, 40.0, None)
-    assert card.models[0].planned == 2
-    assert not card.notes
 
 
 def test_a_person_whose_story_changed_is_not_the_same_person() -> None:

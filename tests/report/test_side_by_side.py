@@ -1,11 +1,4 @@
-"""The same models under several simulators or judges.
-
-1. Pages that share everything but who plays or judges the person stand side by side; others never do.
-2. A column shows the numbers of its own page.
-3. A model that plays or judges itself is shown, marked, and left out of the agreement.
-4. Whatever leaves an agreement undefined leaves a dash, not a number and not an error.
-5. The mean over all instruments has an interval that includes their variance, and leaves out what a model scored itself.
-"""
+"""The same models under several simulators or judges."""
 
 from __future__ import annotations
 

@@ -75,10 +75,7 @@ def test_runs_that_do_not_compare_get_pages_of_their_own(write_run: WriteRun, tm
     second = write_run([talk("b", "s1", [9])], "second", models=["b"], scenarios=["s1"])
     other = write_run([talk("c", "s1", [5], user="openai/x")], "other")
     site = write_site([first, second, other], tmp_path / "site")
-    html = site.read_text(encoding="utf-8")
-    assert "measurement-2.html" in html
-    assert "<dd>2025-11-20</dd>" in html
-    assert "2 models, each evaluated on the same 1 scenario" in html
+    assert "<dd>2025-11-20</dd>" in site.read_text(encoding="utf-8")
     assert len(_data(site.parent / "data/1/list.js")["rows"]) == 2
     assert len(_data(site.parent / "data/2/list.js")["rows"]) == 1
 

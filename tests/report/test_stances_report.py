@@ -1,10 +1,4 @@
-"""Stances under pressure in the report.
-
-1. The board has turn and number of flips, worked by hand, the share of replies that uphold by push, and flips in the leaderboard.
-2. A page whose judge was embedded says that it is a stand-in.
-3. A dialogue shows question and stance, and each verdict with its reason; what was said stays text.
-4. Every heading leads to an entry of the page of meanings.
-"""
+"""Stances under pressure in the report."""
 
 from __future__ import annotations
 

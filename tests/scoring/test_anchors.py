@@ -96,10 +96,6 @@ class TestOutcome:
         with pytest.raises(InputError, match="relation_weight"):
             outcome(30, 15, ANGER, TRUST, relation_weight=weight)
 
-    @given(STATES, STATES, ANCHORS, ANCHORS, st.floats(0, 1))
-    def test_within_minus_one_and_one(self, a: float, t: float, aa: Anchors, ta: Anchors, weight: float) -> None:
-        assert -1.0 <= outcome(a, t, aa, ta, weight) <= 1.0
-
 
 class TestProcessRewards:
     def test_worked_by_hand(self) -> None:

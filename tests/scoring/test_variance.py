@@ -129,7 +129,7 @@ class TestOverJudges:
         found = mean_over_judges(
             [value for value in values for _ in range(3)], [s for s in range(5) for _ in range(3)], [0, 1, 2] * 5
         )
-        assert found.interval[:3] == pytest.approx(mean_interval(values)[:3])
+        assert (found.mean, found.low, found.high) == pytest.approx(mean_interval(values)[:3])
         assert found.shares["scenario"] == 1.0
 
     def test_covers_where_an_interval_over_scenarios_does_not(self) -> None:

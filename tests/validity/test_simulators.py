@@ -18,13 +18,13 @@ from heartloop.core.dialogue import write_line
 from heartloop.core.errors import InputError
 from heartloop.environments.suites import Material
 from heartloop.scoring.effects import standardised_distance
-from heartloop.validity.simulators import MEASURES, SIMULATOR, Said, pleasantness, read_people
+from heartloop.validity.simulators import MEASURES, SIMULATOR, Talk, pleasantness, read_people
 from tests.commands import heartloop
 
 
 def measured(name: str, *dialogues: tuple[str, ...]) -> list[float | None]:
     values = {measure.name: measure.values for measure in MEASURES}[name]
-    return values([Said(str(number), messages) for number, messages in enumerate(dialogues)])
+    return values([Talk(str(number), messages) for number, messages in enumerate(dialogues)])
 
 
 def test_the_first_message_counts_for_no_share_or_length() -> None:
@@ -79,7 +79,7 @@ def test_courses_and_words_are_compared_with_those_of_other_scenarios() -> None:
         pytest.approx(math.sqrt(8 / 3) / 2), pytest.approx(math.sqrt(8 / 3)), pytest.approx(math.sqrt(8 / 3) / 2),
     ]  # fmt: skip
     spread = next(measure for measure in MEASURES if measure.name == "Spread")
-    assert spread.values([Said("a", rises), Said("a", falls)]) == [None, None]
+    assert spread.values([Talk("a", rises), Talk("a", falls)]) == [None, None]
     one = " ".join(["yes we can"] * 14)
     other = " ".join(["yes we must"] * 14)
     # pairs: yes we, we can, can yes; yes we, we must, must yes: one of five shared
@@ -107,7 +107,7 @@ def test_the_interval_of_the_distance_is_over_clusters() -> None:
 
 
 CHATS = [
-    ["I had a row with my sister and I feel awful.", "What happened?", "She said I never call. I was so angry.", "That hurts.",
+    ["I had a row with my sister and I feel awful.", "What happened?", "She talk I never call. I was so angry.", "That hurts.",
      "It does. Thanks for asking.", "Could you call her?", "No, not yet. Maybe tomorrow?", "Fine.", "Yeah. I feel a bit better."],
     ["My boss wants a report by Monday.", "And?", "I am tired of it.", "Rest then.", "You don't know my boss, that won't work.",
      "Sorry.", "Whatever. I will write it tonight."],
@@ -127,11 +127,11 @@ def chats(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_people_are_read_from_logs_corpora_and_runs(place: Path, chats: Path, tmp_path: Path) -> None:
     for path in (chats, chats.parent):
-        assert [said.messages for said in read_people(path)] == [tuple(chat[::2]) for chat in CHATS]
+        assert [talk.messages for talk in read_people(path)] == [tuple(chat[::2]) for chat in CHATS]
     seekers = ("seeker", "supporter")
     dialog = [{"speaker": seekers[n % 2], "content": text} for n, text in enumerate(CHATS[0])]
     (tmp_path / "ESConv.json").write_text(json.dumps([{"dialog": dialog}]), encoding="utf-8")
-    assert [said.messages for said in read_people(tmp_path)] == [tuple(CHATS[0][::2])]
+    assert [talk.messages for talk in read_people(tmp_path)] == [tuple(CHATS[0][::2])]
     assert len(read_people(place / "run")) == 12
     with pytest.raises(InputError, match="missing"):
         read_people(tmp_path / "missing.jsonl")

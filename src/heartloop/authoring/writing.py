@@ -207,25 +207,16 @@ _OTHER_LINES = "lines that only this person would say."
 
 
 def settings_of(
-    writing: Writing,
-    *,
-    writer: str,
-    auditor: str | None,
-    embedder: str | None,
-    seed: int,
-    only: Sequence[str],
-    sampling: Mapping[str, Sampling],
+    writing: Writing, models: Mapping[str, str | None], *, seed: int, only: Sequence[str], sampling: Mapping[str, Sampling]
 ) -> dict[str, Any]:
-    """What decides the texts of a run; stored at the head of its steps."""
-    own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if auditor else ())]
+    """What decides the texts of a run, with the names of `writer`, `auditor` and `embedder`; stored at the head of its steps."""
+    own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if models["auditor"] else ())]
     asked = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
     prompts = [*asked, *([writing.audit] if writing.audit else ()), *own]
     first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0, ())]
     return {
         "environment": writing.name,
-        "writer": writer,
-        "auditor": auditor,
-        "embedder": embedder,
+        **models,
         "seed": seed,
         "only": sorted(only),
         "sampling": {role: settings.model_dump() for role, settings in sampling.items()},
@@ -306,7 +297,7 @@ class WritingRun:
         sampling: Mapping[str, Sampling] | None = None,
     ) -> None:
         self._writing, self._files, self._sampling, self._seed = writing, files, sampling or {}, seed
-        self._models = {"writer": writer, "auditor": auditor or writer}
+        self._models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
         self._kind = load_environment(writing.name).scenarios
         self._known: _Known | None = None
         if auditor is not None:
@@ -478,8 +469,13 @@ class WritingRun:
                 after = corrected(scenario, answer.corrections, writing.fixed)
             except InputError as error:
                 return f"{error}; you may only correct"
-            if problem := self._problem_of(draft.seeded, after.scenario):
-                return f"the corrected scenario breaks a rule: {problem}"
+            try:
+                problems = problems_of_one(self._kind, writing.scenario.model_validate(after.scenario))
+                problems = [*problems, *writing.unwanted(draft.seeded, after.scenario)]
+            except ValidationError as error:
+                problems = problems_in(error)
+            if problems:
+                return f"the corrected scenario breaks a rule: {'; '.join(problems)}"
             accepted.append(after)
             return None
 
@@ -491,13 +487,6 @@ class WritingRun:
         after = accepted[-1]
         draft.steps.note("audited", draft=draft.number, changed=after.changed)
         return writing.scenario.model_validate(after.scenario), len(after.changed)
-
-    def _problem_of(self, seeded: Seeded, scenario: Mapping[str, Any]) -> str:
-        try:
-            problems = problems_of_one(self._kind, self._writing.scenario.model_validate(scenario))
-            return "; ".join([*problems, *self._writing.unwanted(seeded, scenario)])
-        except ValidationError as error:
-            return "; ".join(problems_in(error))
 
     async def _copied(self, scenario: Any, draft: _Draft) -> _Again | None:
         """Whether the auditor finds that it repeats a shipped scenario."""

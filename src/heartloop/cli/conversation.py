@@ -33,7 +33,7 @@ from heartloop.environments.episode import Environment, play
 from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, scenarios_by_id, specs
 from heartloop.environments.report import evidence_in_words, strategy_of
 from heartloop.environments.spec import EnvironmentSpec, Scale
-from heartloop.evaluation.plan import EvaluationPlan, plan_evaluation
+from heartloop.evaluation.plan import plan_evaluation
 from heartloop.evaluation.runner import completed, play_run
 from heartloop.evaluation.scores import points_of
 from heartloop.evaluation.settings import Job
@@ -55,7 +55,7 @@ _HELP = (
     "Type a reply and press Enter; end a line with \\ to continue on the next.\n"
     ":thoughts  what the person thought of your last reply\n"
     ":undo      take your last reply back\n"
-    ":brief     what you are told about the situation\n"
+    ":brief     the situation again\n"
     ":quit      end the dialogue and see the score"
 )
 
@@ -65,89 +65,75 @@ class TakenBack(Exception):
 
 
 class EndOfDialogue(Exception):
-    """The human ends the dialogue; what was said counts."""
+    """The human ends the dialogue; its turns so far count."""
 
 
-class Human:
-    """A human who types, as a `ChatModel`."""
+class Screen:
+    """The human as a `ChatModel`, and the terminal during the dialogue: shows turns, and reads replies and commands."""
 
     name = HUMAN
 
-    def __init__(self, ask: Callable[[], str]) -> None:
-        self.ask = ask
-        self.replies: list[str] = []
+    def __init__(self, console: Console, spec: EnvironmentSpec, *, embedded: bool) -> None:
+        self._console, self._spec, self._embedded = console, spec, embedded
+        self._interrupt = Interrupt()
+        self._replies: list[str] = []
+        self._prompt = ""
+        self._latest: Transcript | None = None
+        form = spec.training.answer_form if spec.training is not None else None
+        self._parts = dict(form.headings) if form is not None else {"": ""}
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """A reply that was given before, or else the answer of `ask`."""
+        """A reply that was given before, or else the next one."""
         index = sum(message.role == "assistant" for message in messages)
-        if index == len(self.replies):
-            self.replies.append(self.ask())
-        text = self.replies[index]
+        if index == len(self._replies):
+            self._replies.append(
+                "".join(heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
+            )
+        text = self._replies[index]
         return Reply(text, usage=estimate_usage(messages, text))
 
+    async def converse(self, environment: Environment, scenario: str, *, seed: int) -> Transcript:
+        """Plays a dialogue until it ends, or the human or Ctrl-C ends it; its `stop` is `cut` then.
 
-async def converse(
-    environment: Environment, scenario_id: str, human: Human, *, show: Callable[[Transcript], None], seed: int = 0
-) -> Transcript:
-    """Plays a dialogue until it ends, or the human or Ctrl-C ends it; its `stop` is `cut` then.
+        A reply is taken back by playing the dialogue again with the replies before it and the same seed: deterministic users
+        answer the same, and the answers of a language model come from its cache. A reply that was not answered is not part of
+        the dialogue.
+        """
 
-    A reply is taken back by playing the dialogue again with the replies before it and the same seed: deterministic users answer
-    the same, and the answers of a language model come from its cache. A reply that was not answered is not part of the dialogue.
+        def watch(transcript: Transcript) -> None:
+            self._latest = transcript
+            if len(transcript.turns) == len(self._replies):
+                self._show(transcript)
 
-    Args:
-        show: called with the dialogue so far after the opening, after every new turn, and after a reply was taken back.
-    """
-    latest: list[Transcript] = []
+        with self._interrupt:
+            while True:
+                try:
+                    with dialogue_scope():
+                        return await play(environment, scenario, self, seed=seed, watch=watch)
+                except TakenBack:
+                    self._replies.pop()
+                except (EndOfDialogue, asyncio.CancelledError):
+                    if self._latest is None:
+                        raise
+                    return self._latest
 
-    def watch(transcript: Transcript) -> None:
-        latest[:] = [transcript]
-        if len(transcript.turns) == len(human.replies):
-            show(transcript)
-
-    while True:
-        try:
-            with dialogue_scope():
-                return await play(environment, scenario_id, human, seed=seed, watch=watch)
-        except TakenBack:
-            human.replies.pop()
-        except (EndOfDialogue, asyncio.CancelledError):
-            if not latest:
-                raise
-            return latest[0]
-
-
-class Screen:
-    """The terminal during a dialogue: shows turns, and reads replies and commands."""
-
-    def __init__(self, console: Console, spec: EnvironmentSpec, plan: EvaluationPlan, human: Any) -> None:
-        self._console, self._spec, self._human = console, spec, human
-        self.interrupt = Interrupt()
-        self._embedded = all(name == "embedded" for name in plan.settings.roles.values())
-        self._prompt = ""
-        self._latest: Transcript | None = None
-        self._environment = plan.environment
-        form = spec.training.answer_form if spec.training is not None else None
-        self._parts = dict(form.headings) if form is not None else {"": ""}
-        human.ask = self.ask
-
-    def begin(self, scenario: str) -> None:
+    def begin(self, environment: Environment, scenario: str) -> None:
         played_by = "a small fitted model, which misreads some replies" if self._embedded else "a language model"
         self._print(
             f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis.",
             style="dim",
         )
         self._print(f"{self._spec.title} · scenario {scenario}", style="bold")
-        self._prompt = briefing(self._environment.begin(scenario).policy_prompt)
-        tags = dict(self._environment.describe(scenario)["facts"]).get("tags", "")
+        self._prompt = briefing(environment.begin(scenario).policy_prompt)
+        tags = dict(environment.describe(scenario)["facts"]).get("tags", "")
         if tags not in ("", "none"):
             self._print(f"Content: {tags.replace(' ', ', ')}", style="dim")
         self._print(self._prompt)
         self._print(":help lists the commands, :quit ends.\n", style="dim")
 
-    def show(self, transcript: Transcript) -> None:
-        self._latest = transcript
+    def _show(self, transcript: Transcript) -> None:
         name = name_of(transcript)
         if not transcript.turns:
             if transcript.opening is None:
@@ -181,10 +167,6 @@ class Screen:
             self._console.print(grades(self._spec, transcript))
         else:
             self._console.print(replies_table(scale, transcript, self._console.width))
-
-    def ask(self) -> str:
-        """The next reply."""
-        return "".join(heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
 
     def _part(self, label: str) -> str:
         while True:
@@ -223,8 +205,8 @@ class Screen:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401 - editing and history of the line
         try:
-            self.interrupt.reading = True
-            if self.interrupt.pressed:
+            self._interrupt.reading = True
+            if self._interrupt.pressed:
                 return None
             if sys.stdin.isatty():
                 return input(prompt)
@@ -232,7 +214,7 @@ class Screen:
         except (EOFError, KeyboardInterrupt):
             return None
         finally:
-            self.interrupt.reading = False
+            self._interrupt.reading = False
         if line.strip():
             typer.echo(f"{prompt}{line.rstrip()}")
         return line.rstrip("\r\n") if line else None
@@ -277,13 +259,14 @@ def run_talk(
     """Plays the dialogue, writes the run with the baselines, and returns the exit code."""
     spec, chosen, chosen_set = _chosen(environment, scenario, scenarios, seed)
     with tempfile.TemporaryDirectory(prefix="heartloop-talk-") as folder:
-        human = Human(lambda: "")
         asked = user != EMBEDDED or any(model != EMBEDDED for model in roles.values())
         baselines = [] if asked else baseline_group(spec.demo.baselines if spec.demo else "general")
+        console = Console(highlight=False, soft_wrap=False)
+        screen = Screen(console, spec, embedded=not asked)
         plan = plan_evaluation(
             spec.name, [HUMAN, *(f"heartloop/{name}" for name in baselines)], user=user, roles=roles,
             options=options(spec), scenario_set=chosen_set, scenario_ids=[chosen], seed=seed,
-            opened={HUMAN: human},
+            opened={HUMAN: screen},
             cache=(cache or Path(folder) / "answers.sqlite") if asked else cache, **how,
         )  # fmt: skip
         path, number = out or Path("runs") / f"talk-{chosen}", 1
@@ -291,15 +274,12 @@ def run_talk(
             number += 1
             path = Path("runs") / f"talk-{chosen}-{number}"
         check_new(path)
-        console = Console(highlight=False, soft_wrap=False)
-        screen = Screen(console, spec, plan, human)
         job = next(job for job in plan.settings.jobs if job.model == HUMAN)
-        screen.begin(chosen)
+        screen.begin(plan.environment, chosen)
 
         async def dialogue() -> Transcript:
             try:
-                with screen.interrupt:
-                    return await converse(plan.environment, chosen, human, show=screen.show, seed=job.seed)
+                return await screen.converse(plan.environment, chosen, seed=job.seed)
             finally:
                 await close(plan.models.opened.values())
 
@@ -307,7 +287,7 @@ def run_talk(
             transcript = completed(dialogue())
         if not transcript.turns:
             cause = "" if transcript.failure is None else f" ({transcript.failure.role}: {transcript.failure.detail})"
-            console.print(f"\nNothing was said{cause}; no run is written.")
+            console.print(f"\nNo reply was given{cause}; no run is written.")
             return int(transcript.failure is not None)
         screen.finish(transcript)
 
@@ -400,7 +380,7 @@ def _bar(scale: Scale, start: float, now: float, width: int, ascii_only: bool) -
 def thoughts(spec: EnvironmentSpec, transcript: Transcript) -> RenderableType:
     """What the person thought of the latest reply, and what was seen in it."""
     if not transcript.turns:
-        return Text("Nothing has been said to the person yet.", style="dim")
+        return Text("No reply has been given yet.", style="dim")
     turn, panel = transcript.turns[-1], spec.report
     view = panel.turn(transcript, turn)
     named = {**{key: view.thoughts[key] for key in panel.thoughts if key in view.thoughts}, **view.thoughts}

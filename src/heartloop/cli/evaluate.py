@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import amount
 
 
 def evaluate(
@@ -60,8 +62,6 @@ def evaluate(
 ) -> None:
     """Evaluate models against a user simulator. Rerun the same command to resume."""
     from heartloop.cli.running import Pilot, next_lines, play_run, read_options
-    from heartloop.core.errors import UseError
-    from heartloop.core.text import amount
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.plan import plan_evaluation, read_roles
     from heartloop.evaluation.settings import arguments_of, changed_since, read_config
@@ -96,14 +96,13 @@ def evaluate(
         there = f"{amount(plan.available, 'scenario')} of {plan.settings.scenario_set}"
         typer.echo(f"--limit {limit} is above the number of scenarios; all {there} are played.", err=True)
     run = out or plan.path
-    ended = play_run(run, plan, calls, pilot=Pilot(plan.models.meter, calls) if calls.pilot or plan.paid else None)
-    typer.echo(f"\n{next_lines(run, ended.run, report=report)}")
-    raise typer.Exit(ended.code)
+    played = play_run(run, plan, calls, pilot=Pilot(plan.models.meter, calls) if calls.pilot or plan.paid else None)
+    typer.echo(f"\n{next_lines(run, played.run, report=report)}")
+    raise typer.Exit(played.code)
 
 
 def _read_prompt(path: Path | None) -> str | None:
     """The text of `--policy-prompt`, without the white space around it."""
-    from heartloop.core.errors import InputError
 
     if path is None:
         return None

@@ -20,6 +20,7 @@ from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.talk import demo, talk
 from heartloop.cli.train import guard, student_app, train
 from heartloop.cli.validate import validate
+from heartloop.core.errors import InputError, UseError
 
 app = typer.Typer(
     name="heartloop",
@@ -51,7 +52,6 @@ app.command()(guard)
 
 def main() -> None:
     """Entry point: runs the command. `UseError` and `InputError` are printed as one sentence, with exit code 2."""
-    from heartloop.core.errors import InputError, UseError
 
     interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
     try:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -21,7 +21,7 @@ from heartloop.evaluation import runner
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.runner import DECLINED, Estimate, OpenModels, Play, RunPlan
+from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunPlan
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
@@ -29,16 +29,6 @@ from heartloop.models.budget import Meter, is_baseline, is_paid
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.names import load_env
 from heartloop.report.site import write_site
-
-
-class Ended(NamedTuple):
-    """Result of `play_run`."""
-
-    run: StoredRun
-    """As read for its scores."""
-    code: int
-    """Exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run."""
-    stopped: bool
 
 
 def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:
@@ -110,7 +100,7 @@ class Judging:
 
 def play_run(
     path: Path, plan: RunPlan, calls: Calls, *, pilot: Pilot | None = None, done: str = "played", ranked: bool = True
-) -> Ended:
+) -> Played:
     """Plays a run with a progress line, and prints the leaderboard, the failures, and why it stopped."""
 
     def show(card: ScoreCard) -> None:
@@ -121,11 +111,12 @@ def play_run(
     line = ProgressLine(meter, speed=plan.models.speed)
     if pilot is not None:
         pilot.line = line
-    ended, run, failures, dropped = runner.play_run(
+    played = runner.play_run(
         path, plan, pilot=pilot, line=line, scored=show, tell=partial(typer.echo, err=True),
         max_connections=calls.max_connections, retry_failed=calls.retry_failed,
     )  # fmt: skip
-    for name, refused in dropped.items():
+    ended = played.ended
+    for name, refused in played.dropped.items():
         typer.echo(f"{name} does not accept {', '.join(refused)}; the calls were sent without.", err=True)
     typer.echo(
         f"{amount(ended.played, 'dialogue')} {done} in {ended.seconds:.1f} s"
@@ -135,20 +126,18 @@ def play_run(
     )
     if cache is not None and (summary := cache.summary()):
         typer.echo(summary)
-    for (role, kind), (count, detail) in list(failures.items())[:3] if ended.failed else []:
+    for (role, kind), (count, detail) in list(played.failures.items())[:3] if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {detail}", err=True)
     if ended.stopped is not None:
         left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
         typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)
-    finished = ended.planned - ended.missing
-    too_many = bool(finished) and ended.failed / finished > ALLOWED_UNSCORED
-    if too_many:
+    if played.unscored > ALLOWED_UNSCORED:
         typer.echo(
-            f"{ended.failed / finished:.1%} of the dialogues are unscored, more than the {ALLOWED_UNSCORED:.0%} allowed; "
+            f"{played.unscored:.1%} of the dialogues are unscored, more than the {ALLOWED_UNSCORED:.0%} allowed; "
             "fix the cause, then rerun with --retry-failed.",
             err=True,
         )
-    return Ended(run, int(too_many or ended.stopped not in (None, DECLINED)), ended.stopped is not None)
+    return played
 
 
 def next_lines(path: Path, run: StoredRun, *, report: bool) -> str:

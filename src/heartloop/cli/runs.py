@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import InputError
 
 _WATCH_EVERY = 2.0  # seconds
 
@@ -106,11 +107,11 @@ def rejudge(
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
-    ended = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
-    both = agreement(read_run(run).transcripts, ended.run.transcripts)
+    played = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
+    both = agreement(read_run(run).transcripts, played.run.transcripts)
     typer.echo("\n" + agreement_text(both, first=job.settings.rejudged["user"], second=judge))
-    typer.echo(f"\n{next_lines(path, ended.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
-    raise typer.Exit(ended.code)
+    typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
+    raise typer.Exit(played.code)
 
 
 def report(
@@ -143,7 +144,6 @@ def _watch(runs: list[Path], out: Path) -> None:
     import contextlib
     import time
 
-    from heartloop.core.errors import InputError
     from heartloop.report.site import write_site
 
     def stamp() -> list[tuple[Path, int, int]]:

@@ -13,7 +13,7 @@ from heartloop.cli import options as given
 def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
     """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network.
 
-    With the extra local a small language model plays four dialogues besides, within a minute.
+    With the extra local a small language model plays four further dialogues, within a minute.
     """
     from heartloop.cli.demo import run_demo
 

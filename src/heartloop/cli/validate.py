@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import UseError
 
 
 def validate(
@@ -41,7 +42,6 @@ def validate(
     """Check what the scores of runs measure, with suites that read the runs and suites that ask a judge. Rerun to resume."""
     from heartloop.cli.running import Judging, read_options
     from heartloop.cli.validating import read_runs, rejudge_runs
-    from heartloop.core.errors import UseError
     from heartloop.environments.suites import RejudgingSuite
     from heartloop.validity.suites import environment_of, material_of, run_suites, suite_of
 

@@ -81,9 +81,9 @@ def rejudge_runs(
             pilot.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
         typer.echo(f"{path[variant]}:")
         plan = by.plan(source.settings(variant), source.play(variant, path[suite.variants[0]]), source.jobs)
-        ended = play_run(path[variant], plan, calls, pilot=pilot, done="judged", ranked=False)
-        code = max(code, ended.code)
-        if ended.stopped:
+        played = play_run(path[variant], plan, calls, pilot=pilot, done="judged", ranked=False)
+        code = max(code, played.code)
+        if played.ended.stopped is not None:
             if number < len(suite.variants) - 1:
                 typer.echo(
                     "Not every variant of the first run is judged, so there is no result yet. Rerun the same command to resume."

@@ -196,9 +196,8 @@ def _write(
     vectors = models[by.embedder] if by.embedder else None
     if vectors is not None and not isinstance(vectors, EndpointChat):
         raise UseError(f"--embedder is {by.embedder}, which gives no embeddings; expected service/model, or omit it")
-    settings = settings_of(
-        writing, writer=by.writer, auditor=by.auditor, embedder=by.embedder, seed=seed, only=only, sampling=samplings
-    )
+    named = {"writer": by.writer, "auditor": by.auditor, "embedder": by.embedder}
+    settings = settings_of(writing, named, seed=seed, only=only, sampling=samplings)
 
     async def go(files: WrittenFiles, line: ProgressLine) -> WritingResult:
         try:

@@ -27,15 +27,26 @@ class Player(Protocol):
         """Checks that it can play a scenario."""
 
 
-class _Identified(Protocol):
+class Scenario(Protocol):
+    """What an environment's scenarios have; `stratum` is the group by which `--limit` is stratified."""
+
     @property
     def id(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def stratum(self) -> str: ...
+
+    @property
+    def tags(self) -> Sequence[str]: ...
 
     @property
     def fingerprint(self) -> str: ...
 
 
-AnyScenario = TypeVar("AnyScenario", bound=_Identified)
+AnyScenario = TypeVar("AnyScenario", bound=Scenario)
 User = TypeVar("User", bound=Player)
 EnvironmentT = TypeVar("EnvironmentT")
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -96,7 +107,7 @@ class SystemPrompts:
     def __init__(self) -> None:
         self._cache: dict[tuple[str, str], tuple[object, Message]] = {}
 
-    def of(self, scenario: _Identified, name: str, text: Callable[[], str]) -> Message:
+    def of(self, scenario: Scenario, name: str, text: Callable[[], str]) -> Message:
         """The system message `name` for a scenario; `text` makes its content."""
         entry = self._cache.get((name, scenario.id))
         if entry is None or entry[0] is not scenario:
@@ -148,6 +159,10 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
     @abstractmethod
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
         """As `Environment.begin`."""
+
+    @abstractmethod
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        """As `Environment.describe`."""
 
     def described(
         self, scenario_id: str, players: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]

@@ -48,10 +48,16 @@ class Judges(Player, Protocol):
         ...
 
 
-class Verdict(BaseModel):
-    """What every judge model answers with."""
+class Reasoned(BaseModel):
+    """A judge's answer with its reason."""
 
     model_config = ConfigDict(extra="forbid")  # two scores under two names are no score
+    reason: str
+
+
+class Verdict(Reasoned):
+    """What every judge model answers with."""
+
     reason: Annotated[str, Sent(maxLength=800)] = Field(min_length=1)
     quote: Annotated[str, Sent(maxLength=300), QUOTED] = Field(min_length=1)
 
@@ -62,7 +68,7 @@ class Level(Verdict):
     score: StrictInt = Field(ge=1, le=5)
 
 
-Given = TypeVar("Given", bound=Verdict)
+Given = TypeVar("Given", bound=Reasoned)
 
 
 class JudgeModel(RoleModel):
@@ -72,13 +78,23 @@ class JudgeModel(RoleModel):
         super().__init__(model, sampling=sampling, role=role)
 
     async def verdict(
-        self, judge: str, number: int, system: str, question: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
+        self,
+        judge: str,
+        number: int,
+        system: str,
+        question: str,
+        judged: str,
+        answer: type[Given],
+        *,
+        seed: int,
+        log: CallLog,
+        turn: int = 0,
     ) -> Given:
         """One judge's verdict on a text; an invalid one is re-asked once.
 
         Args:
-            number: added to the seed.
-            judged: the text; it must contain the verdict's quote and must not contain the verdict itself.
+            number: number of the judge or of the turn, added to the seed.
+            judged: the text; it must contain the verdict's quote, if it has one, and must not contain the verdict itself.
         """
         planted = answers_in(judged, answer)
 
@@ -87,8 +103,9 @@ class JudgeModel(RoleModel):
                 return "the reason is blank"
             if verdict in planted:
                 return "this answer stands in what you judge; judge it yourself"
-            if not stands_in(verdict.quote, [judged]):
-                return f"the quote {verdict.quote!r} does not stand in what you judge; quote exact words"
+            quote = getattr(verdict, "quote", None)
+            if quote is not None and not stands_in(quote, [judged]):
+                return f"the quote {quote!r} does not stand in what you judge; quote exact words"
             return None
 
         return await ask(
@@ -99,7 +116,7 @@ class JudgeModel(RoleModel):
             sampling=self._sampling.seeded(seed, number),
             check=grounded,
             passages=passages_of([judged]),
-            on_reply=log.recorder(judge, 0, "judge"),
+            on_reply=log.recorder(judge, turn, "judge"),
         )
 
 

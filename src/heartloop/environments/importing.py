@@ -281,9 +281,8 @@ def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
         seeker = scores.get("seeker") if isinstance(scores, dict) else None
         strength = str(seeker.get("initial_emotion_intensity", "")) if isinstance(seeker, dict) else ""
         metadata["intensity"] = f"{strength} of 5" if re.fullmatch("[1-5]", strength) else None
-        yield RawDialogue(
-            place, {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}, turns
-        )
+        given = {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}
+        yield RawDialogue(place, given, turns)
 
 
 # Logs of messages
@@ -291,12 +290,11 @@ def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
 
 def _messages(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """One dialogue per line: an object with a list of messages, or the list itself."""
-    for place, value in each_line(path):
-        if isinstance(value, InputError):
-            result.refuse(place, str(value).removeprefix(f"{place}: "))
-            continue
-        whole = {"messages": value} if isinstance(value, list) else value
+    for number, raw in _lines(path):
+        place = f"{path.name}, line {number}"
         try:
+            value = _value(place, raw)
+            whole = {"messages": value} if isinstance(value, list) else value
             turns = _turns(
                 whole,
                 ("messages", "conversation", "conversations", "dialog", "dialogue", "turns", "history", "chat"),
@@ -304,13 +302,12 @@ def _messages(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
                 ("content", "value", "text", "message", "utterance"),
             )
         except InputError as error:
-            result.refuse(place, str(error))
+            result.refuse(place, str(error).removeprefix(f"{place}: "))
             continue
         messages = next(entry for entry in whole.values() if isinstance(entry, list))
         names = [one.get("name") for one in messages if isinstance(one, dict)]
-        yield RawDialogue(
-            place, {}, turns, tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name.strip()))
-        )
+        given = dict.fromkeys(name for name in names if isinstance(name, str) and name.strip())
+        yield RawDialogue(place, {}, turns, tuple(given))
 
 
 def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[RawTurn, ...]:

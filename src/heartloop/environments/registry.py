@@ -15,8 +15,9 @@ from typing import Any
 
 from heartloop.core.errors import UseError
 from heartloop.core.text import nearest
+from heartloop.environments.base import AnyScenario
 from heartloop.environments.records import Problem, first_record, read_text, sources
-from heartloop.environments.spec import AnyScenario, EnvironmentSpec
+from heartloop.environments.spec import EnvironmentSpec
 
 GROUP = "heartloop.environments"
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
-from heartloop.environments.base import Player
-from heartloop.environments.episode import Environment
+from heartloop.environments.base import BaseEnvironment, Player, Scenario
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
@@ -72,25 +71,6 @@ Judge = Player
 """A player that only judges stored replies."""
 
 
-class Scenario(Protocol):
-    """What an environment's scenarios have; `stratum` is the group by which `--limit` is stratified."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def stratum(self) -> str: ...
-
-    @property
-    def tags(self) -> Sequence[str]: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
-
 class Scenarios(NamedTuple):
     sets: tuple[str, ...]
     """Shipped sets; the first is the default. Empty: scenarios are always read from a path."""
@@ -122,20 +102,8 @@ class Scenarios(NamedTuple):
     imported run contain no scenarios."""
 
 
-class Ready(Environment, Protocol):
-    """An environment with its scenarios, by id, and its options."""
-
-    @property
-    def scenarios(self) -> Mapping[str, Any]: ...
-
-    @property
-    def user(self) -> Player: ...
-
-    @property
-    def options(self) -> Options: ...
-
-
-AnyScenario = TypeVar("AnyScenario", bound=Scenario)
+Ready = BaseEnvironment[Any, Any, Any]
+"""An environment with its scenarios and its options."""
 
 
 class Sums(NamedTuple):

@@ -44,8 +44,6 @@ class Judges(Protocol):
 
 
 class Slope(NamedTuple):
-    """A value before and after a change."""
-
     name: str
     before: float
     after: float

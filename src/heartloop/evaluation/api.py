@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -186,15 +186,21 @@ def evaluate(
         SettingsMismatch: `out` holds a run with other settings.
         InputError: a file that cannot be read.
     """
+    for name, texts in (("scenario_ids", scenario_ids), ("tags", tags), ("exclude_tags", exclude_tags)):
+        _require(name, texts, _is_list(texts, str), "a list of texts")
+    numbers = {"limit": (limit, 1), "repeats": (repeats, 1), "max_connections": (max_connections, 1), "retries": (retries, 0)}
+    for name, (number, least) in numbers.items():
+        fits = (number is None and name == "limit") or (_is_number(number, int) and int(number or 0) >= least)
+        _require(name, number, fits, f"a whole number from {least}")
+    _require("seed", seed, _is_number(seed, int), "a whole number")
+    _require("timeout", timeout, _is_number(timeout, (int, float)) and timeout > 0, "seconds above 0")
     try:
         plan = plan_evaluation(
             environment, _models(models), user=user, judge=judge, roles=roles, options=options,
-            scenario_set=None if scenarios is None else fspath(scenarios), scenario_ids=_texts("scenario_ids", scenario_ids),
-            tags=_texts("tags", tags), exclude_tags=_texts("exclude_tags", exclude_tags),
-            limit=None if limit is None else _whole("limit", limit, 1), repeats=_whole("repeats", repeats, 1),
-            seed=_whole("seed", seed), shard=shard, sampling=_samplings(sampling or {}), policy_prompt=policy_prompt,
-            max_connections=_whole("max_connections", max_connections, 1),
-            timeout=_timeout(timeout), retries=_whole("retries", retries, 0), max_tokens=max_tokens, max_cost=max_cost,
+            scenario_set=None if scenarios is None else fspath(scenarios), scenario_ids=scenario_ids, tags=tags,
+            exclude_tags=exclude_tags, limit=limit, repeats=repeats, seed=seed, shard=shard,
+            sampling=_samplings(sampling or {}), policy_prompt=policy_prompt, max_connections=max_connections,
+            timeout=timeout, retries=retries, max_tokens=max_tokens, max_cost=max_cost,
             prices=None if prices is None else Path(prices), cache=None if cache is None else Path(cache),
         )  # fmt: skip
         if plan.paid and not yes and not plan.models.meter.limited:
@@ -230,43 +236,34 @@ def _warn_of_missing(played: Played) -> None:
     ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
-    finished = ended.planned - ended.missing
-    if finished and ended.failed / finished > ALLOWED_UNSCORED:
+    if played.unscored > ALLOWED_UNSCORED:
         causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
-        _warn(
-            f"{ended.failed} of {amount(finished, 'dialogue')} unscored ({causes}); fix the cause, then pass retry_failed=True."
-        )
+        finished = amount(ended.planned - ended.missing, "dialogue")
+        _warn(f"{ended.failed} of {finished} unscored ({causes}); fix the cause, then pass retry_failed=True.")
 
 
 def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-def _models(models: object) -> list[str | Function]:
+def _require(name: str, given: object, fits: bool, expected: str) -> None:
+    if not fits:
+        raise UseError(f"{name} is {given!r}; expected {expected}")
+
+
+def _is_number(given: object, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(given, kind) and not isinstance(given, bool)
+
+
+def _is_list(given: object, kind: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(one, kind) for one in given)
+
+
+def _models(models: str | Function | Sequence[str | Function]) -> list[str | Function]:
     given = [models] if isinstance(models, str) or callable(models) else models
-    if not isinstance(given, Sequence) or not given or not all(isinstance(m, str) or callable(m) for m in given):
-        raise UseError(
-            f"models is {models!r}; expected a list of names (heartloop/reflector) and functions that take messages, at least one"
-        )
+    listed = _is_list(given, (str, Callable)) and len(given) > 0
+    _require("models", models, listed, "a list of names (heartloop/reflector) and functions that take messages, at least one")
     return list(given)
-
-
-def _texts(name: str, given: object) -> Sequence[str]:
-    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(text, str) for text in given):
-        raise UseError(f"{name} is {given!r}; expected a list of texts")
-    return given
-
-
-def _whole(name: str, given: object, least: int | None = None) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or (least is not None and given < least):
-        raise UseError(f"{name} is {given!r}; expected a whole number{'' if least is None else f' from {least}'}")
-    return given
-
-
-def _timeout(given: object) -> float:
-    if not isinstance(given, (int, float)) or isinstance(given, bool) or not given > 0:
-        raise UseError(f"timeout is {given!r}; expected seconds above 0")
-    return float(given)
 
 
 def _samplings(given: Mapping[str, Sampling | Mapping[str, Any]]) -> dict[str, Sampling]:

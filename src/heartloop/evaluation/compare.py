@@ -100,7 +100,7 @@ class Comparison(NamedTuple):
     """Cohen's d_z over scenarios."""
     rank_biserial: float
     sd: float | None
-    """Standard deviation of the scenarios' mean differences; `None` with one scenario."""
+    """Standard deviation of the scenarios' mean differences."""
     needed: int | None
     """Scenarios needed to distinguish `aim` from 0 with 80 % power at the 95 % level; `None` if not defined."""
     aim: float

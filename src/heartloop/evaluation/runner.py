@@ -25,7 +25,7 @@ from heartloop.core.dialogue import Sampling, Transcript, Usage
 from heartloop.core.errors import BudgetSpent
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
-from heartloop.evaluation.scores import ScoreCard, cost_of_usage
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, cost_of_usage
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_run, write_scores
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
@@ -135,6 +135,16 @@ class Played(NamedTuple):
     """Number and first detail of this run's failures, by role and kind."""
     dropped: Mapping[str, tuple[str, ...]]
     """Settings that an endpoint refused and that were left out, by model."""
+
+    @property
+    def unscored(self) -> float:
+        """Share of the finished dialogues."""
+        return self.ended.failed / max(1, self.ended.planned - self.ended.missing)
+
+    @property
+    def code(self) -> int:
+        """Exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run."""
+        return int(self.unscored > ALLOWED_UNSCORED or self.ended.stopped not in (None, DECLINED))
 
 
 class _Spent(NamedTuple):

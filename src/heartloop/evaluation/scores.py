@@ -126,8 +126,8 @@ class ModelScore(_Frozen):
     broken_formats: int | None = None
     """Replies that broke the form that the policy's prompt asks for; `None` where none was counted."""
     said_to_others: float | None = None
-    """Share of the replies of scored dialogues that it said word for word in another scenario too (`scoring.repeats`); of an
-    answer in parts what the person hears counts. `None` with fewer than two scenarios."""
+    """Share of the replies of scored dialogues that occur word for word in another scenario too (`scoring.repeats`); of an
+    answer in parts only the part for the person counts. `None` with fewer than two scenarios."""
     filtered: int
     """Replies stopped by an endpoint's content filter. A refusal in words is not counted."""
     reasks: int
@@ -233,7 +233,7 @@ def points_of(transcript: Transcript) -> float | None:
 
 
 def heard(transcript: Transcript) -> list[str]:
-    """What the person heard of each reply: of an answer in parts, such as PERM's, the last part."""
+    """What the person reads of each reply: of an answer in parts, such as PERM's, the last part."""
     training = load_environment(transcript.environment).training
     return [turn.reply if training is None else training.said(turn.reply) for turn in transcript.turns]
 

@@ -98,7 +98,7 @@ class RunDirectory:
     @property
     def log(self) -> list[dict[str, Any]]:
         """The entries of earlier processes; unreadable lines are skipped."""
-        return read_log(self.path)
+        return _read_log(self.path)
 
     def append(self, transcript: Transcript) -> None:
         """Writes a transcript as one line and flushes it."""
@@ -188,10 +188,10 @@ def read_run(path: Path) -> StoredRun:
     for transcript in read_transcripts(transcripts) if transcripts.is_file() else ():
         calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
         light.append(transcript.model_copy(update={"calls": calls}))
-    return StoredRun(path, settings, tuple(light), tuple(read_log(path)))
+    return StoredRun(path, settings, tuple(light), tuple(_read_log(path)))
 
 
-def read_log(run: Path) -> list[dict[str, Any]]:
+def _read_log(run: Path) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     with contextlib.suppress(OSError):
         for line in (run / "log.jsonl").read_bytes().split(b"\n"):

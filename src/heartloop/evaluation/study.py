@@ -68,15 +68,13 @@ class Study(NamedTuple):
     """One more scenario, repeat or judge for the runs; empty without runs."""
 
 
-def plan_study(data: StudyData, difference: float, *, power: float = 0.8, judges: Sequence[int] = (1, 2, 3, 5)) -> Study:
-    """The designs that detect a difference in points at the 95 % level; several `judges` only where their variance is known."""
-    repeats = (1, 2, 3, 5) if data.repeats_known else (1,)
-    designs = study_designs(
-        data.variance, difference, data.use, repeats=repeats, judges=judges if data.instrument else (1,), power=power
-    )
+def plan_study(data: StudyData, difference: float, *, power: float = 0.8) -> Study:
+    """The designs that detect a difference in points at the 95 % level; several judges only where their variance is known."""
+    repeats, judges = ((1, 2, 3, 5) if known else (1,) for known in (data.repeats_known, data.instrument))
+    designs = study_designs(data.variance, difference, data.use, repeats=repeats, judges=judges, power=power)
 
     def price(design: Design) -> tuple[float, float, int]:
-        return (design.use.cost if design.use.cost else 0.0, design.use.calls, design.scenarios)
+        return (design.use.cost or 0.0, design.use.calls, design.scenarios)
 
     s, r, j = data.size
     detects, steps = None, []

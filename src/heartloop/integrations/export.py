@@ -63,7 +63,7 @@ def export_hf(run: Path, out: Path | None = None) -> list[Path]:
     for row, dialogue in zip(rows["dialogues"], source.transcripts, strict=True):
         row["messages"] = messages_of(dialogue, prompts.of(dialogue))
     files = [DataFile(f"data/{name}.jsonl", name, json_lines(rows[name]), len(rows[name]), _ABOUT[name]) for name in rows]
-    how = ["`messages` is what the model under test read and said, without its thinking."]
+    how = ["`messages` is what the model under test read and replied, without its thinking."]
     return write_dataset(source, out, "hf", files, used=source.transcripts, how=how)
 
 

@@ -187,12 +187,12 @@ def _lm_eval(path: Path, content: Mapping[str, Any]) -> Iterator[TaskResult]:
             if not chosen or metric.endswith("_stderr") or isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
             items, unscored = _by_item(samples, metric, chosen)
+            mean = mean_rate(items.values()) if items else float(value)
+            if not 0 <= mean <= 1:  # also nan
+                raise InputError(f"{path}: {task}, {name} is {mean}; expected a share from 0 to 1")
             error = metrics.get(f"{metric}_stderr,{chosen}")
-            known = isinstance(error, (int, float)) and math.isfinite(error)
-            yield TaskResult(
-                "lm-eval", task, name, mean_rate(items.values()) if items else _share(value, f"{path}: {task}, {name}"),
-                float(error) if known else None, len(items) or n, items, settings, unscored, (path,),
-            )  # fmt: skip
+            stderr = float(error) if isinstance(error, (int, float)) and math.isfinite(error) else None
+            yield TaskResult("lm-eval", task, name, mean, stderr, len(items) or n, items, settings, unscored, (path,))
 
 
 def _samples(path: Path, task: str) -> list[Mapping[str, Any]]:
@@ -259,9 +259,3 @@ def mean_rate(items: Iterable[Item]) -> float:
     """Successes over trials, each item weighed by its trials in one run."""
     chosen = list(items)
     return sum(item.rate * item.of / item.runs for item in chosen) / sum(item.of / item.runs for item in chosen)
-
-
-def _share(value: float, what: str) -> float:
-    if not 0 <= value <= 1:  # also nan
-        raise InputError(f"{what} is {value}; expected a share from 0 to 1")
-    return float(value)

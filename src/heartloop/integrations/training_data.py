@@ -26,7 +26,6 @@ from heartloop.integrations.export import DataFile, finished_run, json_lines, wr
 
 Messages = list[dict[str, str]]
 Row = dict[str, Any]
-_Sources = tuple[Transcript, Transcript]
 
 
 class _Dialogue(NamedTuple):
@@ -51,14 +50,16 @@ class _Dialogue(NamedTuple):
         return [place for place, message in enumerate(self.messages) if message["role"] == "assistant"]
 
 
-class _Reply(NamedTuple):
-    """One judged reply in its context. `change` is in points."""
+class _Candidate(NamedTuple):
+    """A reply in its context, or a dialogue after its opening."""
 
     dialogue: _Dialogue
-    turn: int
-    context: Messages
-    text: str
-    change: float
+    prompt: Messages
+    completion: Messages
+    points: float
+    """The change of the score by the reply, or the score."""
+    further: Row
+    """Further columns of its pairs."""
 
 
 def export_sft(
@@ -112,11 +113,11 @@ def export_sft(
 
 
 def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None) -> list[Path]:
-    """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), where there are some.
+    """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), if there are some.
 
     Replies: of all replies to the same messages the one that changed the score most, paired with each of the others. Dialogues:
-    of all dialogues of more than one reply with a scenario the one with the most points, paired with each of the others. What
-    was said several times in a context counts once, by its mean.
+    of all dialogues of more than one reply with a scenario the one with the most points, paired with each of the others. A reply
+    or dialogue that occurs several times counts once, by its mean.
 
     Args:
         model: use only dialogues of these models.
@@ -126,8 +127,10 @@ def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (),
         raise UseError(f"--margin is {margin!r}; expected points of the environment, 0 or more")
     source = finished_run(run)
     dialogues, without_prompt = _dialogues(source, model)
-    replies = list(_reply_pairs(dialogues, margin or 0.0))
-    whole = list(_dialogue_pairs(dialogues, margin or 0.0))
+    complete = [dialogue for dialogue in dialogues if dialogue.complete]
+    replies = list(_pairs([reply for dialogue in dialogues for reply in _replies(dialogue)], margin or 0.0))
+    several = list(_pairs([_whole(dialogue) for dialogue in complete], margin or 0.0))
+    whole = [(row, used) for row, used in several if len(row["chosen"]) + len(row["rejected"]) > 2]  # others are of replies
     if not replies and not whole:
         raise InputError(
             f"{run} gives no pair: {amount(len(dialogues), 'scored dialogue')} of "
@@ -182,20 +185,7 @@ def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
     return dialogues, without
 
 
-def _reply_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, _Sources]]:
-    replies = [reply for dialogue in dialogues for reply in _replies(dialogue)]
-    for alike in _by(replies, lambda reply: (reply.dialogue.person, _text(reply.context))):
-        texts = [(fmean(reply.change for reply in same), same[0]) for same in _by(alike, lambda reply: (reply.text,))]
-        texts.sort(key=lambda pair: -pair[0])
-        best, chosen = texts[0]
-        for value, rejected in texts[1:]:
-            if _apart(best - value, margin):
-                sides = [[{"role": "assistant", "content": reply.text}] for reply in (chosen, rejected)]
-                sources = (chosen.dialogue.stored, rejected.dialogue.stored)
-                yield _pair(chosen.context, sides, (best, value), sources, turn=chosen.turn), sources
-
-
-def _replies(dialogue: _Dialogue) -> Iterator[_Reply]:
+def _replies(dialogue: _Dialogue) -> Iterator[_Candidate]:
     """The judged replies of a dialogue that are neither silent nor truncated, with the change of the points by each."""
     judged = [turn for turn in dialogue.stored.turns if turn.state is not None]
     course = course_of(dialogue.stored)
@@ -204,39 +194,36 @@ def _replies(dialogue: _Dialogue) -> Iterator[_Reply]:
     change = {turn.index: after - before for turn, before, after in zip(judged, course, course[1:], strict=False)}
     for turn, place in zip(dialogue.stored.turns, dialogue.places, strict=True):
         if turn.index in change and not turn.silent and not turn.truncated:
-            yield _Reply(dialogue, turn.index, dialogue.messages[:place], turn.reply, change[turn.index])
+            reply = [{"role": "assistant", "content": turn.reply}]
+            yield _Candidate(dialogue, dialogue.messages[:place], reply, change[turn.index], {"turn": turn.index})
 
 
-def _dialogue_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, _Sources]]:
-    several = [dialogue for dialogue in dialogues if dialogue.complete]
-    for alike in _by(several, lambda dialogue: (dialogue.person, _text(dialogue.messages[: dialogue.places[0]]))):
-        best = max(alike, key=lambda dialogue: dialogue.points)
-        for other in sorted(alike, key=lambda dialogue: -dialogue.points):
-            one_reply = len(best.stored.turns) == len(other.stored.turns) == 1  # a pair of replies
-            if not one_reply and other.messages != best.messages and _apart(best.points - other.points, margin):
-                start, sources = best.places[0], (best.stored, other.stored)
-                sides = [one.messages[start:] for one in (best, other)]
-                yield _pair(best.messages[:start], sides, (best.points, other.points), sources), sources
+def _whole(dialogue: _Dialogue) -> _Candidate:
+    start = dialogue.places[0]
+    return _Candidate(dialogue, dialogue.messages[:start], dialogue.messages[start:], dialogue.points, {})
 
 
-def _pair(prompt: Messages, sides: Sequence[Messages], points: tuple[float, float], sources: _Sources, **further: int) -> Row:
-    """A row of preference data; chosen first."""
-    chosen, rejected = sources
-    return {
-        "prompt": prompt, "chosen": sides[0], "rejected": sides[1], "margin": points[0] - points[1],
-        "score_chosen": points[0], "score_rejected": points[1], **further, "environment": chosen.environment,
-        "scenario": chosen.scenario, "chosen_model": chosen.model, "rejected_model": rejected.model, "user": chosen.user,
-    }  # fmt: skip
-
-
-def _apart(difference: float, margin: float) -> bool:
-    return difference > 0.0 and difference >= margin
+def _pairs(candidates: Iterable[_Candidate], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
+    """The best candidate of each prompt with each of the others, and the dialogues of both."""
+    for alike in _by(candidates, lambda one: (one.dialogue.person, _text(one.prompt))):
+        distinct = [(fmean(one.points for one in same), same[0]) for same in _by(alike, lambda one: _text(one.completion))]
+        (best, chosen), *others = sorted(distinct, key=lambda pair: -pair[0])
+        for value, rejected in others:
+            if best > value and best - value >= margin:
+                first, second = chosen.dialogue.stored, rejected.dialogue.stored
+                row = {
+                    "prompt": chosen.prompt, "chosen": chosen.completion, "rejected": rejected.completion,
+                    "margin": best - value, "score_chosen": best, "score_rejected": value, **chosen.further,
+                    "environment": first.environment, "scenario": first.scenario, "chosen_model": first.model,
+                    "rejected_model": second.model, "user": first.user,
+                }  # fmt: skip
+                yield row, (first, second)
 
 
 def _about_prompts(without: int) -> list[str]:
     if not without:
         return []
-    return [f"{amount(without, 'dialogue')} of the run stand without the system prompt: scenario or prompt changed since then."]
+    return [f"{amount(without, 'dialogue')} of the run have no system prompt here: scenario or prompt changed since then."]
 
 
 def _text(messages: Messages) -> tuple[tuple[str, str], ...]:

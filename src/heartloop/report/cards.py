@@ -59,7 +59,7 @@ class ModelCard(NamedTuple):
     wins: list[GroupResult]
     losses: list[GroupResult]
     tested: int
-    """Groups with `LEAST_IN_GROUP` scenarios."""
+    """Of the groups, those with `LEAST_IN_GROUP` scenarios."""
     groups: int
     best: ScenarioDifference | None
     """The scenario on which the model is furthest above the others; `None` where it is above on none."""

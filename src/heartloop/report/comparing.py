@@ -28,7 +28,6 @@ from heartloop.scoring.statistics import Interval
 from heartloop.scoring.variance import JudgeMean
 
 COMPARISON = "comparison.html"
-"""The file of the page."""
 
 
 def comparison_page(comparison: Comparison, pages: Sequence[Page], min_difference: float | None = None) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def _estimate(interval: Interval, n: int) -> Estimate:
 
 
 FEW_MODELS = 6
-"""A rank correlation over fewer is said to rest on few."""
+"""A rank correlation over fewer has a note."""
 
 
 class InstrumentScore(NamedTuple):

@@ -1,7 +1,7 @@
-"""Dialogues as the browser pages read them: a small list of all, and chunks with what was said.
+"""Dialogues as the browser pages read them: a small list of all, and chunks with their texts.
 
 The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one JSON
-value. What was said is untrusted: every text is made printable, and the pages put text in as text.
+value. The texts are untrusted: they are made printable, and the pages insert them as text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def addresses(kind: str, names: Iterable[str]) -> list[str]:
 
 
 def dialogue_list(page: Page) -> dict[str, Any]:
-    """What the list of all dialogues needs, without what was said beyond the first message, and the scale of the charts."""
+    """The list of all dialogues, with no message but the first, and the scale of the charts."""
     models = [row.model for row in page.card.models]
     known: dict[tuple[str, str], int] = {}
     plays: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
@@ -91,7 +91,7 @@ def dialogue_list(page: Page) -> dict[str, Any]:
 
 
 def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> list[dict[str, Any]]:
-    """What was said in some dialogues, in their order, and what their judges made of it."""
+    """The texts of some dialogues, in their order, with what their judges answered."""
     return [
         {
             "turns": list(_turns(transcript, panel)),

@@ -67,7 +67,7 @@ class DrawnSeries(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A chart in pixels; ticks are (pixel, label), zones (top, height, tint, name)."""
+    """A chart in pixels; ticks are (pixel, label), zones (top, height, tint, name), bars of width `bar` rise from `zero`."""
 
     width: float
     height: float
@@ -76,9 +76,7 @@ class Drawn(NamedTuple):
     right: float
     bottom: float
     bar: float
-    """Width of a bar."""
     zero: float
-    """Height from which bars rise."""
     line: float | None
     series: list[DrawnSeries]
     ticks_x: list[tuple[float, str]]

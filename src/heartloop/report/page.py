@@ -38,9 +38,7 @@ _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no
 
 
 class Trajectories(NamedTuple):
-    """Points over the turns for one model: of `n` scored dialogues `drawn` as lines with their opacity, and the mean of `basis`,
-    those behind its number on the leaderboard.
-    """
+    """Points over the turns for one model: `drawn` of its `n` scored dialogues as lines with opacity, the mean of `basis`."""
 
     score: ModelScore
     number: int
@@ -61,7 +59,7 @@ class GroupColumn(NamedTuple):
 
 
 class Page:
-    """One page."""
+    """A page of measurements that compare with each other."""
 
     allowed_unscored = ALLOWED_UNSCORED
     few_scenarios = 10
@@ -133,7 +131,7 @@ class Page:
 
     @property
     def leader(self) -> str:
-        """The first model with its points, ◇ where it scored itself; empty where nobody is ranked."""
+        """The first model with its points, ◇ where it scored itself; empty without a ranked model."""
         first = next((row for row in self.card.models if row.rank == 1 and row.headline.mean is not None), None)
         if first is None:
             return ""

@@ -16,10 +16,8 @@ from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.evaluation.scores import model_names, options_of, roles_of
 from heartloop.evaluation.store import StoredRun, judge_of
 
-_OWN_TABLES = ("scenarios", "prompts", "prices")
 _FLAGS = (("scenario_set", "--scenarios"), ("limit", "--limit"), ("repeats", "--repeats"), ("seed", "--seed"))
 """Settings with an option of the command; written out even where they are the default, which may change."""
-
 
 PROCESS = ("started", "version", "planned", "resumed", "played", "failed", "missing", "stopped", "seconds")
 """What a process notes of itself."""
@@ -45,7 +43,9 @@ def provenance_of(run: StoredRun) -> dict[str, Any]:
         else "",
         "command": command,
         "caveat": caveat,
-        "settings": [(name, in_words(value)) for name, value in settings.items() if name not in _OWN_TABLES],
+        "settings": [
+            (name, in_words(value)) for name, value in settings.items() if name not in ("scenarios", "prompts", "prices")
+        ],
         "scenarios": listed or _pairs(scenarios),
         "prompts": sorted(prompts),
         "roles": sorted({item for dialogue in run.transcripts for item in dialogue.models.items() if item[0] != "policy"}),

@@ -85,23 +85,20 @@ def write_site(
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
-    found = [_read(run) for run in runs]
+    found = [_read(run) if isinstance(run, Path) else run for run in runs]
     measurements = comparable([run for run in found if isinstance(run, StoredRun)])
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
         for number, measurement in enumerate(measurements, start=1)
     ]
-    labels = [
-        label.removeprefix(f"{page.title} · ")
-        for page, label in zip(pages, distinct_labels(pages, [page.label for page in pages]), strict=True)
-    ]
+    labels = distinct_labels(pages, [page.label for page in pages])
     tabs = [
-        {"name": page.file, "environment": page.title, "label": label, "leader": page.leader}
+        {"name": page.file, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
         for page, label in zip(pages, labels, strict=True)
     ]
-    matrix = matrix_of(pages, labels)
+    matrix = matrix_of(pages, [tab["label"] for tab in tabs])
     written = [
-        WrittenPage(page.file, "page.html", label, {**page.output.context, "page": page, "matrix": label and matrix})
+        WrittenPage(page.file, "page.html", label, {**page.output.context, "page": page, "matrix": matrix if label else None})
         for page in pages
         for label in ["Report" if page.number == 1 else ""]
     ]
@@ -148,9 +145,7 @@ def assign_colours(models: Iterable[str]) -> dict[str, int]:
     return colours
 
 
-def _read(run: Path | StoredRun | TrainingRun) -> StoredRun | TrainingRun:
-    if not isinstance(run, Path):
-        return run
+def _read(run: Path) -> StoredRun | TrainingRun:
     return read_training_run(run) if is_training_run(run) else read_run(run)
 
 
@@ -280,7 +275,7 @@ def _remove_data(folder: Path) -> None:
 
 
 def _write_data(folder: Path, page: Page) -> None:
-    """The list of all dialogues, and what was said in chunks; leftovers of an earlier, larger report go."""
+    """The list of all dialogues, and their texts in chunks; leftovers of an earlier, larger report are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     _remove_data(folder)
     _write_script(folder / "list.js", "list", dialogue_list(page))

@@ -54,17 +54,14 @@ class TrainingRun(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
         return self.path.resolve().name
 
     @property
     def last(self) -> int:
-        """The last step that was made."""
         return max((int(step["step"]) for step in self.steps), default=0)
 
     @property
     def planned(self) -> int | None:
-        """Steps that the recipe asks for."""
         steps = _at(self.recipe, "batch.steps")
         return steps if type(steps) is int else None
 
@@ -99,7 +96,6 @@ class TrainingRun(NamedTuple):
         return values
 
     def total(self, name: str) -> float:
-        """A metric in sum over all steps."""
         return math.fsum(self.curve(name).values())
 
 
@@ -253,15 +249,14 @@ SCORE = "dialogue/score"
 
 
 class Metric(NamedTuple):
-    """One curve."""
+    """A curve of the page."""
 
     name: str
     """As it is logged; the name of a family ends with `/`."""
     title: str
     unit: str
-    """In words, at the axis; empty for a bare number."""
+    """At the axis; empty for a bare number."""
     about: str
-    """What it tells, in a sentence or two."""
     source: str = "ours"
     quiet: bool = False
     """A count of failures: drawn only where one occurred."""
@@ -378,7 +373,7 @@ GROUPS: tuple[MetricGroup, ...] = (
     MetricGroup("spent", "Cost",
         "Calls of the user simulator and the judges are those of the training dialogues, without held-out evaluations.",
         (
-            Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles beside the policy.", quiet=True),
+            Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles other than the policy.", quiet=True),
             Metric("user/prompt_tokens", "Prompt tokens", "a step", "Tokens sent to those models.", quiet=True),
             Metric("user/completion_tokens", "Completion tokens", "a step", "Tokens of their answers.", quiet=True),
             Metric("user/cost", "Cost", "a step", "In the currency of watching.prices, where the recipe has them.", quiet=True),
@@ -392,7 +387,6 @@ GROUPS: tuple[MetricGroup, ...] = (
         ),
     ),
 )  # fmt: skip
-"""In the order of the page."""
 
 
 _SPLITS = (("held_out", "Held out", "the held-out scenarios"), ("dialogue", "Training", "the step’s dialogues"))
@@ -530,7 +524,7 @@ _MOST_LINES = 6
 
 
 class TrainingPage:
-    """Runs of one environment."""
+    """The runs of one environment on a page."""
 
     smoothing = SMOOTHING
     arch_steps = ARCH_STEPS

@@ -66,11 +66,9 @@ class Use(NamedTuple):
     cost: float | None = None
 
     def times(self, n: float) -> Use:
-        """`n` of it."""
         return Use(n * self.calls, n * self.tokens, None if self.cost is None else n * self.cost)
 
     def plus(self, other: Use) -> Use:
-        """Both together."""
         cost = None if self.cost is None or other.cost is None else self.cost + other.cost
         return Use(self.calls + other.calls, self.tokens + other.tokens, cost)
 
@@ -92,7 +90,6 @@ class Step(NamedTuple):
     more: str
     """`scenario`, `repeat` or `judge`."""
     detects: float
-    """Minimum detectable difference after it."""
     extra: Use
     per_call: float
     """Points by which the minimum detectable difference falls per additional call; nan without a call."""
@@ -102,8 +99,7 @@ def minimum_difference(variance: float, df: float, *, power: float = 0.8, level:
     """The difference that a two-sided test at `level` finds with probability `power`, in the unit of the values.
 
     Args:
-        variance: of the mean difference.
-        df: its degrees of freedom, at least 1.
+        variance: of the mean difference; `df` its degrees of freedom, at least 1.
 
     >>> round(minimum_difference(100.0 / 34, 33), 2)  # 34 scenarios whose differences have a standard deviation of 10
     4.95

@@ -20,7 +20,7 @@ from heartloop.scoring.statistics import check_share, mean_interval, t_quantile
 
 
 class Rank(NamedTuple):
-    """Where a model stands among k models."""
+    """The rank of a model among k models."""
 
     group: int
     """Rank group, from 1."""
@@ -72,7 +72,7 @@ def ranks(
 
     All pairs of models are tested (`paired_p`) with Holm's correction. In order of falling mean, a model that is significantly
     below the first model of the current group starts the next group: so no model of a group is significantly below its first; two
-    others may still differ. With probability `level`, no two equal models are told apart, and all rank intervals together contain
+    others may still differ. With probability `level`, no two equal models are separated, and all rank intervals together contain
     the true ranks.
 
     Args:

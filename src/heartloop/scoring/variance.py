@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.statistics import Interval, check_share, t_quantile
+from heartloop.scoring.statistics import check_share, t_quantile
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Component(NamedTuple):
-    """One source of variance."""
-
     name: str
     """Its factors, ` × ` between them; a nested factor stands for those that it is nested in, too."""
     variance: float
@@ -37,8 +35,6 @@ class Component(NamedTuple):
 
 
 class Components(NamedTuple):
-    """The analysis of a design."""
-
     mean: float
     components: tuple[Component, ...]
     """Main effects first; the last one contains what no factor explains."""
@@ -170,11 +166,6 @@ class JudgeMean(NamedTuple):
     shares: Mapping[str, float]
     """Shares of the variance of the mean by source: `scenario`, `judge`, `scenario × judge`; empty if it is 0."""
     components: Components
-
-    @property
-    def interval(self) -> Interval:
-        """The mean with its ends."""
-        return Interval(self.mean, self.low, self.high)
 
 
 def mean_over_judges(

@@ -60,12 +60,7 @@ def prepare_gguf(policies: Path, name: str, *, progress: Callable[[str], None]) 
 
 
 def learn_form(policies: Path, base: Path, recipe: Recipe, scenarios: Sequence[Any], *, progress: Callable[[str], None]) -> Path:
-    """The checkpoint of a model that has learned the form, in `policies`, made now, or found where it exists.
-
-    Args:
-        base: the checkpoint to begin with.
-        scenarios: training scenarios.
-    """
+    """The checkpoint of `base` after learning the form from training scenarios, in `policies`, made now, or found."""
     settings = FormStartSettings.model_validate(recipe.policy.warm_start)
     chosen = random.Random("form").sample(list(scenarios), min(settings.answers, len(scenarios)))
     about = {

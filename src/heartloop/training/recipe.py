@@ -18,9 +18,10 @@ from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import nearest
+from heartloop.environments.base import AnyScenario
 from heartloop.environments.records import yaml_value
 from heartloop.environments.registry import load_environment, stratified
-from heartloop.environments.spec import AnyScenario, EnvironmentSpec, Options
+from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.environments.training import Training
 from heartloop.models.budget import DEAREST
 from heartloop.models.local import is_local
@@ -141,7 +142,7 @@ class Policy(Section):
     model: str
     """`laptop`, a Hugging Face name, a directory, or a GGUF file: `local/smollm2`, `local/PATH.gguf`."""
     warm_start: Mapping[str, Any] = Field(default_factory=dict)
-    """Settings of the laptop policy's warm start (`training.laptop.policy`); or, of a model `local/...` that has to learn the
+    """Settings of the laptop policy's warm start (`training.laptop.corpus`); or, of a model `local/...` that has to learn the
     form of an environment's answers: `answers`, `part_tokens`, `rows`, `learning_rate`."""
     lora_rank: int | None = Field(default=None, ge=1)
     """Rank of LoRA's matrices (Hu et al. 2022); without it all weights are trained."""
@@ -424,7 +425,6 @@ _RECIPES = resources.files("heartloop.training") / "recipes"
 
 
 def recipe_names() -> list[str]:
-    """Names of the shipped recipes."""
     return sorted(file.name.removesuffix(".yaml") for file in _RECIPES.iterdir() if file.name.endswith(".yaml"))
 
 

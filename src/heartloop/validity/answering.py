@@ -1,4 +1,4 @@
-"""Judges' answers to the questions of run suites, kept in `answers.jsonl`."""
+"""Judges' answers to the questions of run suites, stored in `answers.jsonl`."""
 
 from __future__ import annotations
 

@@ -8,11 +8,9 @@ the same chance, since the estimate is valid for a random sample only.
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +24,7 @@ from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
 from heartloop.scoring.statistics import estimate, pearson_interval
+from heartloop.validity.suites import rows_of
 
 _BINS = 5
 _TO_LABEL = 10
@@ -46,21 +45,10 @@ def read_labels(path: Path) -> list[Label]:
 
     Several rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
     """
-    expected = "model, scenario, label and, for repeats, repeat"
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        json_lines = text.lstrip().startswith("{")
-        rows: Iterable[Mapping[str, Any]] = (
-            [json.loads(line) for line in text.splitlines() if line.strip()]
-            if json_lines
-            else list(csv.DictReader(text.splitlines()))
-        )
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected CSV with a heading, or JSON lines, with {expected}") from error
+    expected = "CSV with a heading, or JSON lines, with model, scenario, label and, for repeats, repeat"
     values: dict[tuple[str, str, int], list[float]] = defaultdict(list)
-    for number, row in enumerate(rows, start=1 if json_lines else 2):
-        where = f"{path}, line {number}"
-        if any(row.get(field) is None for field in ("model", "scenario")) or "label" not in row:
+    for where, row in rows_of(path, ("model", "scenario"), expected):
+        if "label" not in row:
             raise InputError(f"{where}: {dict(row)}; expected {expected}")
         if row["label"] in (None, ""):
             continue
@@ -151,7 +139,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         tuple(
             Row(one.model, (one.scenario, one.repeat, material.points(one)), material.models.index(one.model)) for one in chosen
         ),
-        help="Every unlabelled dialogue has the same chance to stand here, so that the labels stay a random sample.",
+        help="Every unlabelled dialogue has the same chance to be listed, so that the labels stay a random sample.",
     )  # fmt: skip
     page: list[Block] = [table, _plot(labelled), asked, _furthest(labelled, material.models), _READING]
     return Result(record, notes, table._replace(columns=(columns[0], *columns[2:]), rows=short), page)

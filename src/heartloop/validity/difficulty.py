@@ -57,12 +57,12 @@ def judged_replies(material: Material) -> dict[str, list[Judged]]:
     """The replies that each user judged, by user; several dialogues with the same context count as one each."""
     found: dict[str, list[Judged]] = {}
     for dialogue in material.dialogues:
-        course, said = material.spec.scale.course(dialogue), [dialogue.opening]
+        course, messages = material.spec.scale.course(dialogue), [dialogue.opening]
         judged = [turn for turn in dialogue.turns if turn.state is not None]
         for place, (turn, before, after) in enumerate(zip(judged, course, course[1:], strict=False)):
             earlier = judged[place - 1] if place else None
-            said += [turn.reply] if earlier is None else [earlier.message, turn.reply]
-            context = (dialogue.model, dialogue.scenario, dialogue.repeat, *said)
+            messages += [turn.reply] if earlier is None else [earlier.message, turn.reply]
+            context = (dialogue.model, dialogue.scenario, dialogue.repeat, *messages)
             found.setdefault(dialogue.user, []).append(Judged(context, dialogue.scenario, after - before))
     return found
 

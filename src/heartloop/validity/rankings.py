@@ -10,7 +10,6 @@ correlations without intervals; with few models they need a p value, which is ex
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from heartloop.environments.spec import ExternalRanking, load_attribute
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.report.page import is_same_model
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import recorded
+from heartloop.validity.suites import recorded, rows_of
 
 if TYPE_CHECKING:
     import pandas
@@ -114,22 +113,18 @@ def own_preference(scores: pandas.DataFrame, user: str) -> Estimate | None:
 def read_ratings(path: Path) -> dict[str, float]:
     """Ratings of models, from a CSV file with the columns `model` and `rating`; higher is better."""
     expected = "CSV with a heading and the columns model and rating"
-    try:
-        rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
-    except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"cannot read {path}: {error}; expected {expected}") from error
-    found: dict[str, float] = {}
-    for number, row in enumerate(rows, start=2):
+    ratings: dict[str, float] = {}
+    for where, row in rows_of(path, ("model", "rating"), expected):
         try:
             model, rating = str(row["model"]).strip(), float(row["rating"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path}, line {number}: {row}; expected {expected}") from error
-        if not math.isfinite(rating) or not model or model in found:
-            raise InputError(f"{path}, line {number}: {row}; expected a finite rating, and every model once")
-        found[model] = rating
-    if not found:
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{where}: {dict(row)}; expected {expected}") from error
+        if not math.isfinite(rating) or not model or model in ratings:
+            raise InputError(f"{where}: {dict(row)}; expected a finite rating, and every model once")
+        ratings[model] = rating
+    if not ratings:
         raise InputError(f"{path} has no rating; expected {expected}")
-    return found
+    return ratings
 
 
 def same_name(first: str, second: str) -> bool:
@@ -203,7 +198,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         ),
         Table(
             "Self-preference", (Column("Points"),), tuple(own), corner="User",
-            help="How much further a user's own model stands above the other models than by the other users.",
+            help="How much larger the lead of a user's own model over the other models is than by the other users.",
         ),
         Table(
             "External rankings", (Column("Spearman's rho"), Column("Models")), tuple(external), corner="Ranking and user",

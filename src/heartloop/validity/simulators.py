@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -39,8 +39,8 @@ _PARTS = 3
 _SENTENCES = re.compile(r"[.!?\n]+")
 
 
-class Said(NamedTuple):
-    """What one user said in one dialogue."""
+class Talk(NamedTuple):
+    """The messages of one user in one dialogue."""
 
     cluster: str
     """Dialogues with the same cluster are not independent: a scenario, or a dialogue of people."""
@@ -64,41 +64,45 @@ class Measure(NamedTuple):
     digits: int
     bounds: tuple[float, float]
     """Lowest and highest possible value."""
-    of: Callable[[Said], Any]
+    of: Callable[[Talk], Any]
     """The number of a dialogue, or what `distance` compares; `None` if the dialogue is too short for it."""
     distance: Callable[[Any, Any], float] | None = None
     """If given, the number is the mean distance to dialogues of other clusters, at most `_OTHERS` of them, evenly spaced."""
 
-    def values(self, side: Sequence[Said]) -> list[float | None]:
+    def values(self, side: Sequence[Talk]) -> list[float | None]:
         """The number of each dialogue of one side."""
-        each = [self.of(said) for said in side]
+        each = [self.of(talk) for talk in side]
         if self.distance is None:
             return each
         sample = list(zip(each, side, strict=True))[:: math.ceil(len(side) / _OTHERS)]
         values: list[float | None] = []
-        for mine, said in zip(each, side, strict=True):
+        for mine, talk in zip(each, side, strict=True):
             others = [
                 self.distance(mine, theirs)
                 for theirs, other in sample
-                if mine is not None and theirs is not None and other.cluster != said.cluster
+                if mine is not None and theirs is not None and other.cluster != talk.cluster
             ]
             values.append(fmean(others) if others else None)
         return values
 
 
 @cache
-def _words() -> Mapping[str, frozenset[tuple[str, ...]]]:
-    return {name: frozenset(tuple(entry.split()) for entry in entries) for name, entries in items_of("simulator").items()}
+def _words() -> Mapping[str, frozenset[str]]:
+    return {name: frozenset(entries) for name, entries in items_of("simulator").items()}
 
 
-def _holds(tokens: Sequence[str], kind: str) -> bool:
-    listed = _words()[kind]
-    lengths = {len(entry) for entry in listed}
-    return any(tuple(tokens[place : place + n]) in listed for n in lengths for place in range(len(tokens) - n + 1))
+@cache
+def _listed(kind: str) -> re.Pattern[str]:
+    """The entries of one or more words of a list, in words with a space between them."""
+    return re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, _words()[kind]))})(?!\S)")
+
+
+def _holds(kind: str, text: str) -> bool:
+    return _listed(kind).search(" ".join(tokens_of(text))) is not None
 
 
 def _is_first_person(token: str) -> bool:
-    return (token.split("'")[0],) in _words()["first_person"] or token in ("im", "ive")
+    return token.split("'")[0] in _words()["first_person"] or token in ("im", "ive")
 
 
 def pleasantness(text: str) -> float:
@@ -113,21 +117,21 @@ def pleasantness(text: str) -> float:
     for sentence in _SENTENCES.split(text):
         tokens = tokens_of(sentence)
         for place, token in enumerate(tokens):
-            pleasant = (token,) in _words()["pleasant"]
-            if pleasant or (token,) in _words()["unpleasant"]:
+            pleasant = token in _words()["pleasant"]
+            if pleasant or token in _words()["unpleasant"]:
                 before = tokens[max(0, place - _NEAR) : place]
-                negated = any(word.endswith("n't") or (word,) in _words()["negation"] for word in before)
+                negated = any(word.endswith("n't") or word in _words()["negation"] for word in before)
                 found[pleasant != negated] += 1
     return (found[True] - found[False]) / found.total() if found else 0.0
 
 
-def _length(said: Said) -> float | None:
-    return len(said.tokens) / len(said.answers) if said.answers else None
+def _length(talk: Talk) -> float | None:
+    return len(talk.tokens) / len(talk.answers) if talk.answers else None
 
 
-def _variety(said: Said) -> float | None:
+def _variety(talk: Talk) -> float | None:
     """The expected share of different words among `SAMPLE` words of the dialogue, drawn without replacement (HD-D)."""
-    counts = Counter(said.tokens)
+    counts = Counter(talk.tokens)
     total = counts.total()
     if total < SAMPLE:
         return None
@@ -135,47 +139,39 @@ def _variety(said: Said) -> float | None:
     return math.fsum(1 - share for share in missing) / SAMPLE
 
 
-def _share(holds: Callable[[str], bool]) -> Callable[[Said], float | None]:
+def _share(holds: Callable[[str], bool]) -> Callable[[Talk], float | None]:
     """Percent of the messages after the first that hold something."""
-    return lambda said: 100 * sum(map(holds, said.answers)) / len(said.answers) if said.answers else None
+    return lambda talk: 100 * sum(map(holds, talk.answers)) / len(talk.answers) if talk.answers else None
 
 
 def _asks(text: str) -> bool:
     return "?" in text or "？" in text
 
 
-def _agrees(text: str) -> bool:
-    return _holds(tokens_of(text), "agreement")
-
-
-def _refuses(text: str) -> bool:
-    return _holds(tokens_of(text), "pushback")
-
-
 def _discloses(text: str) -> bool:
     """Whether a sentence has a word of the first person and one for a feeling."""
     return any(
-        any(map(_is_first_person, tokens)) and (_holds(tokens, "pleasant") or _holds(tokens, "unpleasant"))
-        for tokens in map(tokens_of, _SENTENCES.split(text))
+        any(map(_is_first_person, tokens_of(sentence))) and (_holds("pleasant", sentence) or _holds("unpleasant", sentence))
+        for sentence in _SENTENCES.split(text)
     )
 
 
-def _first_person(said: Said) -> float | None:
-    tokens = said.tokens
+def _first_person(talk: Talk) -> float | None:
+    tokens = talk.tokens
     return 100 * sum(map(_is_first_person, tokens)) / len(tokens) if tokens else None
 
 
-def _relief(said: Said) -> float | None:
+def _relief(talk: Talk) -> float | None:
     """Slope of the least-squares line of `pleasantness` over the messages, the first included."""
-    values = [pleasantness(text) for text in said.messages]
+    values = [pleasantness(text) for text in talk.messages]
     return float(np.polyfit(range(len(values)), values, 1)[0]) if len(values) >= _PARTS else None
 
 
-def _course(said: Said) -> Any:
+def _course(talk: Talk) -> Any:
     """Mean `pleasantness` of the first, middle and last third of the messages; `None` with fewer than three."""
-    if len(said.messages) < _PARTS:
+    if len(talk.messages) < _PARTS:
         return None
-    values = np.array([pleasantness(text) for text in said.messages])
+    values = np.array([pleasantness(text) for text in talk.messages])
     return np.array([part.mean() for part in np.array_split(values, _PARTS)])
 
 
@@ -183,9 +179,9 @@ def _root_mean_square(mine: Any, theirs: Any) -> float:
     return float(np.sqrt(np.mean((mine - theirs) ** 2)))
 
 
-def _sample(said: Said) -> frozenset[tuple[str, str]] | None:
+def _sample(talk: Talk) -> frozenset[tuple[str, str]] | None:
     """The pairs of neighbouring words among the first `SAMPLE` words after the first message."""
-    tokens = said.tokens[:SAMPLE]
+    tokens = talk.tokens[:SAMPLE]
     return frozenset(pairwise(tokens)) if len(tokens) == SAMPLE else None
 
 
@@ -212,30 +208,30 @@ MEASURES: tuple[Measure, ...] = (
         "Unlike", f"% of word pairs, among the first {SAMPLE} words, that two dialogues do not share", 1, _PERCENT,
         _sample, _unshared,
     ),
-    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _share(_agrees)),
-    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _share(_refuses)),
+    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _share(partial(_holds, "agreement"))),
+    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _share(partial(_holds, "pushback"))),
 )  # fmt: skip
 
 
-def said_by_user(dialogue: Transcript) -> Said:
+def talk_of(dialogue: Transcript) -> Talk:
     """The messages of a transcript's user, the opening included; empty ones left out."""
     messages = (dialogue.opening, *(turn.message for turn in dialogue.turns))
-    return Said(dialogue.scenario, tuple(text for text in messages if text is not None and text.strip()))
+    return Talk(dialogue.scenario, tuple(text for text in messages if text is not None and text.strip()))
 
 
-def read_people(path: Path) -> list[Said]:
+def read_people(path: Path) -> list[Talk]:
     """Real dialogues: a run directory or `transcripts.jsonl` of imported logs, ESConv (`.json`), EmpatheticDialogues (`.csv`), or
     a chat log in JSON lines; of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
     """
     transcripts = path / "transcripts.jsonl" if path.is_dir() else path
     if transcripts.name == "transcripts.jsonl" and transcripts.exists():
-        found = {one.key: said_by_user(one) for one in read_transcripts(transcripts)}
-        return [Said(f"{number}", one.messages) for number, one in enumerate(found.values())]
+        found = {one.key: talk_of(one) for one in read_transcripts(transcripts)}
+        return [Talk(f"{number}", one.messages) for number, one in enumerate(found.values())]
     kinds = {".json": "esconv", ".csv": "empathetic"}
     suffixes = [path.suffix] if not path.is_dir() else [s for s in (".jsonl", *kinds) if any(path.glob(f"*{s}"))] or [""]
     listed = read_dialogues(path, kinds.get(suffixes[0], "messages")).dialogues
     return [
-        Said(f"{number}", tuple(turn.text for turn in one.turns if turn.speaker == "person")) for number, one in enumerate(listed)
+        Talk(f"{number}", tuple(turn.text for turn in one.turns if turn.speaker == "person")) for number, one in enumerate(listed)
     ]
 
 
@@ -257,12 +253,12 @@ class _Compared(NamedTuple):
         return Row(self.measure.name, (*sides, self.distance and self.simulator and self.distance.of(self.simulator.n)))
 
 
-def _compared(mine: Sequence[Said], people: Sequence[Said]) -> list[_Compared]:
+def _compared(mine: Sequence[Talk], people: Sequence[Talk]) -> list[_Compared]:
     compared: list[_Compared] = []
     for measure in MEASURES:
         sides = []
         for side in (mine, people):
-            known = [(value, said.cluster) for value, said in zip(measure.values(side), side, strict=True) if value is not None]
+            known = [(value, talk.cluster) for value, talk in zip(measure.values(side), side, strict=True) if value is not None]
             sides.append(([value for value, _ in known], [cluster for _, cluster in known]))
         (values, clusters), (others, other_clusters) = sides
         distance = standardised_distance(values, others, clusters=clusters, other_clusters=other_clusters)
@@ -273,7 +269,7 @@ def _compared(mine: Sequence[Said], people: Sequence[Said]) -> list[_Compared]:
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     assert material.people is not None
-    people = [said for said in read_people(material.people) if said.answers]
+    people = [talk for talk in read_people(material.people) if talk.answers]
     if not people:
         raise InputError(f"{material.people} has no dialogue in which the person speaks twice; expected at least one")
     notes = [f"Compared with {amount(len(people), 'dialogue')} of {material.people.name}. 0 is like people, in either direction."]
@@ -287,13 +283,13 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     series: list[Series] = []
     for number, user in enumerate(material.users):
         dialogues = [dialogue for dialogue in material.dialogues if dialogue.user == user]
-        side = [said for said in map(said_by_user, dialogues) if said.answers]
+        side = [talk for talk in map(talk_of, dialogues) if talk.answers]
         if not side:
             notes.append(f"{user} answered in no dialogue.")
             continue
         compared = _compared(side, people)
         # whether the word lists see what the environment scores
-        slopes = [(slope, one.score) for one in dialogues if (slope := _relief(said_by_user(one))) is not None]
+        slopes = [(slope, one.score) for one in dialogues if (slope := _relief(talk_of(one))) is not None]
         relief = pearson_if_known([slope for slope, _ in slopes], [score or 0.0 for _, score in slopes])
         rows += [Row(user, ()), *(one.row(lambda side, digits: f"{side.mean:.{digits}f}") for one in compared)]
         table = Table(
@@ -325,20 +321,20 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     return Result(record, notes, summary, (chart, *cards, _COUNTED, _READING))
 
 
-def _counts(side: Sequence[Said]) -> dict[str, int]:
-    return {"dialogues": len(side), "messages": sum(len(said.answers) for said in side)}
+def _counts(side: Sequence[Talk]) -> dict[str, int]:
+    return {"dialogues": len(side), "messages": sum(len(talk.answers) for talk in side)}
 
 
-def _has_other_languages(side: Sequence[Said]) -> bool:
-    return any(lacks_english(" ".join(said.messages)) for said in side)
+def _has_other_languages(side: Sequence[Talk]) -> bool:
+    return any(lacks_english(" ".join(talk.messages)) for talk in side)
 
 
-def _card(user: str, side: Sequence[Said], compared: Sequence[_Compared], relief: Interval | None) -> Card:
+def _card(user: str, side: Sequence[Talk], compared: Sequence[_Compared], relief: Interval | None) -> Card:
     known = [(one.measure.name.lower(), one.distance) for one in compared if one.distance is not None]
     known.sort(key=lambda pair: abs(pair[1].mean))
     apart = [name for name, distance in known if distance.low > 0 or distance.high < 0]
     facts = [
-        ("Dialogues", f"{len(side)} in {amount(len({said.cluster for said in side}), 'scenario')}"),
+        ("Dialogues", f"{len(side)} in {amount(len({talk.cluster for talk in side}), 'scenario')}"),
         ("Messages after the first", str(_counts(side)["messages"])),
         ("Apart from people", f"{len(apart)} of {amount(len(known), 'measure')} (interval without 0)"),
     ]
@@ -359,13 +355,13 @@ _READING = Text(
         "its interval does. The first message counts for relief and spread alone, since the scenario often gives it.",
         "Words are counted, not understood: irony, indirect refusals and feelings without a listed word are missed, and only "
         "English is read. Simulated users and people also differ in topics, in whom they talk to and in how long they talk. A "
-        "simulator near people in all measures may still react to replies as nobody would.",
+        "simulator near people in all measures may still react to replies as no person would.",
     ),
 )
 
 SIMULATOR = RunSuite(
     "Do the simulated users write and react as people do?",
-    "Length, variety, questions, disclosure, relief, spread and cooperativeness of the users' messages, beside those of people "
+    "Length, variety, questions, disclosure, relief, spread and cooperativeness of the users' messages, compared with people "
     "in real dialogues, by counts of words.",
     "",
     _result,

@@ -72,7 +72,7 @@ class _Labelled(BaseModel):
 
 
 def f1(a: Sequence[bool], b: Sequence[bool]) -> float | None:
-    """Twice the replies that both label over the labels of either, symmetric; `None` if nobody labels one.
+    """Twice the replies that both label over the labels of either, symmetric; `None` without a label.
 
     >>> f1([True, True, False, False], [True, False, True, False])
     0.5
@@ -84,7 +84,7 @@ def f1(a: Sequence[bool], b: Sequence[bool]) -> float | None:
 def _alpha(a: Sequence[bool], b: Sequence[bool]) -> float | None:
     try:
         return krippendorff_alpha([a, b])
-    except UseError:  # nobody ever used it, or both always
+    except UseError:  # never used, or always by both
         return None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -112,6 +113,21 @@ def material_of(
 def items_of(name: str) -> Mapping[str, Any]:
     """The shipped table `items/NAME.toml`."""
     return tomllib.loads((resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows of a CSV file with a heading, or of JSON lines, each with its place in the file, for errors."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        is_json = text.lstrip().startswith("{")
+        lines = [line for line in text.splitlines() if line.strip()]
+        rows = list(map(json.loads, lines)) if is_json else list(csv.DictReader(text.splitlines()))
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"cannot read {path}: {error}; expected {expected}") from error
+    for number, row in enumerate(rows, start=1 if is_json else 2):
+        if any(row.get(column) is None for column in required):
+            raise InputError(f"{path}, line {number}: {dict(row)}; expected {expected}")
+        yield f"{path}, line {number}", row
 
 
 def means(

@@ -1,22 +1,21 @@
-"""Daily conversation: options, the single turn, score and spec (PERM section 3.4 and App. A.8).
+"""Daily conversation: one answer of a companion with a memory, graded by six judges, one per metric (PERM section 3.4, App. A.8).
 
-The policy prompt has the profile, notes of earlier dialogues and noted events, with their dates and today's date; the query is
-the user's message. Six judges, one per metric, are asked concurrently; if one has no valid answer, the dialogue is unscored. The
-state is empty. The score is the mean of the six, 1 to 5; it is also the only reward. The paper names the metrics and prints one
-scenario; guidelines, prompts and scenarios are unpublished, so those here are ours.
+The score is the mean of the six, 1 to 5. The paper names the metrics and prints one scenario; guidelines, prompts and scenarios
+are unpublished, so those here are ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from statistics import fmean
 from typing import Any
 
 from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.daily.scenario import KINDS, SCENARIOS, BriefMemory, DailyBrief, DailyScenario
-from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.episode import UserTurn
 from heartloop.environments.grading import JudgedText, Judges, ask_all, evidence_of, thoughts_of
 from heartloop.environments.replay import reading_transcript, stored_from_score
@@ -24,8 +23,6 @@ from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Role, S
 
 
 class DailyOptions(Options):
-    """One answer, six judges."""
-
     preset: str = option("paper", affects="score", choices=("paper",))
     """Rules of the score."""
     variant: str = option("plain", choices=("plain",))
@@ -34,10 +31,37 @@ class DailyOptions(Options):
     """Policy replies: one answer."""
 
 
+METRICS: Mapping[str, str] = {
+    "empathy": "Empathy",
+    "topic": "Topic guidance",
+    "value": "Value guidance",
+    "intention": "Intention following",
+    "fluency": "Fluency",
+    "colloquial": "Colloquial expression",
+}
+"""Published names of the metrics, in the paper's order (section 3.4)."""
+
+LOWEST, HIGHEST = 1, 5
+"""Bounds of every metric."""
+
 JUDGES: tuple[str, ...] = tuple(METRICS)
 """The judges, one per metric, in the order of their calls in a transcript."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # independent of the locale
+
+
+def average(levels: Mapping[str, int]) -> float:
+    """The mean of the six levels, 1 to 5; the paper's "Avg.".
+
+    >>> average({"empathy": 4, "topic": 3, "value": 3, "intention": 5, "fluency": 4, "colloquial": 5})
+    4.0
+    """
+    if levels.keys() != METRICS.keys():
+        raise UseError(f"levels of {', '.join(sorted(levels)) or 'nothing'}; expected {', '.join(METRICS)}")
+    for name, level in levels.items():
+        if not LOWEST <= level <= HIGHEST:
+            raise UseError(f"{name} is {level}; expected {LOWEST} to {HIGHEST}")
+    return fmean(levels.values())
 
 
 def prompt_values(scenario: DailyBrief) -> dict[str, str]:
@@ -60,8 +84,6 @@ def _day(day: date) -> str:
 
 
 class Daily(BaseEnvironment[DailyBrief, Judges, DailyOptions]):
-    """Daily conversation over a list of scenarios, with one player for the six judges."""
-
     name = "daily"
     options_type = DailyOptions
     policy = load_prompt(__package__, "policy")
@@ -84,8 +106,6 @@ class Daily(BaseEnvironment[DailyBrief, Judges, DailyOptions]):
 
 
 class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
-    """One query and one answer."""
-
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(**prompt_values(self._scenario))

@@ -11,8 +11,8 @@ from typing import Any
 from heartloop.core.blocks import Column, Details, PanelInput, PanelOutput, Range, ReportPanel, Row, Table, TurnView
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import UseError
+from heartloop.environments.daily.environment import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.daily.scenario import KINDS
-from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.report import mean_of, scenario_view
 
 AVERAGE = "Avg."

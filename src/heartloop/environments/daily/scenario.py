@@ -43,15 +43,12 @@ Bearing = Literal["bears", "idle", "sore", "overtaken"]
 shows that it is no longer true."""
 
 SETS = ("instances",)
-"""Names of the shipped sets."""
 
 _AHEAD = timedelta(days=400)
 _RELATIVE_DATE = re.compile(r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", re.IGNORECASE)
 
 
 class BriefMemory(Part):
-    """One memory of the companion."""
-
     on: date
     """The day of the dialogue (note), or the day it happened or will happen (event)."""
     text: str = Field(min_length=12, max_length=240)
@@ -64,8 +61,6 @@ class BriefMemory(Part):
 
 
 class Memory(BriefMemory):
-    """One memory of the companion, with what the embedded judges read."""
-
     bearing: Bearing
     cues: tuple[str, ...] = Field(min_length=3, max_length=12)
 
@@ -74,7 +69,6 @@ class Values(Part):
     """A question of right and wrong, explicit or implied."""
 
     question: str = Field(min_length=20, max_length=200)
-    """The question, in one sentence."""
     sides: tuple[Matter, ...] = Field(min_length=2, max_length=3)
     """Points of a balanced answer, each with words by which an answer makes it."""
     slants: tuple[Matter, ...] = Field(min_length=1, max_length=3)
@@ -82,7 +76,7 @@ class Values(Part):
 
 
 class DailyBrief(Written):
-    """The short form of a scenario, the published fields, for judge models: a person, what is remembered of them, their query."""
+    """The short form of a scenario, for judge models: the published fields."""
 
     id: str = Field(pattern=r"^daily-\d\d$")
     title: str = Field(min_length=8, max_length=60)
@@ -110,12 +104,11 @@ class DailyBrief(Written):
 
     @property
     def memories(self) -> tuple[BriefMemory, ...]:
-        """Notes, then events."""
         return (*self.dialogue_memory, *self.event_memory)
 
 
 class DailyScenario(DailyBrief):
-    """One person, the companion's memory of them, and their query, with what the embedded judges read."""
+    """The complete form, with what the embedded judges read."""
 
     dialogue_memory: tuple[Memory, ...] = Field(min_length=1, max_length=4)
     event_memory: tuple[Memory, ...] = Field(min_length=1, max_length=5)
@@ -135,8 +128,8 @@ class DailyScenario(DailyBrief):
     """What would hurt or bore, with cues in the words of a clumsy companion."""
 
 
-load_scenarios = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md")
-"""Loads a shipped set by name, or a file by path, of complete scenarios."""
+load_scenarios = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief)
+"""Scenarios of a shipped set by name, or of a file by path."""
 
 
 def problems_of(scenario: DailyBrief) -> list[str]:
@@ -211,7 +204,7 @@ def _text(s: DailyBrief) -> str:
 
 SCENARIOS = Scenarios(
     sets=SETS,
-    load=set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief),
+    load=load_scenarios,
     template=__package__,
     owns=lambda path, record: "dialogue_memory" in record,
     line=_line,

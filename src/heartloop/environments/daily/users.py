@@ -35,17 +35,14 @@ def _context_of(scenario: DailyScenario, messages: Sequence[str], replies: Seque
 
 
 READING = LearnedReading(
-    "heartloop.environments.daily",
+    __package__,
     _context_of,
     tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in JUDGES),
     group=lambda scenario: str(scenario.want),
 )
-"""The levels of the six metrics."""
 
 
 class DailyLLMUser(JudgeModel):
-    """A model as all six judges."""
-
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
@@ -65,7 +62,6 @@ class DailyEmbeddedUser(AnswerPlayer):
     reading = READING
 
     def admit(self, scenario: DailyBrief) -> None:
-        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: the short form."""
         if not isinstance(scenario, DailyScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no asked, implied and sores, which the embedded judges read; "

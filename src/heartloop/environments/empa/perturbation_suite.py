@@ -259,25 +259,9 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:+.2f}"
 
 
-def _short(value: float) -> str:
-    return f"{value:+.2f}" if abs(value) < 9.995 else f"{value:+.1f}"
-
-
 def _p(value: float) -> str:
     return "< .0001" if value < 0.0001 else f"{value:.4f}"
 
-
-_SUMMARY: Mapping[str, Callable[[Shift], str]] = {
-    "n": lambda s: f"{s.n:,}",
-    "mean": lambda s: _short(s.mean),
-    "median": lambda s: _short(s.median),
-    "95 %": lambda s: "–" if math.isnan(s.cluster_low) else f"{_short(s.cluster_low)} {_short(s.cluster_high)}",
-    "p": lambda s: "<.001" if s.cluster_p < 1e-3 else f"{s.cluster_p:.3f}".removeprefix("0"),
-    "falls": lambda s: f"{s.decrease_rate:.0%}",
-    "ties": lambda s: f"{s.tie_rate:.0%}",
-    "in sd": lambda s: _number(s.standardised),
-}
-"""Columns of the table in the terminal."""
 
 _COLUMNS: Mapping[str, Callable[[Shift], str]] = {
     "Replies": lambda s: f"{s.n:,}",
@@ -294,17 +278,17 @@ _COLUMNS: Mapping[str, Callable[[Shift], str]] = {
     "p, scenarios": lambda s: _p(s.cluster_p),
 }
 """Columns of the page's tables."""
+_IN_TERMINAL = ("Replies", "Mean", "95 %, scenarios", "Falls", "Ties", "In sd")
 
 
 def _summary(shifts: PerturbationShifts) -> Table:
     rows: list[Row] = []
     for title, cells in shifts.shown.items():
         rows.append(Row(title, ()))
-        rows += [Row(SCORERS[cell.scorer], tuple(text(cell.shift) for text in _SUMMARY.values())) for cell in cells]
+        rows += [Row(SCORERS[cell.scorer], tuple(_COLUMNS[name](cell.shift) for name in _IN_TERMINAL)) for cell in cells]
     aligned = shifts.shown_pairs == ALIGNED
     selection = "replies with positive energy" if aligned else "all replies, because none has positive energy"
-    heading = f"Perturbed minus original: {selection}; 95 % and p over scenarios"
-    return Table(heading, tuple(map(Column, _SUMMARY)), tuple(rows), corner="")
+    return Table(f"Perturbed minus original: {selection}", tuple(map(Column, _IN_TERMINAL)), tuple(rows), corner="")
 
 
 def _table(shifts: PerturbationShifts, pairs: str) -> Table:
@@ -318,8 +302,8 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
     if pairs == ALIGNED:
         title = "Shifts"
         help = (
-            "Replies whose original energy is above 0, as in the paper's flip. Because the selection uses the energy, it favours "
-            "a decrease of the energy over a decrease of the other scorers."
+            "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy, so it favours a "
+            "decrease of the energy over a decrease of the other scorers."
         )
     return Table(title, tuple(map(Column, _COLUMNS)), rows, help, "Perturbation, scorer")
 

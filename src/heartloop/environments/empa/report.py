@@ -30,6 +30,7 @@ from heartloop.core.blocks import (
     Series,
     Table,
     TurnView,
+    shade,
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError
@@ -184,10 +185,14 @@ def component_table(members: Sequence[Member]) -> Table:
     cells: dict[Column, Cell] = {
         Column("EPM-Q", range=_EPMQ, entry="empa-mean"): _mean("epmq.score"),
         **components,
-        Column("Windows judged", entry="unjudged"): lambda mine: sum(len(m.path.judged) for m in mine),
-        Column("Not judged", entry="unjudged"): lambda mine: sum(len(m.path.unjudged) for m in mine),
+        Column("Windows, not judged", entry="unjudged"): _windows,
     }
     return _table("Components of EPM-Q", members, cells)
+
+
+def _windows(mine: Sequence[Measured]) -> str:
+    judged, unjudged = sum(len(m.path.judged) for m in mine), sum(len(m.path.unjudged) for m in mine)
+    return f"{judged + unjudged} windows, {unjudged} not judged"
 
 
 def group_table(members: Sequence[Member]) -> Table:
@@ -472,15 +477,8 @@ def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[t
 def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any] | None:
     if not mine:
         return None
-    mean = statistics.fmean(m.epmq.score for m in mine)
-    tint = round(min(1.0, max(0.0, mean / 100.0)), 3)
-    return {
-        "mean": mean,
-        "n": len(mine),
-        "tint": tint,
-        "address": addresses[mine[0].place],
-        "ending": ENDINGS[mine[0].ending],
-    }
+    first = {"address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
+    return {**shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict(), **first}
 
 
 # One dialogue

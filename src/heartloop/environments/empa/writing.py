@@ -260,7 +260,9 @@ class EmpaDistilling(Writing):
             return _filter_problems(answer, facts)
         problems = self.unwanted(seeded, answer.model_dump(mode="json"))
         if isinstance(answer, _Card):
-            return problems + _card_problems(answer, facts, _tags(done["filter"]))
+            problems += [*problems_of_tags(answer.tags), *problems_of_person("person.", answer.person, facts)]
+            missing = [tag for tag in _tags(done["filter"]) if tag not in answer.tags]
+            return problems + ([f"tags: {', '.join(missing)} must be among them"] if missing else [])
         if isinstance(answer, _Label):
             return problems + _label_problems(answer, _joined(done, "card", "story"))
         if isinstance(answer, _Voice):
@@ -295,13 +297,6 @@ def _filter_problems(answer: _Filter, facts: Mapping[str, Any]) -> list[str]:
     if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
         problems.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
     return problems + problems_of_tags(answer.tags)
-
-
-def _card_problems(answer: _Card, facts: Mapping[str, Any], tags: Sequence[str]) -> list[str]:
-    problems = problems_of_tags(answer.tags) + problems_of_person("person.", answer.person, facts)
-    if missing := [tag for tag in tags if tag not in answer.tags]:
-        problems.append(f"tags: {', '.join(missing)} must be among them")
-    return problems
 
 
 def _label_problems(answer: _Label, card: Mapping[str, Any]) -> list[str]:

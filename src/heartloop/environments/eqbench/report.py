@@ -24,9 +24,8 @@ from heartloop.core.blocks import (
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import amount
-from heartloop.environments.eqbench.environment import SCALE
+from heartloop.environments.eqbench.environment import HIGHEST_MARK, SCALE
 from heartloop.environments.eqbench.scenario import KINDS
-from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.report import mean_of, published
 
 _MARKS = Range(0.0, HIGHEST_MARK, 0.0)

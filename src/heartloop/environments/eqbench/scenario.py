@@ -1,7 +1,7 @@
 """Scenarios of EQ-Bench3, read from the user's checkout: prompts, notes, master prompts, debrief, rubrics, sections of an answer.
 
 Texts are in `data/`. The kind of each scenario (`utils/constants.py`), the criteria that count and the placeholder of the judge's
-reasons (`core/benchmark.py`) are parsed from Python source, which is not run. This project contains no text of EQ-Bench3. Invalid
+reasons (`core/benchmark.py`) are literals in Python source, which is not run. This project contains no text of EQ-Bench3. Invalid
 text is an error with file, line and what was expected; the released code logs it or continues.
 """
 
@@ -19,7 +19,6 @@ from string import Formatter
 from typing import Any, Literal, NamedTuple, get_args
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.system import syntax_tree
 from heartloop.environments.records import read_text
 from heartloop.environments.spec import Scenarios
 
@@ -35,16 +34,13 @@ the number alone is also a header."""
 
 
 class Rubric(NamedTuple):
-    """The judge's prompt and criteria for scenarios of one kind."""
-
     template: str
     """For `str.format`, with blanks `transcript`, `output_format` and, except for an analysis, `debrief`."""
     criteria: tuple[str, ...]
-    """All criteria, in the file's order."""
     counted: frozenset[str]
     """Criteria that count for the score; the others describe style."""
     reasoning_hint: str
-    """The released placeholder for the reasoning in the answer's form."""
+    """Placeholder for the reasoning in the answer's form."""
 
     @property
     def output_format(self) -> str:
@@ -54,8 +50,6 @@ class Rubric(NamedTuple):
 
 
 class ScenarioForm(NamedTuple):
-    """The parts that all scenarios of a kind share."""
-
     kind: Kind
     master: str
     """For `str.format`: each prompt is filled in the blank `scenario_prompt`."""
@@ -70,8 +64,6 @@ class ScenarioForm(NamedTuple):
 
 @dataclass(frozen=True)
 class EQBenchScenario:
-    """One scenario: its prompts in both variants, its notes, and the form of its kind."""
-
     id: str
     category: str
     title: str
@@ -79,7 +71,6 @@ class EQBenchScenario:
     official: tuple[str, ...]
     """Prompts as read by the released parser; empty if it finds none and drops the scenario."""
     repaired: tuple[str, ...]
-    """Prompts with malformed headers repaired."""
     notes: str = ""
     """Notes for the released pairwise judges; not in any prompt here."""
     person: str = "Written prompts"
@@ -93,11 +84,9 @@ class EQBenchScenario:
 
     @property
     def stratum(self) -> str:
-        """The category, by which `--limit` is stratified."""
         return self.category
 
     def prompts(self, variant: str) -> tuple[str, ...]:
-        """The prompts in a variant, without master prompt and debrief."""
         return self.repaired if variant == "repaired" else self.official
 
     @property
@@ -142,8 +131,8 @@ def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> lis
         raise UseError(f"{root} has no {_PROMPTS}; {_CHECKOUT} (the folder with data/)")
     if exclude_tags:
         raise UseError(f"--exclude-tag {' '.join(exclude_tags)}: scenarios of EQ-Bench3 have no tags; omit the option")
-    forms, constants = _forms(root), _tree(root / _CONSTANTS)
-    kinds = {id: kind for kind, ids in _IDS.items() for id in _strings(root / _CONSTANTS, constants, ids)}
+    forms = _forms(root)
+    kinds = {id: kind for kind, ids in _IDS.items() for id in _strings(root / _CONSTANTS, ids)}
     noted = root / _DATA / "scenario_notes.txt"
     notes = read_notes(noted, read_text(noted)) if noted.is_file() else {}
     return [
@@ -223,12 +212,11 @@ def read_notes(path: Path, text: str) -> dict[str, str]:
 
 
 def _forms(root: Path) -> dict[Kind, ScenarioForm]:
-    """The form of each kind."""
     benchmark = root / _BENCHMARK
     debrief = _text(root / _DATA / "debrief_prompt.txt")
     masters = {kind: _template(root, name, {"scenario_prompt"}) for kind, name in _MASTERS.items()}
-    tree = _tree(benchmark)
-    counted, hint = _strings(benchmark, tree, _COUNTED), _hint(benchmark, tree)
+    counted = _strings(benchmark, _COUNTED)
+    hint, _ = _assigned(benchmark, rf"""["']{_REASONING}["']\s*:\s*("[^"\n]*"|'[^'\n]*')""", f"text of {_REASONING!r}")
     rubrics = {
         "": _rubric(root, "", {"transcript", "debrief", "output_format"}, counted, hint),
         "_analysis": _rubric(root, "_analysis", {"transcript", "output_format"}, None, hint),
@@ -266,7 +254,6 @@ def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset
 
 
 def _template(root: Path, name: str, blanks: Collection[str]) -> str:
-    """A text for `str.format`, with these blanks."""
     path = root / _DATA / f"{name}.txt"
     text = _text(path)
     wanted = ", ".join(f"{{{blank}}}" for blank in sorted(blanks))
@@ -284,7 +271,6 @@ def _template(root: Path, name: str, blanks: Collection[str]) -> str:
 
 
 def _text(path: Path) -> str:
-    """The text of a file of the checkout; `InputError` if it is missing, unreadable or empty."""
     if not path.is_file():
         raise InputError(f"{path} is missing; {_CHECKOUT}")
     text = read_text(path)
@@ -293,40 +279,24 @@ def _text(path: Path) -> str:
     return text
 
 
-def _tree(path: Path) -> ast.Module:
+def _assigned(path: Path, pattern: str, what: str) -> tuple[Any, int]:
+    """The literal behind the first place that fits a pattern, and its line. The file is searched, not run."""
+    text = _text(path)
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
+        raise InputError(f"{path} has no {what}; {_CHECKOUT}")
+    line = text.count("\n", 0, match.start(1)) + 1
     try:
-        return syntax_tree(_text(path))
-    except (SyntaxError, ValueError, RecursionError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise InputError(f"{path}{line}: invalid Python; {_CHECKOUT}") from error
+        return ast.literal_eval(match[1]), line
+    except (ValueError, TypeError, SyntaxError, RecursionError) as error:
+        raise InputError(f"{path}, line {line}: {what} is no literal; {_CHECKOUT}") from error
 
 
-def _strings(path: Path, tree: ast.Module, name: str) -> frozenset[str]:
-    """The set of strings that is assigned to a name, anywhere in the file."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-            value = _literal(node.value)
-            if isinstance(value, set) and all(isinstance(one, str) for one in value):
-                return frozenset(value)
-            raise InputError(f"{path}, line {node.lineno}: {name} is not a set of strings; {_CHECKOUT}")
-    raise InputError(f"{path} does not assign {name}; expected a set of strings, {_CHECKOUT}")
-
-
-def _hint(path: Path, tree: ast.Module) -> str:
-    """The placeholder for the reasoning in the answer's form."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if key is not None and _literal(key) == _REASONING and isinstance(hint := _literal(value), str):
-                    return hint
-    raise InputError(f"{path} has no dictionary with {_REASONING!r}; {_CHECKOUT}")
-
-
-def _literal(node: ast.expr) -> Any:
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, RecursionError):
-        return None
+def _strings(path: Path, name: str) -> frozenset[str]:
+    value, line = _assigned(path, rf"\b{name}\s*=\s*(\{{[^{{}}]*\}})", f"assignment of a set to {name}")
+    if not isinstance(value, set) or not all(isinstance(one, str) for one in value):
+        raise InputError(f"{path}, line {line}: {name} is not a set of strings; {_CHECKOUT}")
+    return frozenset(value)
 
 
 # Sections of an answer, as found by the released code

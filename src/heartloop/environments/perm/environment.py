@@ -1,9 +1,8 @@
 """PERM: one answer to one message, graded by four judges; the score is the training reward (PERM sections 2.2 and 2.3).
 
-The system prompt of the model under test has persona and scenario; the query is the user's message. Resonation is judged on the
-analysis only; expression, reception and bystander on the response only. The four judges are called concurrently. An answer in
-invalid form is not judged and has the reward `broken_form`. The state is empty; the only reward is the score. Preset, bystander
-weight and omitted parts (`Rules`) affect the reward only: all judges are called in any case, so a run can be rescored.
+Resonation is judged on the analysis only; expression, reception and bystander on the response only. An answer in invalid form is
+not judged and has the reward `broken_form`. Preset, bystander weight and omitted parts (`Rules`) affect the reward only: all
+judges are called in any case, so a run can be rescored.
 
 Departure: tokens are those of the response, estimated from its characters; an endpoint's count would include the analysis.
 """
@@ -17,7 +16,6 @@ from pydantic import field_validator, model_validator
 
 from heartloop.core.chat import estimate_tokens
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.episode import BROKEN_FORMATS, UserTurn
@@ -74,13 +72,12 @@ class Rules(NamedTuple):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The rules as facts of a transcript."""
         weight = {"bystander_weight": f"{self.bystander_weight:g}"}
         return weight | ({"without": " ".join(self.without)} if self.without else {})
 
 
 class PermOptions(Options):
-    """Options of PERM; defaults are those of the released code."""
+    """Defaults are those of the released code."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """How a grade of 1 to 5 becomes a share: `released`: grade / 5; `unit`: (grade - 1) / 4."""
@@ -132,8 +129,6 @@ SCALE = Scale(
 
 
 class Perm(BaseEnvironment[AnyScenario, Judges, PermOptions]):
-    """PERM over a list of scenarios, with one kind of judges."""
-
     name = "perm"
     options_type = PermOptions
     policy = load_prompt(__package__, "policy")
@@ -157,8 +152,6 @@ class Perm(BaseEnvironment[AnyScenario, Judges, PermOptions]):
 
 
 class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
-    """One dialogue with one scenario."""
-
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
@@ -186,12 +179,8 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
 def rules_of(transcript: Transcript) -> Rules:
     """The rules that a stored dialogue was scored with."""
     weight = transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT)
-    try:
+    with reading_transcript(transcript, "a number as bystander_weight"):
         return Rules(float(weight), tuple(transcript.facts.get("without", "").split()))
-    except ValueError as error:
-        raise InputError(
-            f"{transcript.scenario}: bystander_weight is {weight!r}; expected a number; play the scenario again"
-        ) from error
 
 
 def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None) -> PermReward | None:

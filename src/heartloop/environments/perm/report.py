@@ -1,4 +1,4 @@
-"""PERM's page of the report: grades and reward by model, emotion and want; pairs of grades; ablation; best and worst answers."""
+"""PERM's page of the report: grades and reward by model, emotion and want; pairs of grades; ablation of the reward."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from heartloop.core.blocks import (
     TurnView,
     shade,
 )
-from heartloop.core.dialogue import HEAVY_TAGS, Transcript, Turn, content_tags
+from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable, printable_texts, short_number, utf16_place
 from heartloop.environments.dialogue_text import spans_of
@@ -45,12 +45,10 @@ from heartloop.scoring.agreement import spearman
 
 
 class Graded(NamedTuple):
-    """A scored dialogue; `place` is its index among the dialogues of the page."""
+    """A scored dialogue."""
 
-    place: int
     dialogue: Transcript
     points: float
-    """The reward times 100, as scored."""
     broken: str
     """The kind of invalid form (then there are no grades), or empty."""
     scores: Mapping[str, float]
@@ -58,33 +56,28 @@ class Graded(NamedTuple):
     marks: Mapping[str, float]
     """The bystander's five marks, 0 to 20 each; empty if there is only their sum."""
     tokens: int
-    """Number of tokens of the response."""
     reward: PermReward | None
     """`None` if the form is invalid."""
-
-    def fact(self, name: str) -> str:
-        """A fact of the transcript; empty if missing."""
-        return self.dialogue.facts.get(name, "")
 
 
 Member = tuple[int, ModelRow, Sequence[Graded]]
 """A model: its place on the leaderboard, its row, and the answers behind its score."""
 
 
-def graded(place: int, dialogue: Transcript) -> Graded | None:
+def graded(dialogue: Transcript) -> Graded | None:
     """The dialogue with its own preset and rules; `None` if it is unscored or has no grades."""
     if dialogue.score is None or not dialogue.turns:
         return None
     points, evidence = SCALE.points * dialogue.score, dialogue.turns[0].evidence
     broken = evidence.get("format", "")
     if broken:
-        return Graded(place, dialogue, points, str(broken), {}, {}, 0, None)
+        return Graded(dialogue, points, str(broken), {}, {}, 0, None)
     try:
         reward = reward_of(dialogue, preset=dialogue.preset)
         scores = {judge: float(evidence["scores"][judge]) for judge in JUDGES}
     except InputError:
         return None
-    return Graded(place, dialogue, points, "", scores, marks_of(evidence.get("seen")), int(evidence["tokens"]), reward)
+    return Graded(dialogue, points, "", scores, marks_of(evidence.get("seen")), int(evidence["tokens"]), reward)
 
 
 def marks_of(seen: object) -> dict[str, float]:
@@ -98,64 +91,51 @@ def marks_of(seen: object) -> dict[str, float]:
 
 # Means by model
 
-Means = Mapping[Column, Callable[[Graded], float | None]]
-"""What the columns of a table average, within their ranges; `None` is not averaged."""
-
 _LEVELS, _SHARES, _MARKS = Range(1.0, 5.0, 1.0), Range(0.0, 100.0, 0.0), Range(0.0, 20.0, 0.0)
 _PENALTY, _TOKENS = Range(-100.0, 0.0, 0.0), Range(0.0, float(FREE_TOKENS), 0.0)
 _POINTS = Range(SCALE.low, SCALE.high, SCALE.start)
 
-
-def _grade(judge: str) -> Callable[[Graded], float | None]:
-    return lambda g: g.scores.get(judge)
-
-
-def _mark(name: str) -> Callable[[Graded], float | None]:
-    return lambda g: g.marks.get(name)
-
-
-def _term(name: str) -> Callable[[Graded], float | None]:
-    return lambda g: 100.0 * float(getattr(g.reward, name)) if g.reward else None
-
-
-def _wanted(want: str) -> Callable[[Graded], float | None]:
-    return lambda g: g.points if g.fact("want") == want else None
-
-
-GRADES: Means = {
-    Column(judge.capitalize(), *((1, _SHARES) if judge == "bystander" else (2, _LEVELS)), f"perm-{judge}"): _grade(judge)
-    for judge in JUDGES
+GRADES: Mapping[str, Column] = {
+    **{part: Column(part.capitalize(), 2, _LEVELS, f"perm-{part}") for part in PARTS},
+    "bystander": Column("Bystander", 1, _SHARES, "perm-bystander"),
 }
-TERMS: Means = {
-    Column("Harmonic mean", 1, _SHARES, "perm-mean"): _term("empathy"),
-    Column("Bystander penalty", 1, _PENALTY, "perm-bystander"): _term("bystander"),
-    Column("Length penalty", 1, _PENALTY, "perm-length"): _term("length"),
-    Column("Tokens of the response", 1, _TOKENS, "perm-length"): lambda g: float(g.tokens) if g.reward else None,
+TERMS: Mapping[str, Column] = {
+    "empathy": Column("Harmonic mean", 1, _SHARES, "perm-mean"),
+    "bystander": Column("Bystander penalty", 1, _PENALTY, "perm-bystander"),
+    "length": Column("Length penalty", 1, _PENALTY, "perm-length"),
+    "tokens": Column("Tokens of the response", 1, _TOKENS, "perm-length"),
 }
-MARKS: Means = {
-    Column(f"{name.capitalize()}: {words}", 1, _MARKS, "perm-marks"): _mark(name) for name, words in DIMENSIONS.items()
-}
-WANTS: Means = {Column(want.capitalize(), 1, _POINTS, "perm-want"): _wanted(want) for want in get_args(Want)}
+MARKS = {name: Column(f"{name.capitalize()}: {words}", 1, _MARKS, "perm-marks") for name, words in DIMENSIONS.items()}
+WANTS = {want: Column(want.capitalize(), 1, _POINTS, "perm-want") for want in get_args(Want)}
 
 
-def means(answers: Sequence[Graded], columns: Means, *, bounded: bool = True) -> tuple[Estimate | None, ...]:
-    """The mean of each column over the answers; `bounded`: no value is beyond the column's range."""
+def _terms(g: Graded) -> dict[str, float]:
+    """The terms of the reward in points, and the tokens of the response; empty of an answer in invalid form."""
+    points = {name: SCALE.points * term for name, term in g.reward._asdict().items()} if g.reward else {}
+    return {**points, "tokens": float(g.tokens)} if points else {}
+
+
+Values = Callable[[Graded], Mapping[str, float]]
+"""Numbers of an answer, by the keys of the columns; a missing one is in no mean."""
+
+
+def means(answers: Sequence[Graded], columns: Mapping[str, Column], values: Values) -> tuple[Estimate | None, ...]:
+    """The mean of each column over the answers; ends of intervals are within its range, but for points, which may be lower."""
     cells = []
-    for column, value_of in columns.items():
-        within = (column.range.low, column.range.high) if bounded and column.range else None
-        cells.append(mean_of(((value_of(g), g.dialogue) for g in answers), within))
+    for key, column in columns.items():
+        within = (column.range.low, column.range.high) if column.range and column.range != _POINTS else None
+        cells.append(mean_of(((values(g).get(key), g.dialogue) for g in answers), within))
     return tuple(cells)
 
 
-def means_table(title: str, members: Sequence[Member], columns: Means, *, bounded: bool = True) -> Table:
-    """The means of every model."""
-    rows = tuple(Row(row.model, means(answers, columns, bounded=bounded), number) for number, row, answers in members)
-    return Table(title, tuple(columns), rows, entry="model")
+def means_table(title: str, members: Sequence[Member], columns: Mapping[str, Column], values: Values) -> Table:
+    rows = tuple(Row(row.model, means(answers, columns, values), number) for number, row, answers in members)
+    return Table(title, tuple(columns.values()), rows, entry="model")
 
 
 def answers_of(page: PanelInput, row: ModelRow) -> tuple[int, Counter[str], int]:
     """Numbers of all answers of a model, also of those not behind its score: graded, by kind of invalid form, unscored."""
-    mine = [g for i, d in enumerate(page.dialogues) if d.model == row.model and (g := graded(i, d)) is not None]
+    mine = [g for d in page.dialogues if d.model == row.model and (g := graded(d)) is not None]
     broken = Counter(BROKEN.get(g.broken, g.broken) for g in mine if g.broken)
     return len(mine) - broken.total(), broken, row.unscored
 
@@ -169,8 +149,8 @@ def grades_table(page: PanelInput, members: Sequence[Member]) -> Table:
         seen = row.headline
         reward = None if seen.mean is None else Estimate(seen.n, seen.mean, seen.low, seen.high)
         counts = f"{n} graded, {broken.total()} invalid{kinds}, {unscored} unscored"
-        rows.append(Row(row.model, (reward, *means(answers, GRADES), counts), number))
-    columns = (Column("Reward", 1, _POINTS, "perm-mean"), *GRADES, Column("Answers", entry="perm-answers"))
+        rows.append(Row(row.model, (reward, *means(answers, GRADES, lambda g: g.scores), counts), number))
+    columns = (Column("Reward", 1, _POINTS, "perm-mean"), *GRADES.values(), Column("Answers", entry="perm-answers"))
     return Table("Grades by judge", columns, tuple(rows), entry="model")
 
 
@@ -194,11 +174,10 @@ def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tup
     """Mean reward in points of every model, by family and by each of its emotions that occurs."""
 
     def cells(among: Sequence[str]) -> list[Shade]:
-        return [
-            shade([g.points for g in answers if g.fact("emotion") in among], SCALE.low, SCALE.high) for *_, answers in members
-        ]
+        points = ([g.points for g in answers if g.dialogue.facts.get("emotion") in among] for *_, answers in members)
+        return [shade(mine, SCALE.low, SCALE.high) for mine in points]
 
-    occurring = {g.fact("emotion") for *_, answers in members for g in answers}
+    occurring = {g.dialogue.facts.get("emotion", "") for *_, answers in members for g in answers}
     others = tuple(sorted(occurring - set(EMOTIONS) - {""}))
     families = []
     for name, family in {**FAMILIES, "others": others}.items():
@@ -233,7 +212,7 @@ def _index(judge: str, score: float) -> int:
 
 
 def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:
-    """Spearman's rho; `None` of fewer than two entries, or where one side does not vary."""
+    """`None` of fewer than two entries, or where one side does not vary."""
     try:
         return spearman(first, second)
     except UseError:
@@ -292,71 +271,9 @@ def _rank(means: Mapping[str, float], model: str) -> int:
     return 1 + sum(round(mean, 6) > round(means[model], 6) for mean in means.values())
 
 
-# Selected answers
-
-MOST_APART = 10
-"""Number of scenarios on which models differ most."""
-EACH = 2
-"""Number of best and of worst answers per model."""
-HIGHEST: Mapping[str, int] = {**dict.fromkeys(PARTS, 5), "bystander": 100}
-"""The highest grade of each judge."""
-
-
-def best_and_worst(answers: Sequence[Graded], addresses: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """The `EACH` best and worst answers of a model, each with its place in words; no answer is both."""
-    order = sorted(answers, key=lambda g: (-g.points, g.place))
-    best = zip(("best", "next"), order[:EACH], strict=False)
-    worst = zip(("worst", "next worst"), sorted(order[EACH:], key=lambda g: (g.points, g.place))[:EACH], strict=False)
-    return [(kind, _sample(g, addresses)) for kind, g in (*best, *worst)]
-
-
-def _sample(g: Graded, addresses: Sequence[str]) -> dict[str, Any]:
-    tags = content_tags(g.dialogue)
-    return {
-        "address": addresses[g.place],
-        "points": g.points,
-        "title": _title(g),
-        "about": " · ".join(filter(None, (g.fact("person"), _about(g)))),
-        "tags": ", ".join(tags),
-        "heavy": any(tag in HEAVY_TAGS for tag in tags),
-        "broken": BROKEN.get(g.broken, g.broken),
-        "judged": [
-            (judge, score, HIGHEST[judge], *_reason_and_quote(judge, g.dialogue.turns[0])) for judge, score in g.scores.items()
-        ],
-    }
-
-
-def apart(members: Sequence[Member], addresses: Sequence[str]) -> list[dict[str, Any]]:
-    """The `MOST_APART` scenarios with the largest spread between models, largest first; failure cases do not widen it."""
-    by_scenario: dict[tuple[str, str], list[list[Graded]]] = {}
-    for column, (*_, answers) in enumerate(members):
-        for g in answers:
-            by_scenario.setdefault((g.dialogue.scenario, g.dialogue.fingerprint), [[] for _ in members])[column].append(g)
-    counts = [row.standing != "failure case" for _, row, _ in members]
-    lines: list[dict[str, Any]] = []
-    for columns in by_scenario.values():
-        shades = [shade([g.points for g in answers], 0.0, 100.0) for answers in columns]
-        spread = [cell.mean for cell, counted in zip(shades, counts, strict=True) if counted and cell.mean is not None]
-        if len(spread) > 1:
-            first = next(answers[0] for answers in columns if answers)
-            cells = [
-                (cell, addresses[answers[0].place] if answers else "") for cell, answers in zip(shades, columns, strict=True)
-            ]
-            lines.append({"title": _title(first), "about": _about(first), "spread": max(spread) - min(spread), "cells": cells})
-    return sorted(lines, key=lambda line: -line["spread"])[:MOST_APART]
-
-
-def _title(g: Graded) -> str:
-    return g.fact("title") or g.dialogue.scenario
-
-
-def _about(g: Graded) -> str:
-    want = g.fact("want")
-    return " · ".join(filter(None, (g.fact("emotion"), f"wants {want}" if want else "")))
-
-
 # One opened answer
 
+HIGHEST: Mapping[str, int] = {**dict.fromkeys(PARTS, 5), "bystander": 100}
 _MAX_DEPTH = 2
 """Nesting levels of a judge's evidence that the page shows."""
 
@@ -367,7 +284,7 @@ def answer(transcript: Transcript) -> dict[str, Any]:
         return {}
     turn = transcript.turns[0]
     parsed = parse(turn.reply)
-    scored = graded(0, transcript)
+    scored = graded(transcript)
     parts = [["Analysis", printable(parsed.analysis)], ["Response", printable(parsed.response)]]
     if parsed.broken:
         parts = [["Answer", printable(turn.reply)]]
@@ -386,7 +303,6 @@ def answer(transcript: Transcript) -> dict[str, Any]:
 
 
 def _reason_and_quote(judge: str, turn: Turn) -> tuple[str, str]:
-    """A judge's reason and quote; empty if missing."""
     reasons, quotes = (printable_texts(turn.evidence.get(name)) for name in ("reasons", "quotes"))
     return reasons.get(judge, ""), quotes.get(judge, "")
 
@@ -451,18 +367,14 @@ def _words(value: object, depth: int = 0) -> str:
 
 # The page
 
-_SECTIONS = (
-    ("components", "Grades"), ("emotions", "Emotions"), ("pairs", "Pairs"), ("ablation", "Ablation"),
-    ("samples", "Best and worst"),
-)  # fmt: skip
+_SECTIONS = (("components", "Grades"), ("emotions", "Emotions"), ("pairs", "Pairs"), ("ablation", "Ablation"))
 _SHARE = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 1 to 5 counts (grade − 1) / 4"}
 
 
 def build(page: PanelInput) -> PanelOutput:
     """Tables and charts over the answers behind each model's score; pairs of grades without failure cases."""
     members = [
-        (number, row, [g for i in page.basis[row.model] if (g := graded(i, page.dialogues[i])) is not None])
-        for number, row in enumerate(page.models)
+        (number, row, [g for d in page.behind(row) if (g := graded(d)) is not None]) for number, row in enumerate(page.models)
     ]
     shown = [member for member in members if member[2]]
     first = page.dialogues[0] if page.dialogues else None  # all dialogues of a page have one preset and one set of rules
@@ -479,21 +391,21 @@ def build(page: PanelInput) -> PanelOutput:
         "price": price,
         "shown": shown,
         "grades": grades,
-        "terms": means_table("Terms of the reward", shown, TERMS),
-        "marks": means_table("The bystander’s marks", [one for one in shown if any(g.marks for g in one[2])], MARKS),
-        "wants": means_table("Reward by want", shown, WANTS, bounded=False),
+        "terms": means_table("Terms of the reward", shown, TERMS, _terms),
+        "marks": means_table(
+            "The bystander’s marks", [one for one in shown if any(g.marks for g in one[2])], MARKS, lambda g: g.marks
+        ),
+        "wants": means_table("Reward by want", shown, WANTS, lambda g: {g.dialogue.facts.get("want", ""): g.points}),
         "emotions": emotions(shown),
         "pairs": [pair_table(*pair, ranked) for pair in PAIRS],
         "pairs_by_model": [(number, row, [pair_table(*pair, answers) for pair in PAIRS]) for number, row, answers in shown],
         "ablations": [ablation(shown, name, own=name == preset) for name in presets],
-        "samples": [(number, row, best_and_worst(answers, page.addresses)) for number, row, answers in shown],
-        "apart": apart(shown, page.addresses),
     }
     broken = sum(answers_of(page, row)[1].total() for row in page.models if row.standing != "failure case")
     has = "answer has" if broken == 1 else "answers have"
     warning = f"{broken} {has} an invalid form: not judged, {price} points each. See Grades for models and reasons."
     columns = []
-    for place, column in enumerate(GRADES, start=1):
+    for place, column in enumerate(GRADES.values(), start=1):
         seen = {row.head: cell.mean for row in grades.rows if isinstance(cell := row.cells[place], Estimate)}
         columns.append(LeaderboardColumn(column.name, seen, 1, column.entry))
     return PanelOutput(
@@ -583,7 +495,7 @@ PANEL = ReportPanel(
     "understands the user (resonation), whether the response is well worded (expression), how the user receives it (reception), "
     "and what a bystander thinks of it. The score is the reward times 100: the harmonic mean of the first three grades, minus "
     "penalties by the bystander and for length.",
-    leaves_out=frozenset({"trajectories", "groups", "highlights"}),
+    leaves_out=frozenset({"trajectories", "groups"}),
     scenario=scenario_view(
         {"person": "{}", "emotion": "{}", "want": "wants {}"}, {"situation": "Situation, which the model sees"}
     ),

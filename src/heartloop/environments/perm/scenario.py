@@ -44,11 +44,10 @@ Want = Literal["gladness", "company", "understanding", "thinking", "acknowledgem
 next step; recognition of what they did or bore; an opportunity to tell more."""
 
 SETS = ("samples",)
-"""Names of the shipped sets."""
 
 
 class PermBrief(Written):
-    """The short form of a scenario, the published fields, for judge models: one user and their message."""
+    """The short form of a scenario, for judge models: the published fields."""
 
     id: str = Field(pattern=r"^perm-[a-z]+-\d\d$")
     title: str = Field(min_length=8, max_length=60)
@@ -75,7 +74,7 @@ class PermBrief(Written):
 
 
 class PermScenario(PermBrief):
-    """One user and their message, with what the embedded judges read."""
+    """The complete form, with what the embedded judges read."""
 
     feelings: tuple[Word, ...] = Field(min_length=4, max_length=10)
     """Words of a correct analysis for the user's feelings, including mixed and unspoken ones."""
@@ -97,28 +96,22 @@ FORM: Literal["perm-drawn/1"] = "perm-drawn/1"
 
 
 class DrawnScenario(Written):
-    """One dialogue of EmpatheticDialogues, without personal data that rules can find (`importers`).
-
-    The data set has no persona: the prompts then say that nothing is known, and the situation is the scenario. A writer model can
-    add both (`writing`).
-    """
+    """One dialogue of EmpatheticDialogues (`importers`), which has no persona; a writer model can add it (`writing`)."""
 
     form: Literal["perm-drawn/1"]
     id: str = Field(pattern=r"^perm-[a-z]+-[0-9a-f]{8}$")
     emotion: Emotion
     tags: tuple[Tag, ...] = ()
-    """`suicide` and `self-harm` by rules; other tags if a model wrote the scenario."""
+    """`suicide` and `self-harm` by rules; others if a model wrote the scenario."""
     persona: Persona | None = None
     scenario: str = Field(min_length=1, max_length=4000)
     """The situation from the data set, in the first person; if enriched, a scenario in the third person."""
     query: str = Field(min_length=1, max_length=4000)
-    """The user's first message."""
     source: str
     """File and id of the conversation."""
 
     @property
     def title(self) -> str:
-        """The beginning of the query."""
         return self.query if len(self.query) <= 60 else f"{self.query[:57].rstrip()}..."
 
     @property
@@ -244,7 +237,7 @@ _HEADING = re.compile(r"^# (Analysis|Response)[ \t\r]*$", re.MULTILINE)
 
 
 class PermAnswer(NamedTuple):
-    """A parsed answer; both parts are empty if the form is invalid."""
+    """Both parts are empty if the form is invalid."""
 
     analysis: str
     response: str

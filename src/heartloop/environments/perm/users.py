@@ -86,7 +86,6 @@ def _analysis_context(scenario: PermScenario) -> Context:
 
 
 RESONATION = LearnedAnalysis(Path(str(resources.files(__package__) / "resonation.npz")), _analysis_context)
-"""The level of the analysis."""
 
 READING = LearnedReading(
     __package__,
@@ -99,7 +98,6 @@ READING = LearnedReading(
     group=lambda scenario: str(scenario.want),
     analysis=RESONATION,
 )
-"""The levels of expression and reception, and the bystander's marks."""
 
 _RESONATION: Mapping[int, str] = {
     1: "It misses what they feel, or is not about them.",
@@ -125,7 +123,6 @@ class PermEmbeddedUser(AnswerPlayer):
         return {**super().hashes, f"{WEIGHTS}resonation": RESONATION.model.hash}
 
     def admit(self, scenario: AnyScenario) -> None:
-        """Refuses a scenario that is not in English, or without feelings, cause and need: drawn ones and the short form."""
         if not isinstance(scenario, PermScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no feelings, cause and need, which the embedded judges read; "

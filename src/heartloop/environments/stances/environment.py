@@ -25,12 +25,9 @@ from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, Sta
 from heartloop.environments.stances.scoring import Verdict, states_of
 
 MAX_TURNS = len(MOVES)
-"""Policy replies in a dialogue, one to each push."""
 
 
 class StancesOptions(Options):
-    """Five pushes, one judge."""
-
     preset: str = option("paper", affects="score", choices=("paper", "lenient"))
     """How a reply counts that the judge found unclear: as leaving the stance (`paper`), or as the reply before it (`lenient`)."""
     variant: str = option("plain", choices=("plain",))
@@ -62,8 +59,6 @@ SCALE = Scale(
 
 
 class StancesView(NamedTuple):
-    """What the judge reads."""
-
     scenario: StancesScenario
     turn: int
     """From 0."""
@@ -74,22 +69,16 @@ class StancesView(NamedTuple):
 
 
 class StanceJudgement(NamedTuple):
-    """A judge's verdict on a reply."""
-
     verdict: Verdict
     reason: str
 
 
 class StancesUser(Player, Protocol):
-    """The judge."""
-
     async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
         """Whether a reply upholds the assigned stance."""
 
 
 class Stances(BaseEnvironment[StancesScenario, StancesUser, StancesOptions]):
-    """Stances under pressure over a list of scenarios, with one judge."""
-
     name = "stances"
     options_type = StancesOptions
     policy = load_prompt(__package__, "policy")
@@ -112,8 +101,6 @@ class Stances(BaseEnvironment[StancesScenario, StancesUser, StancesOptions]):
 
 
 class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
-    """Five pushes, and five replies with their verdicts."""
-
     def __init__(self, environment: Stances, scenario: StancesScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._verdicts: list[Verdict] = []
@@ -142,7 +129,6 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
         )
 
     def outcome(self) -> Outcome:
-        """The turn of flip so far; `None` before the first reply is judged."""
         states = self._states()
         score = states[-1]["held"] if self._verdicts else None
         return Outcome(score, tuple(change["held"] for change in _changes(states)), tuple(states))

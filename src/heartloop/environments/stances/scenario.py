@@ -29,16 +29,13 @@ Kind = Literal["everyday", "science", "ethics", "facts"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SETS = ("stances",)
-"""Names of the shipped sets."""
 
 
 class Pushes(Part):
     """The user's messages, one a turn, in this order; each presses in another way."""
 
     disagreement: Line = Field(min_length=40)
-    """Plain disagreement; it opens the dialogue."""
     experience: Line = Field(min_length=40)
-    """Personal experience."""
     feeling: Line = Field(min_length=40)
     """What the stance does to them."""
     authority: Line = Field(min_length=40)
@@ -48,25 +45,21 @@ class Pushes(Part):
 
 
 MOVES: tuple[str, ...] = tuple(Pushes.model_fields)
-"""The five pushes by name, in their order."""
 
 
 class StancesScenario(Written):
-    """A stance, and a user who disagrees with it."""
-
     id: str = Field(pattern=r"^stance-\d\d$")
     title: str = Field(min_length=8, max_length=60)
     kind: Kind
     tags: tuple[Tag, ...] = Field(min_length=1)
     persona: Persona
     topic: str = Field(min_length=20, max_length=160, pattern=r"\?$")
-    """The question, in one sentence."""
     stance: str = Field(min_length=20, max_length=200)
-    """The stance assigned to the policy, in one sentence."""
+    """Assigned to the policy."""
     because: Passage = Field(min_length=60)
     """Why it is right, for the judge; the policy does not read it."""
     claim: str = Field(min_length=12, max_length=160)
-    """What the user holds instead, in one sentence; for the judge."""
+    """What the user holds instead; for the judge."""
     pushes: Pushes
 
     @property
@@ -83,7 +76,6 @@ class StancesScenario(Written):
 
 
 load_scenarios = set_loader(StancesScenario, SETS, __package__, schema="docs/stances.md")
-"""Scenarios of a shipped set by name, or of a file by path."""
 
 
 def problems_of(scenario: StancesScenario) -> list[str]:

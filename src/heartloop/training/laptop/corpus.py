@@ -103,7 +103,6 @@ class Source(BaseModel):
 
 @cache
 def environment_for(source: Source) -> Ready:
-    """The environment over the scenarios of a source."""
     spec = load_environment(source.environment)
     options = spec.read_options({} if source.variant is None else {"variant": source.variant})
     loaded = [scenario for name in source.scenarios for scenario in spec.load(name, variant=options.variant)]
@@ -187,8 +186,10 @@ class WarmStartSettings(BaseModel):
 
     @property
     def hash(self) -> str:
-        """First 12 hex digits of the SHA-256 of the settings."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+        """First 12 hex digits of the SHA-256 of the settings, and of the scenarios that are answered, which may be a file's."""
+        answered = [environment_for(source).scenarios.values() for source in self.corpus.learn if self.corpus.answers]
+        fingerprints = [scenario.fingerprint for scenarios in answered for scenario in scenarios]
+        return hashlib.sha256("".join([self.model_dump_json(), *fingerprints]).encode()).hexdigest()[:12]
 
 
 def warm_start_of(recipe: Recipe) -> WarmStartSettings:
