@@ -69,7 +69,7 @@ _STEPS: Mapping[str, type[_Step]] = {"answer": _Answer, "embedded": _Embedded, "
 
 
 def steps_path(out: Path) -> Path:
-    """The file of steps beside a file of scenarios.
+    """The file of steps next to a file of scenarios.
 
     >>> steps_path(Path("mine.jsonl")).name
     'mine.steps.jsonl'
@@ -120,7 +120,7 @@ class WrittenFiles:
     def __enter__(self) -> Self:
         try:
             if self.out.exists() and not self.path.exists():
-                raise UseError(f"{self.out} exists without the steps of a writing run beside it; choose another --out")
+                raise UseError(f"{self.out} exists without the steps of a writing run next to it; choose another --out")
             self.out.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as stack:
                 stack.enter_context(self._lock.acquire(timeout=0))
