@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
@@ -68,7 +69,7 @@ _STEPS: Mapping[str, type[_Step]] = {"answer": _Answer, "embedded": _Embedded, "
 
 
 def steps_path(out: Path) -> Path:
-    """The file of steps beside a file of scenarios.
+    """The file of steps next to a file of scenarios.
 
     >>> steps_path(Path("mine.jsonl")).name
     'mine.steps.jsonl'
@@ -119,26 +120,24 @@ class WrittenFiles:
     def __enter__(self) -> Self:
         try:
             if self.out.exists() and not self.path.exists():
-                raise UseError(f"{self.out} exists without the steps of a writing run beside it; choose another --out")
+                raise UseError(f"{self.out} exists without the steps of a writing run next to it; choose another --out")
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0)
+            with ExitStack() as stack:
+                stack.enter_context(self._lock.acquire(timeout=0))
+                for path in (self.path, self.out):
+                    if path.exists():
+                        cut_torn_tail(path)
+                    self._opened[path] = stack.enter_context(path.open("ab"))
+                self._read_steps()
+                self._stack = stack.pop_all()
         except Timeout as error:
             raise UseError(f"another process is writing to {self.out}; wait for it, or choose another --out") from error
         except OSError as error:
             raise UseError(f"cannot write to {self.out}: {error.strerror}; choose another --out") from error
-        try:
-            self._open()
-        except BaseException as error:
-            self.__exit__(None, None, None)
-            if isinstance(error, OSError):
-                raise UseError(f"cannot write to {self.out}: {error.strerror}; choose another --out") from error
-            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for file in self._opened.values():
-            file.close()
-        self._lock.release()
+        self._stack.close()
 
     def steps(self, number: int | None = None) -> Steps:
         """The steps of a scenario by its number, or of the run."""
@@ -163,11 +162,7 @@ class WrittenFiles:
         except OSError as error:
             raise UseError(f"cannot write to {path}: {error.strerror}; free some space, then rerun the same command") from error
 
-    def _open(self) -> None:
-        for path in (self.path, self.out):
-            if path.exists():
-                cut_torn_tail(path)
-            self._opened[path] = path.open("ab")
+    def _read_steps(self) -> None:
         lines = [line for line in self.path.read_bytes().split(b"\n") if line.strip()]
         if not lines:
             self.append(json.dumps({"settings": self.settings}, ensure_ascii=False), steps=True)

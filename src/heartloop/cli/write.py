@@ -29,7 +29,7 @@ write_app = typer.Typer(rich_markup_mode=None)
 
 Environment = Annotated[str, typer.Argument(help="Name of the environment to write for.")]
 Writer = Annotated[str, typer.Option(help="Model that writes: service/model.")]
-Out = Annotated[Path, typer.Option(help="JSON-lines file of scenarios; the log of every step is written beside it.")]
+Out = Annotated[Path, typer.Option(help="JSON-lines file of scenarios; the log of every step is written next to it.")]
 
 
 @write_app.command()
@@ -67,7 +67,7 @@ def distil(
     writer: Annotated[str | None, typer.Option(help="Model that writes: service/model.")] = None,
     auditor: Annotated[str | None, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="JSON-lines file of scenarios; the log of every step is written beside it.")
+        Path | None, typer.Option(help="JSON-lines file of scenarios; the log of every step is written next to it.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of dialogues; rerun with a larger number to continue.")] = 20,
     exclude_tag: Annotated[

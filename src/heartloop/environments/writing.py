@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import Prompt
+from heartloop.environments.registry import load_environment
 
 
 class Place(NamedTuple):
@@ -92,9 +93,8 @@ class Writing(ABC):
     """The environment's part of the auditor's prompt; `None` if scenarios are neither audited nor compared."""
     fixed: ClassVar[Sequence[str]] = ()
     """Fields that the auditor may not correct."""
-    load: ClassVar[Callable[[str], Sequence[Any]]]
-    """Loads a scenario set by name."""
     sets: ClassVar[Sequence[str]] = ()
+    """Shipped sets that a new scenario must not repeat."""
 
     def __init__(self, shipped: Sequence[Any] | None = None) -> None:
         self._shipped = shipped
@@ -102,7 +102,8 @@ class Writing(ABC):
     @cached_property
     def shipped(self) -> Sequence[Any]:
         """Scenarios that a new one must not repeat: by default those of `sets`."""
-        return self._shipped if self._shipped is not None else [one for name in self.sets for one in type(self).load(name)]
+        load = load_environment(self.name).load
+        return self._shipped if self._shipped is not None else [one for name in self.sets for one in load(name)]
 
     @property
     def settings(self) -> Mapping[str, Any]:

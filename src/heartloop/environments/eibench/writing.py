@@ -29,7 +29,6 @@ from heartloop.environments.eibench.scenario import (
     Scene,
     Seed,
     UserProfile,
-    load_scenarios,
     pools,
     problems_of,
 )
@@ -145,7 +144,6 @@ class EIBenchWriting(Writing):
     )
     audit = load_prompt(__package__, "audit_eibench")
     fixed = ("id", "scene", "seed", "place", "name", "age", "gender", "key", "kind", "concern", "depth")
-    load = staticmethod(load_scenarios)
     sets = ("test",)
 
     def __init__(self, shipped: Sequence[EIBenchScenario] | None = None) -> None:

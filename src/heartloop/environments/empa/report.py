@@ -320,7 +320,7 @@ def _radar(row: Row, groups: Sequence[str], high: float) -> dict[str, Any]:
         angle = 2.0 * math.pi * place / len(groups)
         dx, dy = math.sin(angle), -math.cos(angle)
         label_x, label_y = _pixel(dx, dy, _RADIUS + 11.0)
-        beside = 4.0 * (1.0 + dy) - (12.0 if dy < -0.9 else 0.0)  # two lines of text, above the top spoke
+        lowered = 4.0 * (1.0 + dy) - (12.0 if dy < -0.9 else 0.0)  # two lines of text, above the top spoke
         mean = seen.mean if isinstance(seen, Estimate) else None
         if mean is not None:
             corners.append(_pixel(dx, dy, _RADIUS * max(0.0, mean) / high))
@@ -329,7 +329,7 @@ def _radar(row: Row, groups: Sequence[str], high: float) -> dict[str, Any]:
                 "name": name,
                 "mean": mean,
                 "end": _pixel(dx, dy, _RADIUS),
-                "label": (label_x, round(label_y + beside, 1)),
+                "label": (label_x, round(label_y + lowered, 1)),
                 "anchor": "middle" if abs(dx) < 0.2 else "start" if dx > 0 else "end",
             }
         )

@@ -28,7 +28,6 @@ from heartloop.environments.empa.scenario import (
     DOMAINS,
     EmpaScenario,
     dominant_axis,
-    load_scenarios,
     problems_of,
     texts_in,
     unquoted,
@@ -171,7 +170,6 @@ class EmpaDistilling(Writing):
     )
     audit = load_prompt(__package__, "audit_empa")
     fixed = ("id", "axis", "domain", "threshold", "place", "name", "age", "gender", "key", "kind", "concern", "depth", "source")
-    load = staticmethod(load_scenarios)
     sets = ("cases",)
 
     def __init__(

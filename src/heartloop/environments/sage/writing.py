@@ -95,7 +95,6 @@ class SageWriting(Writing):
     fixed = (
         "id", "family", "intention", "theme", "name", "age", "gender", "key", "kind", "concern", "depth", "about", "temperament",
     )  # fmt: skip
-    load = staticmethod(load_scenarios)
     sets = SETS
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
