@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from heartloop.core.chat import ScriptedChat
-from heartloop.core.dialogue import Call, Message, Transcript, Turn, Usage, read_transcripts, visible, write_line
-from heartloop.core.errors import AnswerError, HeartloopError, InputError, PromptError, UseError
+from heartloop.core.dialogue import Call, Message, Transcript, Turn, Usage, read_transcripts, write_line
+from heartloop.core.errors import AnswerError, HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
-from heartloop.core.prompts import Prompt
 from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.scoring import outcome
@@ -290,13 +289,6 @@ def _two_parts(text: str) -> str:
     return "value" if not answer.broken else "broken"
 
 
-def _visible(text: str) -> str:
-    seen = visible(text)
-    assert seen in text
-    assert "<think>" not in seen.lower()
-    return "value" if seen else "silence"
-
-
 # files
 
 _TRANSCRIPT = json.loads(
@@ -423,23 +415,6 @@ def _prices(data: bytes) -> str:
     return _or_ours(read, InputError)
 
 
-_TEMPLATES = st.lists(st.sampled_from(["{{a}}", "{{b}}", "{{a b}}", "{{", "}}", "{a}", "text", "\\1", "{{A}}"]), max_size=6).map(
-    "".join
-)
-
-
-def _prompt(given: tuple[str, dict[str, str]]) -> str:
-    template, values = given
-
-    def read() -> str:
-        filled = Prompt("p", template, "").fill(**values)
-        parts = re.split(r"\{\{([a-z_]+)\}\}", template)
-        assert filled == "".join(values[part] if index % 2 else part for index, part in enumerate(parts))
-        return "value"
-
-    return _or_ours(read, PromptError)
-
-
 def _shard(text: str) -> str:
     def read() -> str:
         shard = Shard.parse(text)
@@ -483,12 +458,6 @@ PARSERS = [
         _two_parts,
         1,
     ),
-    Parser(
-        "thinking",
-        st.lists(st.sampled_from(["<think>", "</think>", "<THINK>", "a", " "]) | st.text(max_size=4), max_size=8).map("".join),
-        _visible,
-        1,
-    ),
     Parser("transcripts.jsonl", _lines(_TRANSCRIPT), _transcripts, 3),
     Parser("run directory", _RUN, _run, 3),
     Parser("log.jsonl", _lines(_NOTE), _noted, 1),
@@ -498,7 +467,6 @@ PARSERS = [
     Parser("released EIBench records", _lines(record(1), record(2, scene_tag="charm")), _records, 2),
     Parser("released dialogues", _lines(log(1, course(20)), log(2, [40, 45, 100])), _logs, 2),
     Parser("price file", _broken(_PRICES) | st.binary(max_size=40), _prices, 1),
-    Parser("prompt", st.tuples(_TEMPLATES, st.dictionaries(st.sampled_from(["a", "b"]), _TEXTS | _TEMPLATES)), _prompt, 1),
     Parser("--shard", st.text(max_size=8) | st.tuples(_NUMBERS, _NUMBERS).map(lambda p: f"{p[0]}/{p[1]}"), _shard, 1),
 ]
 """Every parser of what comes from outside."""

@@ -156,14 +156,6 @@ class TestShipped:
         assert default.preset in spec.options.choices("preset")
         assert default.variant in spec.options.choices("variant")
 
-    @pytest.mark.parametrize("spec", SPECS, ids=name_of)
-    @pytest.mark.parametrize(
-        "given", [{"preset": "best"}, {"variant": "hard"}, {"max_turns": 0}, {"max_turns": -1}, {"warmth": 3}], ids=str
-    )
-    def test_what_does_not_exist_is_refused_by_name(self, spec: EnvironmentSpec, given: dict[str, Any]) -> None:
-        with pytest.raises(UseError, match=f"{next(iter(given))}.*{spec.name}|{spec.name}.*{next(iter(given))}"):
-            spec.read_options(given)
-
     @pytest.mark.parametrize(
         ("environment", "given", "named"),
         [

@@ -18,28 +18,35 @@ class Player(Protocol):
     """Plays an environment's roles; each environment extends this protocol."""
 
     @property
-    def name(self) -> str:
-        """`embedded`, or the model's name."""
-        ...
+    def name(self) -> str: ...
 
     def describe(self) -> Mapping[str, Any]:
         """`models`, `sampling` and `prompts` of the roles it plays."""
-        ...
 
     def admit(self, scenario: Any) -> None:
         """Checks that it can play a scenario."""
-        ...
 
 
-class _Identified(Protocol):
+class Scenario(Protocol):
+    """What an environment's scenarios have; `stratum` is the group by which `--limit` is stratified."""
+
     @property
     def id(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def stratum(self) -> str: ...
+
+    @property
+    def tags(self) -> Sequence[str]: ...
 
     @property
     def fingerprint(self) -> str: ...
 
 
-AnyScenario = TypeVar("AnyScenario", bound=_Identified)
+AnyScenario = TypeVar("AnyScenario", bound=Scenario)
 User = TypeVar("User", bound=Player)
 EnvironmentT = TypeVar("EnvironmentT")
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -47,12 +54,7 @@ Answer = TypeVar("Answer")
 
 
 class EmbeddedPlayer:
-    """Base of players without a language model.
-
-    Args:
-        roles: the roles that it plays.
-        prompts: hashes of what its answers depend on, such as rules or learned weights, by name.
-    """
+    """Base of players without a language model; `prompts` are hashes of what its answers depend on, such as learned weights."""
 
     name = EMBEDDED
 
@@ -67,13 +69,7 @@ class EmbeddedPlayer:
 
 
 class RoleModel:
-    """A model that plays one role.
-
-    Args:
-        sampling: settings of every call.
-        role: name of the role in `describe`.
-        prompts: its prompts, by name.
-    """
+    """A model that plays one role; `prompts` are its prompts, by name."""
 
     def __init__(
         self, model: ChatModel, *, sampling: Sampling | None, role: str, prompts: Mapping[str, Prompt] | None = None
@@ -95,7 +91,7 @@ class RoleModel:
         }
 
     def admit(self, scenario: Any) -> None:
-        """Accepts every scenario, in any language."""
+        """Accepts every scenario."""
 
 
 class SystemPrompts:
@@ -106,8 +102,8 @@ class SystemPrompts:
     def __init__(self) -> None:
         self._cache: dict[tuple[str, str], tuple[object, Message]] = {}
 
-    def of(self, scenario: _Identified, name: str, text: Callable[[], str]) -> Message:
-        """The system message `name` for a scenario; `text` makes its content if it is not cached."""
+    def of(self, scenario: Scenario, name: str, text: Callable[[], str]) -> Message:
+        """The system message `name` for a scenario; `text` makes its content."""
         entry = self._cache.get((name, scenario.id))
         if entry is None or entry[0] is not scenario:
             if len(self._cache) >= self._CAPACITY:
@@ -117,11 +113,7 @@ class SystemPrompts:
 
 
 class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
-    """Scenarios by id, the player of the roles, and the options; a subclass sets `name` and `options_type`.
-
-    Args:
-        options: the fields of `options_type`.
-    """
+    """Scenarios by id, the player of the roles, and the options; a subclass sets `name` and `options_type`."""
 
     name: str
     options_type: type[OptionsT]
@@ -155,14 +147,17 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         return tuple(self.scenarios)
 
     def scenario(self, scenario_id: str) -> AnyScenario:
-        """The scenario with this id."""
         if scenario_id not in self.scenarios:
             raise InputError(f"no scenario {scenario_id!r} in this environment; expected one of its {len(self.scenarios)} ids")
         return self.scenarios[scenario_id]
 
     @abstractmethod
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
-        """A new episode."""
+        """As `Environment.begin`."""
+
+    @abstractmethod
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        """As `Environment.describe`."""
 
     def described(
         self, scenario_id: str, players: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
@@ -170,7 +165,7 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         """The `Transcript` fields that an environment sets.
 
         Args:
-            players: `models`, `sampling` and `prompts` of the roles, from `Player.describe`.
+            players: as `Player.describe` returns it.
             prompts: hashes of the policy's prompts, by name.
         """
         if scenario_id not in self._fingerprints:

@@ -23,8 +23,6 @@ REASKS = 1
 
 
 class Grade(NamedTuple):
-    """One judge's grade."""
-
     score: int
     """1 to 5; PERM's bystander 0 to 100."""
     reason: str
@@ -155,8 +153,6 @@ def thoughts_of(grades: Mapping[str, Grade]) -> dict[str, str]:
     return {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
 
 
-_SILENCE = "Nothing was said."
-_NEUTRAL = "It neither helps nor hurts."
 _QUOTED = 140
 _GOOD_FROM = 3
 """The level from which a grade is explained by what did good."""
@@ -178,11 +174,10 @@ class AnswerPlayer(AppraisingPlayer):
 
 
 def reason_for(appraisal: Appraisal, *, good: bool) -> str:
-    """Why, as the person would think it."""
     if appraisal.silent:
-        return _SILENCE
+        return "Nothing was said."
     reason = reason_of(appraisal, good=good)
-    return f"They would think: {reason}." if reason else _NEUTRAL
+    return f"They would think: {reason}." if reason else "It neither helps nor hurts."
 
 
 def quote_of(judged: str) -> str:

@@ -14,6 +14,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -24,10 +26,9 @@ from heartloop.core.errors import InputError, UseError
 
 
 class Refused(NamedTuple):
-    """A record that was not imported."""
+    """A record that was not imported; `place` is its file and line or number."""
 
     place: str
-    """File and record."""
     reason: str
 
 
@@ -40,7 +41,7 @@ class Imported(NamedTuple):
     raw: Sequence[bytes] = ()
     """The source of each transcript, byte for byte and without line breaks, in the order of the transcripts."""
     counts: Mapping[str, int] = {}
-    """Counts of irregularities; `Importer.counted` describes the names."""
+    """Of irregularities, by the names of `Importer.counted`."""
     refused: Sequence[Refused] = ()
     notes: Sequence[str] = ()
     """Sentences to print."""
@@ -51,7 +52,6 @@ class Imported(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Records of the source."""
         return len(self.scenarios) + len(self.transcripts) + len(self.refused) if self.records is None else self.records
 
 
@@ -68,22 +68,19 @@ class Importer(NamedTuple):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names of the options that `read` takes."""
         return tuple(inspect.signature(self.read).parameters)[1:]
 
 
 class Record(NamedTuple):
-    """One line of a released file: path, line number, bytes and JSON object."""
+    """One line of a released file: path, line number, bytes without the line break, and JSON object."""
 
     path: Path
     number: int
     raw: bytes
-    """Without the line break."""
     value: dict[str, Any]
 
     @property
     def place(self) -> str:
-        """File and line, for messages."""
         return f"{self.path}, line {self.number}"
 
 
@@ -97,16 +94,6 @@ def records(path: Path) -> Iterator[Record]:
                 f"{place}: is a {type(value).__name__}; expected one JSON object per line, correct or remove that line"
             )
         yield Record(path, number, raw, value)
-
-
-def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
-    """Every line with its place, and its JSON value or the error in it; reading continues after an error."""
-    for number, raw in _lines(path):
-        place = f"{path.name}, line {number}"
-        try:
-            yield place, _value(place, raw)
-        except InputError as error:
-            yield place, error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -173,8 +160,6 @@ Speaker = Literal["person", "supporter"]
 
 
 class RawTurn(NamedTuple):
-    """One turn."""
-
     speaker: Speaker
     text: str
 
@@ -233,20 +218,13 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
 
 def _in_turn(turns: Sequence[RawTurn], repaired: Counter[str]) -> Iterator[RawTurn]:
     """Joins consecutive turns of one speaker; drops empty turns."""
-    last: RawTurn | None = None
-    for turn in turns:
-        text = re.sub(r"[ \t]+", " ", turn.text).strip()
-        if not text:
-            repaired["empty"] += 1
-        elif last is not None and last.speaker == turn.speaker:
-            repaired["joined"] += 1
-            last = RawTurn(last.speaker, f"{last.text}\n{text}")
-        else:
-            if last is not None:
-                yield last
-            last = RawTurn(turn.speaker, text)
-    if last is not None:
-        yield last
+    cleaned = [(turn.speaker, re.sub(r"[ \t]+", " ", turn.text).strip()) for turn in turns]
+    spoken = [(speaker, text) for speaker, text in cleaned if text]
+    repaired["empty"] += len(cleaned) - len(spoken)
+    for speaker, together in groupby(spoken, key=itemgetter(0)):
+        texts = [text for _, text in together]
+        repaired["joined"] += len(texts) - 1
+        yield RawTurn(speaker, "\n".join(texts))
 
 
 # ESConv
@@ -282,17 +260,13 @@ def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
         except InputError as error:
             result.refuse(place, str(error))
             continue
-        metadata = {
-            name: one.get(key)
-            for name, key in (("situation", "situation"), ("emotion", "emotion_type"), ("problem", "problem_type"))
-        }
+        metadata = {"situation": one.get("situation"), "emotion": one.get("emotion_type"), "problem": one.get("problem_type")}
         scores = one.get("survey_score")
         seeker = scores.get("seeker") if isinstance(scores, dict) else None
         strength = str(seeker.get("initial_emotion_intensity", "")) if isinstance(seeker, dict) else ""
         metadata["intensity"] = f"{strength} of 5" if re.fullmatch("[1-5]", strength) else None
-        yield RawDialogue(
-            place, {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}, turns
-        )
+        given = {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}
+        yield RawDialogue(place, given, turns)
 
 
 # Logs of messages
@@ -300,12 +274,11 @@ def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
 
 def _messages(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """One dialogue per line: an object with a list of messages, or the list itself."""
-    for place, value in each_line(path):
-        if isinstance(value, InputError):
-            result.refuse(place, str(value).removeprefix(f"{place}: "))
-            continue
-        whole = {"messages": value} if isinstance(value, list) else value
+    for number, raw in _lines(path):
+        place = f"{path.name}, line {number}"
         try:
+            value = _value(place, raw)
+            whole = {"messages": value} if isinstance(value, list) else value
             turns = _turns(
                 whole,
                 ("messages", "conversation", "conversations", "dialog", "dialogue", "turns", "history", "chat"),
@@ -313,13 +286,12 @@ def _messages(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
                 ("content", "value", "text", "message", "utterance"),
             )
         except InputError as error:
-            result.refuse(place, str(error))
+            result.refuse(place, str(error).removeprefix(f"{place}: "))
             continue
         messages = next(entry for entry in whole.values() if isinstance(entry, list))
         names = [one.get("name") for one in messages if isinstance(one, dict)]
-        yield RawDialogue(
-            place, {}, turns, tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name.strip()))
-        )
+        given = dict.fromkeys(name for name in names if isinstance(name, str) and name.strip())
+        yield RawDialogue(place, {}, turns, tuple(given))
 
 
 def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[RawTurn, ...]:

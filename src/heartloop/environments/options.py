@@ -55,10 +55,7 @@ _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less tha
 
 
 class Options(BaseModel):
-    """Base of an environment's options.
-
-    Every environment has the three options of this class; it redeclares those with another default or other choices.
-    """
+    """Base of an environment's options, which redeclares those of this class that have another default or other choices."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -123,11 +120,7 @@ class Options(BaseModel):
 
     @classmethod
     def parse(cls, texts: Sequence[str], *, environment: str, reserved: Iterable[str] = ()) -> dict[str, Any]:
-        """`name=value` texts as a mapping for `read`. A tuple is a JSON list or one bare value.
-
-        Args:
-            reserved: names of the command's own options.
-        """
+        """`name=value` texts as a mapping for `read`; a tuple is a JSON list or one bare value. `reserved`: the command's own."""
         given: dict[str, Any] = {}
         for text in texts:
             name, equals, value = text.partition("=")
@@ -143,7 +136,7 @@ class Options(BaseModel):
 
     @property
     def asks_to_think(self) -> bool:
-        """Whether the policy's prompt asks for a think block before each reply, by an option declared with `think`."""
+        """Whether the policy's prompt asks for a think block before each reply."""
         fields = type(self).model_fields
         return any(getattr(self, name) in _extra(field).get("think", ()) for name, field in fields.items())
 
@@ -169,7 +162,7 @@ def _expected(field: FieldInfo) -> str:
 
 
 def _nearest(given: Any, field: FieldInfo) -> str:
-    """The allowed value nearest to a refused one, in words; empty if there is none."""
+    """The nearest allowed value, in words; empty if there is none."""
     choices = [str(choice) for choice in _extra(field).get("choices", [])]
     if choices:
         one = next((item for item in given if item not in choices), "") if isinstance(given, (tuple, list)) else given

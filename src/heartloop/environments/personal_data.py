@@ -25,13 +25,20 @@ from heartloop.environments.writing import places
 
 
 class _Word(NamedTuple):
+    """A word, `bare` without its possessive ending; `start` and `end` are those of the bare word."""
+
     text: str
-    """With its possessive ending."""
     bare: str
-    """Without its possessive ending."""
     start: int
     end: int
-    """Of the bare word."""
+    gap: str
+    """The text between it and the word before."""
+    last: bool
+    """Whether only full stops and blanks follow."""
+
+    @property
+    def low(self) -> str:
+        return self.bare.casefold()
 
     @property
     def capital(self) -> bool:
@@ -46,8 +53,7 @@ class _Word(NamedTuple):
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _END = re.compile(r"[.!?\n:;\"“”)(…-]['\"“”’)(]*\s*$")
 _NO_NAME_ENDING = re.compile(r"(?:ing|ed|ful|less|ous|ive|able|ible|ish|ness|ment|tion|ally|est|ier|ient|ical|istic)$")
-
-
+_REST = re.compile(r"[ .!\n]*\Z")
 _ARTICLES = {"the", "a", "an"}
 
 
@@ -87,10 +93,12 @@ def _is_name_in_lower_case(word: str) -> bool:
 
 
 def _words(text: str) -> list[_Word]:
-    words = []
+    words: list[_Word] = []
     for match in _WORD.finditer(text):
         bare = re.sub(r"(?:['’]s|['’])$", "", match[0], flags=re.IGNORECASE) or match[0]
-        words.append(_Word(match[0], bare, match.start(), match.start() + len(bare)))
+        start, end = match.start(), match.start() + len(bare)
+        gap = text[words[-1].end if words else 0 : start]
+        words.append(_Word(match[0], bare, start, end, gap, last=_REST.match(text, end) is not None))
     return words
 
 
@@ -99,7 +107,6 @@ class People:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._count = 0
 
     def add(self, name: str) -> None:
         """Adds a name that the log gives outside the texts."""
@@ -108,19 +115,16 @@ class People:
     def _add(self, name: Sequence[_Word]) -> None:
         if not name:
             return
-        first = name[0].bare.casefold()
-        if first not in self._numbers:
-            self._count += 1
-            self._numbers[first] = self._count
+        number = self._numbers.setdefault(name[0].low, 1 + max(self._numbers.values(), default=0))
         for word in name[1:]:
-            self._numbers.setdefault(word.bare.casefold(), self._numbers[first])
+            self._numbers.setdefault(word.low, number)
 
     def read(self, text: str) -> None:
         """Finds the names of a text."""
         words = _words(text)
         for place, word in enumerate(words):
-            if self._is_name(text, words, place):
-                self._add([word, *_rest(text, words, place, small=word.bare.islower() and _introduced(text, words, place))])
+            if self._is_name(words, place):
+                self._add([word, *_rest(words, place, small=word.bare.islower() and _introduced(words, place))])
 
     def replace(self, text: str, placeholder: Callable[[int], str]) -> str:
         """The text with `placeholder(number)` instead of each name; persons are numbered from 1."""
@@ -129,64 +133,62 @@ class People:
         done, place = 0, 0
         while place < len(words):
             word = words[place]
-            number = self._numbers.get(word.bare.casefold())
-            if number is None or not self._is_name_here(text, words, place):
+            number = self._numbers.get(word.low)
+            if number is None or not self._is_name_here(words, place):
                 place += 1
                 continue
             last = place
-            while (after := self._next_part(text, words, last)) is not None:
+            while (after := self._next_part(words, last)) is not None:
                 last = after
             parts += [text[done : word.start], placeholder(number)]
             done, place = words[last].end, last + 1
         return "".join([*parts, text[done:]])
 
-    def _next_part(self, text: str, words: Sequence[_Word], place: int) -> int | None:
+    def _next_part(self, words: Sequence[_Word], place: int) -> int | None:
         """Position of the next part of the name, which may follow an initial or particles."""
         for after in range(place + 1, min(place + 4, len(words))):
-            if not _joined(text, words[after - 1], words[after]):
+            if not _joined(words[after - 1], words[after]):
                 return None
-            if words[after].bare.casefold() in self._numbers:
+            if words[after].low in self._numbers:
                 return after if words[after].capital >= words[place].capital else None
             if not _between(words[after]):
                 return None
         return None
 
-    def _is_name(self, text: str, words: Sequence[_Word], place: int) -> bool:
-        word = words[place]
-        low = word.bare.casefold()
+    def _is_name(self, words: Sequence[_Word], place: int) -> bool:
+        word, low = words[place], words[place].low
         if low in _listed("given") and (word.capital or _is_name_in_lower_case(low)):
             return True
         if "-" in low and word.capital and any(part in _listed("given") for part in low.split("-")):
             return True
-        inside = _inside(text, words, place)
+        inside = _inside(words, place)
         owns = word.text != word.bare  # Will's
-        if low in _listed("either") and word.titled and (owns or (inside and words[place - 1].bare.casefold() not in _ARTICLES)):
+        if low in _listed("either") and word.titled and (owns or (inside and words[place - 1].low not in _ARTICLES)):
             return True
-        return _introduced(text, words, place) or _signs_or_acts(text, words, place, inside)
+        return _introduced(words, place) or _signs_or_acts(words, place, inside)
 
-    def _is_name_here(self, text: str, words: Sequence[_Word], place: int) -> bool:
+    def _is_name_here(self, words: Sequence[_Word], place: int) -> bool:
         """Whether a word that is a name in this dialogue is one at this position."""
-        word = words[place]
-        low = word.bare.casefold()
+        word, low = words[place], words[place].low
         if not (_is_ordinary(low) or low in _listed("doubtful")):
             return word.capital or len(low) > 2
-        if _introduced(text, words, place):
+        if _introduced(words, place):
             return True
         if not word.titled:
             return False
-        inside = _inside(text, words, place)
-        following = words[place + 1].bare.casefold() if place + 1 < len(words) else ""
+        inside = _inside(words, place)
+        following = words[place + 1].low if place + 1 < len(words) else ""
         return inside or not (following in _listed("asked") or low in _listed("context"))  # "Will you", "Hope it"
 
 
-def _rest(text: str, words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
+def _rest(words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
     """The further names after a given name, with particles and initials between; `small` allows lower case."""
     rest: list[_Word] = []
     between: list[_Word] = []
     for before, word in zip(words[place:], words[place + 1 : place + 5], strict=False):
-        if not _joined(text, before, word):
+        if not _joined(before, word):
             break
-        low = word.bare.casefold()
+        low = word.low
         if _between(word):
             between.append(word)
         elif (
@@ -203,28 +205,25 @@ def _rest(text: str, words: Sequence[_Word], place: int, *, small: bool) -> list
 
 def _between(word: _Word) -> bool:
     """Whether a word can be between the parts of a name: a particle or an initial."""
-    low = word.bare.casefold()
-    return low in _listed("particles") or (len(low) == 1 and word.capital and low != "i")
+    return word.low in _listed("particles") or (len(word.low) == 1 and word.capital and word.low != "i")
 
 
-def _inside(text: str, words: Sequence[_Word], place: int) -> bool:
+def _inside(words: Sequence[_Word], place: int) -> bool:
     """Whether the word does not begin a sentence, so that its capital is informative."""
-    return place > 0 and not _END.search(text[words[place - 1].end : words[place].start])
+    return place > 0 and not _END.search(words[place].gap)
 
 
-def _joined(text: str, before: _Word, after: _Word) -> bool:
+def _joined(before: _Word, after: _Word) -> bool:
     """Whether two words can be parts of one name: separated by a space, with a full stop only after an initial."""
-    return before.text == before.bare and text[before.end : after.start] in ((" ", ". ") if len(before.bare) == 1 else (" ",))
+    return before.text == before.bare and after.gap in ((" ", ". ") if len(before.bare) == 1 else (" ",))
 
 
-def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
+def _introduced(words: Sequence[_Word], place: int) -> bool:
     """Whether the words before this one introduce a name."""
     if place == 0:
         return False
-    word = words[place]
-    low = word.bare.casefold()
+    word, low, gap = words[place], words[place].low, words[place].gap
     before = [one.text.casefold().replace("’", "'") for one in words[max(0, place - 3) : place]]
-    gap = text[words[place - 1].end : word.start]
     if not re.fullmatch(r"(?:'s)?[\s,:.\"'“‘-]{1,4}", gap) or "\n\n" in gap:
         return False
     listed = low in _listed("names")
@@ -254,24 +253,21 @@ def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
     return False
 
 
-def _signs_or_acts(text: str, words: Sequence[_Word], place: int, inside: bool) -> bool:
+def _signs_or_acts(words: Sequence[_Word], place: int, inside: bool) -> bool:
     """Whether the word signs a message, or is the subject of a verb of people."""
     word = words[place]
-    if not word.titled or _is_known(word.bare) or _NO_NAME_ENDING.search(word.bare.casefold()):
+    if not word.titled or _is_known(word.bare) or _NO_NAME_ENDING.search(word.low):
         return False
-    if not text[word.end :].strip(" .!\n") and place > 0:  # the last word
-        gap = text[words[place - 1].end : word.start]
-        if re.search(r"(?:^|\s)[-–—~]+\s*$", gap):
+    if word.last and place > 0:
+        if re.search(r"(?:^|\s)[-–—~]+\s*$", word.gap):
             return True
-        if words[place - 1].bare.casefold() in _listed("signed") and re.search(r"[,\n]", gap):
+        if words[place - 1].low in _listed("signed") and re.search(r"[,\n]", word.gap):
             return True
-    following = words[place + 1].text.casefold() if place + 1 < len(words) else ""
-    if not inside or not following or text[words[place].end : words[place + 1].start] != " ":
+    after = words[place + 1] if place + 1 < len(words) else None
+    if not inside or after is None or after.gap != " ":
         return False
-    two = (
-        min(len(word.bare), len(words[place + 1].bare)) > 1 and words[place + 1].titled and not _is_known(words[place + 1].bare)
-    )  # Xanthe Quill, both unlisted
-    return two or following in _listed("speech")
+    both = min(len(word.bare), len(after.bare)) > 1 and after.titled and not _is_known(after.bare)  # Xanthe Quill, unlisted
+    return both or after.text.casefold() in _listed("speech")
 
 
 KINDS = ("email", "link", "handle", "date", "address", "postcode", "number", "name")

@@ -24,7 +24,7 @@ JudgeT = TypeVar("JudgeT", bound=Judge)
 
 
 class NotStored(Exception):
-    """A dialogue needs what its transcript does not hold; `kind` is the cause in a word or two."""
+    """A dialogue needs what its transcript does not contain; `kind` is the cause in a word or two."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -71,7 +71,7 @@ class StandIn(Generic[JudgeT]):
             self._given.admit(scenario)
 
     def judges(self, turn: int) -> bool:
-        """Whether the judge, and not the transcript, judges this turn."""
+        """Whether this turn's judgement is the judge's, not the stored one."""
         known = turn < len(self._played.turns) and self._played.turns[turn].change is not None
         return self._given is not None and (turn >= self._since or not known)
 
@@ -101,7 +101,7 @@ class StoredReplies:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The stored reply of the current turn; raises `NotStored` where there is none."""
+        """The stored reply of the current turn; raises `NotStored` behind the last one."""
         index = sum(message.role == "assistant" for message in messages)
         call = self._calls.get(index)
         if call is not None:
@@ -170,7 +170,6 @@ def _finished(run: Coroutine[Any, Any, Transcript]) -> Transcript:
 
 
 def check_turns(played: Transcript, options: Options) -> None:
-    """Checks that a dialogue is not longer than `max_turns`."""
     if len(played.turns) > options.max_turns:
         raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
 
@@ -179,7 +178,7 @@ def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
     """The `Stored` of an environment that judges a dialogue once, at its end.
 
     Args:
-        score_of: computes the score from the stored judgements; raises `InputError` if there are none.
+        score_of: the score from the stored judgements; raises `InputError` without any.
     """
 
     def rescored(transcript: Transcript, options: Options) -> Transcript:
@@ -194,7 +193,7 @@ def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
 
 @contextmanager
 def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
-    """A context in which errors of reading a stored transcript become an `InputError`."""
+    """Turns errors of reading a stored transcript into an `InputError`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, UseError) as error:
@@ -202,7 +201,6 @@ def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
 
 
 def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:
-    """Checks that a dialogue can be rejudged."""
     if scenario.fingerprint != played.fingerprint:
         raise InputError(
             f"scenario {played.scenario!r} has changed since the run (fingerprint {scenario.fingerprint}, "
@@ -230,11 +228,7 @@ def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], 
 async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, judge: Judge, options: Options) -> Transcript:
     """A stored dialogue rejudged by another judge, by the rules of `options.preset`.
 
-    A dialogue without score stays unscored, with its cause, and without a model call.
-
-    Args:
-        scenario: the scenario exactly as it was played.
-        options: the options of the run.
+    A dialogue without score stays unscored, with its cause, and without a model call. `options` are the run's.
     """
     check_readable(played, scenario, judge)
     stored = spec.stored
@@ -254,8 +248,7 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
 
 def judged_prompts(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> Mapping[str, str]:
     """Prompt hashes, by name, of a dialogue rejudged by this judge."""
-    prompts: Mapping[str, str] = _fields(spec, played, judge)["prompts"]
-    return prompts
+    return dict(_fields(spec, played, judge)["prompts"])
 
 
 def _fields(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
-from heartloop.environments.base import Player
-from heartloop.environments.episode import Environment
+from heartloop.environments.base import BaseEnvironment, Player, Scenario
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
@@ -61,11 +60,8 @@ def load_attribute(path: Lazy) -> Any:
     return value
 
 
-# Roles and scenarios
-
-
 class Role(NamedTuple):
-    """A role besides the policy, such as the user simulator or a judge, played by a model, or embedded."""
+    """A role besides the policy, such as the user simulator or a judge."""
 
     name: str
     about: str
@@ -75,30 +71,7 @@ Judge = Player
 """A player that only judges stored replies."""
 
 
-class Scenario(Protocol):
-    """A scenario."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def stratum(self) -> str:
-        """The group by which `--limit` is stratified."""
-        ...
-
-    @property
-    def tags(self) -> Sequence[str]: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
-
 class Scenarios(NamedTuple):
-    """An environment's scenarios: shipped sets, reader, representations as text, and validator."""
-
     sets: tuple[str, ...]
     """Shipped sets; the first is the default. Empty: scenarios are always read from a path."""
     load: Callable[..., Sequence[Any]]
@@ -129,29 +102,12 @@ class Scenarios(NamedTuple):
     imported run contain no scenarios."""
 
 
-class Ready(Environment, Protocol):
-    """An environment with its scenarios and its options."""
-
-    @property
-    def scenarios(self) -> Mapping[str, Any]:
-        """`Scenario`s by id."""
-        ...
-
-    @property
-    def user(self) -> Player: ...
-
-    @property
-    def options(self) -> Options: ...
-
-
-AnyScenario = TypeVar("AnyScenario", bound=Scenario)
-
-
-# Scores
+Ready = BaseEnvironment[Any, Any, Any]
+"""An environment with its scenarios and its options."""
 
 
 class Sums(NamedTuple):
-    """Mean points (nan without dialogues), and the numbers of successful and failed dialogues."""
+    """Mean points (nan without dialogues), and the numbers of successful and of failed dialogues."""
 
     mean: float
     success: int
@@ -159,7 +115,7 @@ class Sums(NamedTuple):
 
 
 def bounded_sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The mean over dialogues, and the counts of those at or above `success_at` and below `failure_below`."""
+    """From (group, points) of each dialogue: those at or above `success_at` succeeded, those below `failure_below` failed."""
     mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
     return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
 
@@ -194,7 +150,7 @@ class Scale(NamedTuple):
     title: str
     """The score in words."""
     of: str
-    """The score in words, as the heading of a table in the terminal."""
+    """The same as the heading of a table in the terminal."""
     zones: tuple[Zone, ...]
     ticks: tuple[int, ...]
     change_limit: float
@@ -202,9 +158,7 @@ class Scale(NamedTuple):
     reached: str = "reached {0:g}"
     """A success in words; {0} is its bound."""
     fell: str = "fell below {0:g}"
-    """A failure in words; {0} is its bound."""
     sums: Callable[[Sequence[tuple[str, float]], float, float], Sums] = bounded_sums
-    """From (group, points) of each scored dialogue and the two bounds."""
     group_intervals: bool = False
     """Whether each group is a separate result with a confidence interval."""
     by_end: bool = False
@@ -241,7 +195,7 @@ class Stored(NamedTuple):
 
 
 class ExternalRanking(NamedTuple):
-    """How others rate models, such as the votes of an arena."""
+    """Ratings of models from elsewhere, such as the votes of an arena."""
 
     ratings: Mapping[str, float]
     """By model as the source names it; higher is better."""
@@ -250,12 +204,10 @@ class ExternalRanking(NamedTuple):
 
 
 class DemoRun(NamedTuple):
-    """An environment's part of `heartloop demo`."""
+    """An environment's part of `heartloop demo`: a group of baselines on `limit` scenarios, stratified."""
 
     baselines: str
-    """Name of a group of baselines."""
     limit: int
-    """Number of scenarios, stratified."""
     place: int = 100
     """Position among the environments of the demo."""
 
@@ -269,9 +221,9 @@ class Pilot(NamedTuple):
     repeat: float
     """Variance of the difference between repeats of a scenario."""
     turns: float
-    """Policy replies of a dialogue, the mean."""
+    """Mean policy replies of a dialogue."""
     tokens: float
-    """Tokens of the policy in a dialogue, prompts included, the mean."""
+    """Mean tokens of the policy in a dialogue, prompts included."""
 
 
 Part = TypeVar("Part")

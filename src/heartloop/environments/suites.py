@@ -26,14 +26,11 @@ class Judges(Protocol):
     """A suite's judges, all played by one model, or embedded."""
 
     @property
-    def judge(self) -> Judge:
-        """The judge of stored replies by the environment's own rules."""
-        ...
+    def judge(self) -> Judge: ...
 
     @property
     def prompts(self) -> Mapping[str, str]:
         """Hashes, by name, of the prompts and texts that the suite adds to those of `judge`."""
-        ...
 
     async def transcript(
         self, played: Transcript, scenario: Any, *, variant: str, preset: str, original: Transcript | None
@@ -44,12 +41,9 @@ class Judges(Protocol):
             scenario: the scenario as it was played.
             original: the same dialogue in the suite's first variant; `None` if this is the first variant.
         """
-        ...
 
 
 class Slope(NamedTuple):
-    """A value before and after a change."""
-
     name: str
     before: float
     after: float
@@ -79,8 +73,6 @@ class Slopes(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of a suite."""
-
     record: Mapping[str, Any]
     """The numbers, for `validity.json`."""
     notes: tuple[str, ...]
@@ -91,10 +83,8 @@ class Result(NamedTuple):
 
 
 class RejudgingSuite(NamedTuple):
-    """A validity suite."""
-
     title: str
-    """The question it answers, as the heading of its page."""
+    """The question it answers."""
     about: str
     """What is changed and what is expected, in one sentence."""
     variants: tuple[str, ...]
@@ -119,15 +109,13 @@ class Question(NamedTuple):
 
 
 class Material(NamedTuple):
-    """What suites read."""
-
     spec: EnvironmentSpec
     dialogues: tuple[Transcript, ...]
     """The scored dialogues of all runs, in the order of the runs; at most `limit` of each model."""
     scenarios: Mapping[str, Any]
-    """The scenarios of the dialogues by id; without those that are no longer to be found."""
+    """The scenarios of the dialogues by id, as far as they are found."""
     judges: tuple[str, ...] = ()
-    """Names of the judges; `embedded` is one."""
+    """Names, of which `embedded` is one."""
     people: Path | None = None
     """Real dialogues to compare with."""
     labels: Path | None = None
@@ -142,10 +130,8 @@ class Material(NamedTuple):
 
 
 class RunSuite(NamedTuple):
-    """A suite that reads runs."""
-
     title: str
-    """The question it answers, as the heading of its part of the page."""
+    """The question it answers."""
     about: str
     """What is measured, how, and what is expected, in one or two sentences."""
     source: str

@@ -104,6 +104,7 @@ class Cued(Protocol):
 
     @property
     def text(self) -> str: ...
+
     @property
     def cues(self) -> Sequence[str]: ...
 
@@ -120,6 +121,7 @@ class Beat(Protocol):
 
     @property
     def concern(self) -> str: ...
+
     @property
     def text(self) -> str: ...
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import replacing
+from heartloop.environments.base import AnyScenario
 from heartloop.environments.registry import owner_of, stratified
-from heartloop.environments.spec import AnyScenario
 from heartloop.training.recipe import Recipe
 
 AGENT = "heartloop"
