@@ -32,9 +32,7 @@ from heartloop.environments.perm.scenario import EMOTIONS
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.page import Page
-from heartloop.report.site import write_site
 from tests.report.perm_bench import PERM, perm_talk
-from tests.report.test_meanings import _Page
 
 WriteRun = Callable[..., Path]
 
@@ -217,55 +215,6 @@ def test_all_models_together_leave_failure_cases_out(board: Mapping[str, Any]) -
 
 
 # --- 4. the page and the answer -------------------------------------------------------------------
-
-
-def test_the_face_names_preset_share_and_weight(write_run: WriteRun, tmp_path: Path) -> None:
-    runs = [write_run(perm_talks(), **PERM), write_run([perm_talk("x/a", "s1", EVEN, weight=0.1)], "other", **PERM)]
-    index = write_site(runs, tmp_path / "site")
-    html = index.read_text(encoding="utf-8")
-    assert "<dt>Share of a grade</dt><dd>grade / 5</dd>" in html
-    assert "<dt>Bystander&#39;s weight</dt><dd>0.5</dd>" in html
-    assert "1 answer has an invalid form: not judged, -50 points each" in html
-    assert "Score by hidden intention" not in html
-    other = (index.parent / "measurement-2.html").read_text(encoding="utf-8")
-    assert "<dt>Bystander&#39;s weight</dt><dd>0.1</dd>" in other  # another weight, another page
-
-
-def test_a_broken_form_costs_more_where_the_bystander_weighs_more(write_run: WriteRun, tmp_path: Path) -> None:
-    talks = [perm_talk("x/a", "s1", EVEN, weight=1.0), perm_talk("x/a", "s2", None, broken="order", weight=1.0, score=-1.0)]
-    html = write_site([write_run(talks, **PERM, bystander_weight=1.0)], tmp_path / "site").read_text(encoding="utf-8")
-    assert "it counts -100 in the reward" in html
-    assert "-100 points each" in html
-
-
-def test_every_heading_of_a_table_leads_to_what_it_means(write_run: WriteRun, tmp_path: Path) -> None:
-    site = write_site([write_run(perm_talks(), **PERM)], tmp_path / "site").parent
-    pages = {path.name: _Page(path.read_text(encoding="utf-8")) for path in site.glob("*.html")}
-    entries = set(pages["numbers.html"].ids)
-    assert len(pages["index.html"].columns) > 60
-    for name, page in pages.items():
-        assert len(page.ids) == len(set(page.ids)), name
-        assert page.scopeless == 0, name
-        assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)), name
-        for words, links in page.columns:
-            meant = [link.removeprefix("numbers.html#") for link in links if link.startswith("numbers.html#")]
-            assert len(meant) == 1, f"{name}: {words!r}"
-            assert meant[0] in entries, f"{name}: {words!r}"
-
-
-def test_a_report_of_several_environments_has_them_all_on_its_first_page(
-    write_run: WriteRun, dialogues: list[Transcript], tmp_path: Path
-) -> None:
-    index = write_site([write_run(dialogues), write_run(perm_talks(), "perm", **PERM)], tmp_path / "site")
-    html = index.read_text(encoding="utf-8")
-    cards = html.split('id="environments"', 1)[1].split("</section>", 1)[0]
-    for title, address in (("SAGE", "index.html"), ("PERM", "measurement-2.html")):
-        assert f'href="{address}">{title}</a>' in cards
-        assert f'href="{address}#model-' in cards
-    assert "70.0" in cards
-    assert 'id="environments"' not in (index.parent / "measurement-2.html").read_text(encoding="utf-8")
-    alone = write_site([tmp_path / "perm"], tmp_path / "alone")
-    assert 'id="environments"' not in alone.read_text(encoding="utf-8")
 
 
 def test_an_answer_opened_has_both_parts_the_judges_and_the_sum() -> None:

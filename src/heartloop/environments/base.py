@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Call, Message, Sampling
@@ -69,15 +69,20 @@ class EmbeddedPlayer:
 
 
 class RoleModel:
-    """A model that plays one role; `prompts` are its prompts, by name."""
+    """A model that plays one role; a subclass sets its `prompts`, by name.
 
-    def __init__(
-        self, model: ChatModel, *, sampling: Sampling | None, role: str, prompts: Mapping[str, Prompt] | None = None
-    ) -> None:
+    Args:
+        sampling: of every call; its seed, or else the dialogue's, is advanced from call to call.
+        role: role of its calls in the transcript; `judge` for rejudging.
+    """
+
+    prompts: ClassVar[Mapping[str, Prompt]] = {}
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
         self._model = model
         self._role = role
         self._sampling = sampling or Sampling()
-        self._prompts = prompts or {}
+        self._system_prompts = SystemPrompts()
 
     @property
     def name(self) -> str:
@@ -87,7 +92,7 @@ class RoleModel:
         return {
             "models": {self._role: self._model.name},
             "sampling": {self._role: self._sampling},
-            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
+            "prompts": {name: prompt.hash for name, prompt in self.prompts.items()},
         }
 
     def admit(self, scenario: Any) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
-from heartloop.core.prompts import Prompt
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import LoggedEpisode, Player, RoleModel, Scenario, answered
 from heartloop.environments.dialogue_text import passages_of, stands_in
@@ -75,10 +74,8 @@ Given = TypeVar("Given", bound=Reasoned)
 class JudgeModel(RoleModel):
     """A model as judge; an environment sets `prompts`. The seed (its own, by default the dialogue's) is advanced by judge."""
 
-    prompts: ClassVar[Mapping[str, Prompt]] = {}
-
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        super().__init__(model, sampling=sampling, role=role, prompts=self.prompts)
+        super().__init__(model, sampling=sampling, role=role)
 
     async def verdict(
         self,

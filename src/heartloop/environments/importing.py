@@ -96,6 +96,16 @@ def records(path: Path) -> Iterator[Record]:
         yield Record(path, number, raw, value)
 
 
+def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
+    """Every line with its place, and its JSON value or the error in it; reading continues after an error."""
+    for number, raw in _lines(path):
+        place = f"{path.name}, line {number}"
+        try:
+            yield place, _value(place, raw)
+        except InputError as error:
+            yield place, error
+
+
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         data = path.read_bytes()

@@ -194,6 +194,12 @@ def written_lines(lines: BaseModel) -> list[str]:
     return [line for group in lines.model_dump().values() for line in group]
 
 
+def beats_of(scenario: Any) -> tuple[Any, ...]:
+    """The written beats of a scenario; none in the short form and in an imported scenario."""
+    beats: tuple[Any, ...] = getattr(scenario, "beats", ())
+    return beats
+
+
 def plain_words(text: str) -> str:
     """Words in lower case with one space between them."""
     return re.sub(r"\W+", " ", text.lower()).strip()

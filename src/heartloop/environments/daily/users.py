@@ -47,8 +47,8 @@ class DailyLLMUser(JudgeModel):
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         scenario, text, seed = judged
-        system = self._prompts["judge"].fill(**prompt_values(scenario), query=scenario.query, metric=self._prompts[judge].text)
-        question = self._prompts["judge_turn"].fill(answer=dialogue_text([("The answer", text)]))
+        system = self.prompts["judge"].fill(**prompt_values(scenario), query=scenario.query, metric=self.prompts[judge].text)
+        question = self.prompts["judge_turn"].fill(answer=dialogue_text([("The answer", text)]))
         answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, Level, seed=seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())
 

@@ -41,7 +41,7 @@ from heartloop.environments.perm.scoring import (
     normalised,
 )
 from heartloop.environments.report import PrintedRow, mean_of, published, scenario_view
-from heartloop.scoring.agreement import spearman_matrix
+from heartloop.scoring.agreement import spearman
 
 
 class Graded(NamedTuple):
@@ -214,7 +214,7 @@ def _index(judge: str, score: float) -> int:
 def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:
     """`None` of fewer than two entries, or where one side does not vary."""
     try:
-        return spearman_matrix({"first": first, "second": second}).between("first", "second")
+        return spearman(first, second)
     except UseError:
         return None
 

@@ -54,9 +54,9 @@ class PermLLMUser(JudgeModel):
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         scenario, text, seed = judged
-        system = self._prompts[judge].fill(persona=scenario.who, scenario=scenario.scenario, query=scenario.query)
+        system = self.prompts[judge].fill(persona=scenario.who, scenario=scenario.scenario, query=scenario.query)
         part = "The notes" if judge == "resonation" else "The response"
-        question = self._prompts["judge_turn"].fill(part=dialogue_text([(part, text)]))
+        question = self.prompts["judge_turn"].fill(part=dialogue_text([(part, text)]))
         kind: type[Verdict] = _Marks if judge == "bystander" else Level
         answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, kind, seed=seed, log=log)
         reason, quote = answer.reason.strip(), answer.quote.strip()

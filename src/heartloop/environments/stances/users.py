@@ -38,9 +38,9 @@ class StancesLLMUser(JudgeModel):
 
     async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
         blanks = {name: getattr(view.scenario, name) for name in ("topic", "stance", "because", "claim")}
-        system = self._prompts["judge"].fill(**blanks)
+        system = self.prompts["judge"].fill(**blanks)
         spoken = dialogue_text([("User", view.message), ("Reply", view.reply)])
-        question = self._prompts["judge_turn"].fill(spoken=spoken)
+        question = self.prompts["judge_turn"].fill(spoken=spoken)
         ruling = await self.verdict(
             "stance", view.turn, system, question, view.reply, Ruling, seed=view.seed, log=log, turn=view.turn
         )
