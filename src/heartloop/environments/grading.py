@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
@@ -12,7 +12,7 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
 from heartloop.core.schemas import QUOTED, Sent
-from heartloop.environments.base import Player, RoleModel, answered
+from heartloop.environments.base import LoggedEpisode, Player, RoleModel, Scenario, answered
 from heartloop.environments.dialogue_text import passages_of, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.reading import Appraisal, AppraisingPlayer, reason_of, whole
@@ -120,19 +120,43 @@ class JudgeModel(RoleModel):
         )
 
 
-async def ask_all(judges: Sequence[str], grade: Callable[[str, CallLog], Awaitable[Grade]], log: CallLog) -> dict[str, Grade]:
-    """The grades of all judges, asked concurrently; their calls are logged in the order of `judges`."""
-    logs = {judge: CallLog() for judge in judges}
-    answers = (answered(f"{judge} judge", grade(judge, logs[judge])) for judge in judges)
-    results = await asyncio.gather(*answers, return_exceptions=True)
-    for own in logs.values():
-        log.calls.extend(own.calls)
-        for name, number in own.counts.items():
-            log.counts[name] = log.counts.get(name, 0) + number
-    failed = [result for result in results if isinstance(result, BaseException)]
-    for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # BudgetSpent before RoleFailed
-        raise error
-    return {judge: result for judge, result in zip(judges, results, strict=True) if isinstance(result, Grade)}
+class _Judged(Protocol):
+    @property
+    def user(self) -> Judges: ...
+
+
+class _Query(Scenario, Protocol):
+    @property
+    def query(self) -> str: ...
+
+
+JudgedT = TypeVar("JudgedT", bound=_Judged)
+QueryT = TypeVar("QueryT", bound=_Query)
+
+
+class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
+    """One query and one answer, which several judges grade."""
+
+    async def open(self) -> str:
+        return self._scenario.query
+
+    async def graded(self, texts: Mapping[str, str]) -> dict[str, Grade]:
+        """The grades of all judges for the text of each, asked concurrently; their calls are logged in the order of the texts."""
+        judges = self._environment.user
+        logs = {judge: CallLog() for judge in texts}
+        answers = (
+            answered(f"{judge} judge", judges.grade(judge, JudgedText(self._scenario, text, self._seed), logs[judge]))
+            for judge, text in texts.items()
+        )
+        results = await asyncio.gather(*answers, return_exceptions=True)
+        for own in logs.values():
+            self._log.calls.extend(own.calls)
+            for name, number in own.counts.items():
+                self._log.counts[name] = self._log.counts.get(name, 0) + number
+        failed = [result for result in results if isinstance(result, BaseException)]
+        for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # BudgetSpent before RoleFailed
+            raise error
+        return {judge: result for judge, result in zip(texts, results, strict=True) if isinstance(result, Grade)}
 
 
 def evidence_of(grades: Mapping[str, Grade]) -> dict[str, Any]:

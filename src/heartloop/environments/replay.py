@@ -174,18 +174,20 @@ def check_turns(played: Transcript, options: Options) -> None:
         raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
 
 
-def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
+def stored_from_score(score_of: Callable[[Transcript], float], judgements: str) -> Stored:
     """The `Stored` of an environment that judges a dialogue once, at its end.
 
     Args:
-        score_of: the score from the stored judgements; raises `InputError` without any.
+        score_of: the score from the stored judgements.
+        judgements: what they are, for the message where they are missing or invalid.
     """
 
     def rescored(transcript: Transcript, options: Options) -> Transcript:
         check_turns(transcript, options)
         if transcript.score is None:
             return transcript
-        score = score_of(transcript)
+        with reading_transcript(transcript, judgements):
+            score = score_of(transcript)
         return transcript.model_copy(update={"score": score, "rewards": (score,)})
 
     return Stored(options=lambda played: {"preset": played.preset, "variant": played.variant}, rescored=rescored)

@@ -11,14 +11,13 @@ from datetime import date
 from statistics import fmean
 from typing import Any
 
-from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.base import BaseEnvironment, LoggedEpisode
+from heartloop.environments.base import BaseEnvironment
 from heartloop.environments.daily.scenario import KINDS, SCENARIOS, BriefMemory, DailyBrief, DailyScenario
 from heartloop.environments.episode import UserTurn
-from heartloop.environments.grading import JudgedText, Judges, ask_all, evidence_of, thoughts_of
-from heartloop.environments.replay import reading_transcript, stored_from_score
+from heartloop.environments.grading import AnswerEpisode, Judges, evidence_of, thoughts_of
+from heartloop.environments.replay import stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Role, Scale, Zone, option
 
 
@@ -105,25 +104,16 @@ class Daily(BaseEnvironment[DailyBrief, Judges, DailyOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
+class DailyEpisode(AnswerEpisode[Daily, DailyBrief]):
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(**prompt_values(self._scenario))
 
-    async def open(self) -> str:
-        return self._scenario.query
-
     async def step(self, reply: str) -> UserTurn:
-        judged = JudgedText(self._scenario, reply, self._seed)
-        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, judged, log), self._log)
+        grades = await self.graded(dict.fromkeys(JUDGES, reply))
         evidence = evidence_of(grades)
         self._score = average(evidence["scores"])
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
-
-
-def _average_of(transcript: Transcript) -> float:
-    with reading_transcript(transcript, "the grades of its judges"):
-        return average(transcript.turns[0].evidence["scores"])
 
 
 _POINTS = 20.0
@@ -161,6 +151,6 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.daily.users:DailyLLMUser",
     report="heartloop.environments.daily.report:PANEL",
     reading="heartloop.environments.daily.users:READING",
-    stored=stored_from_score(_average_of),
+    stored=stored_from_score(lambda played: average(played.turns[0].evidence["scores"]), "the grades of its judges"),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=292.7, repeat=55.6, turns=1, tokens=330),
 )

@@ -22,7 +22,7 @@ from heartloop.core.errors import InputError
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, UserTurn
 from heartloop.environments.eqbench.scenario import KINDS, SCENARIOS, VARIANTS, EQBenchScenario, as_judged, sections_of
-from heartloop.environments.replay import reading_transcript, stored_from_score
+from heartloop.environments.replay import stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Zone, option
 
 
@@ -178,12 +178,11 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
 
 
 def _score_of(transcript: Transcript) -> float:
-    with reading_transcript(transcript, "the marks of its judge"):
-        marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
-        return rubric_score(marks, tuple(marks))
+    marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
+    return rubric_score(marks, tuple(marks))
 
 
-STORED = stored_from_score(_score_of)
+STORED = stored_from_score(_score_of, "the marks of its judge")
 
 SPEC = EnvironmentSpec(
     name="eqbench",

@@ -17,9 +17,9 @@ from pydantic import field_validator, model_validator
 from heartloop.core.chat import estimate_tokens
 from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.base import BaseEnvironment, LoggedEpisode
+from heartloop.environments.base import BaseEnvironment
 from heartloop.environments.episode import BROKEN_FORMATS, UserTurn
-from heartloop.environments.grading import JudgedText, Judges, ask_all, evidence_of, thoughts_of
+from heartloop.environments.grading import AnswerEpisode, Judges, evidence_of, thoughts_of
 from heartloop.environments.perm.scenario import EMOTIONS, SCENARIOS, AnyScenario, PermScenario, parse
 from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
@@ -151,13 +151,10 @@ class Perm(BaseEnvironment[AnyScenario, Judges, PermOptions]):
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
-class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
+class PermEpisode(AnswerEpisode[Perm, AnyScenario]):
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
-
-    async def open(self) -> str:
-        return self._scenario.query
 
     async def step(self, reply: str) -> UserTurn:
         answer, rules = parse(reply), self._environment.options.rules
@@ -165,9 +162,7 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
             self._log.count(BROKEN_FORMATS)
             self._score = broken_form(rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
-        parts = {**dict.fromkeys(JUDGES, answer.response), "resonation": answer.analysis}
-        judged = {judge: JudgedText(self._scenario, part, self._seed) for judge, part in parts.items()}
-        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, judged[judge], log), self._log)
+        grades = await self.graded({**dict.fromkeys(JUDGES, answer.response), "resonation": answer.analysis})
         tokens = estimate_tokens(answer.response)
         evidence = evidence_of(grades)
         reward = rules.reward(evidence["scores"], tokens, self._environment.preset)
