@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -57,7 +58,7 @@ def test_a_model_that_plays_itself_is_marked_and_left_out(run: Callable[..., Pat
     assert any("left out of the agreement there: a/four" in note for note in table.notes)
 
 
-def test_the_mean_over_all_instruments(run: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_mean_over_all_instruments(run: Callable[..., Path]) -> None:
     # a/one: 58 under the first and 52 under the second with both scenarios: only instruments vary; t 12.7
     pages = [run("x/first"), run("x/second", {**ORDER, "a/one": 6}), run("other/four", {**ORDER, "a/one": 6})]
     (table,) = side_by_side(pages_of_runs(*pages[:2]))
@@ -69,8 +70,6 @@ def test_the_mean_over_all_instruments(run: Callable[..., Path], tmp_path: Path)
     own = table.over["a/four"]
     assert own is not None
     assert own.components.levels["judge"] == 2  # without the column that it plays itself
-    html = write_site(pages, tmp_path / "site").parent
-    assert any('data-label="over all"' in page.read_text(encoding="utf-8") for page in html.glob("*.html"))
 
 
 def test_judges_stand_side_by_side_too(run: Callable[..., Path]) -> None:
@@ -82,22 +81,20 @@ def test_judges_stand_side_by_side_too(run: Callable[..., Path]) -> None:
     assert dict(pages[1].facts)["Rejudged by"] == "a/two"
 
 
-def test_what_does_not_compare_never_stands_side_by_side(run: Callable[..., Path], write_run: WriteRun, tmp_path: Path) -> None:
+def test_what_does_not_compare_never_stands_side_by_side(run: Callable[..., Path], write_run: WriteRun) -> None:
+    changes: dict[str, dict[str, Any]] = {
+        "preset": {"preset": "released"},
+        "start": {"start": {"emotion": 60.0}},
+        "family": {"facts": {"family": "chat"}},
+        "scenario": {"fingerprint": "new"},
+        "model": {"model": "b/other"},
+        "sampling": {"sampling": {"policy": Sampling(temperature=0.1)}},
+    }
     others = [
-        write_run([talk("a/one", "s1", [5], user="x/o").model_copy(update={"preset": "released"})], "preset"),
-        write_run([talk("a/one", "s1", [5], user="x/p").model_copy(update={"start": {"emotion": 60.0}})], "start"),
-        write_run([talk("a/one", "s1", [5], user="x/q", facts={"family": "chat"})], "family"),
-        write_run([talk("a/one", "s1", [5], user="x/r", fingerprint="new")], "people"),
-        write_run([talk("b/other", "s1", [5], user="x/s")], "models"),
-        write_run([], "empty"),
-        write_run(
-            [talk("a/one", "s1", [5], user="x/t").model_copy(update={"sampling": {"policy": Sampling(temperature=0.1)}})],
-            "sampling",
-        ),
+        write_run([talk("a/one", "s1", [5], user=f"x/{name}").model_copy(update=change)], name)
+        for name, change in changes.items()
     ]
-    assert side_by_side(pages_of_runs(run("x/first"), *others)) == []
-    site = write_site([run("x/again"), *others], tmp_path / "site")
-    assert not (site.parent / "side-by-side.html").exists()
+    assert side_by_side(pages_of_runs(run("x/first"), write_run([], "empty"), *others)) == []
 
 
 def test_an_agreement_that_is_not_defined_is_a_dash(run: Callable[..., Path], tmp_path: Path) -> None:
