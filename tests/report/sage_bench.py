@@ -9,8 +9,11 @@ from typing import Any
 
 from heartloop.core.dialogue import Call, Failure, StopReason, Transcript, Turn, Usage, write_line
 from heartloop.environments.registry import environment_names, load_environment
+from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.store import comparable, read_run
+from heartloop.report.page import Page
 
-__all__ = ["HOSTILE", "WriteRun", "sage_talks", "talk", "transcript", "write_run_into"]
+__all__ = ["HOSTILE", "WriteRun", "pages_of_runs", "sage_talks", "talk", "transcript", "write_run_into"]
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'> & \u2028 \x00 \u202e {{ 7*7 }}"
 
@@ -120,6 +123,12 @@ def sage_talks() -> list[Transcript]:
         talk("x/mute", "s3", [-10, -10], stop="goodbye"),
         talk("heartloop/garbage", "s1", [-10, -10, -10, -5], stop="failure"),
     ]
+
+
+def pages_of_runs(*runs: Path) -> list[Page]:
+    """The pages of a report of these runs."""
+    measurements = comparable([read_run(run) for run in runs])
+    return [Page(one, score_card(one.transcripts, one.settings), number) for number, one in enumerate(measurements, start=1)]
 
 
 def write_run_into(

@@ -11,9 +11,18 @@ from typing import Any
 
 import pytest
 
-from heartloop.core.dialogue import Failure, Sampling, Transcript
+from heartloop.core.dialogue import Failure, Sampling, StopReason, Transcript
 from heartloop.core.errors import UseError
-from heartloop.evaluation.compare import Comparison, Side, choose_sides, compare, comparison_text, worse_by
+from heartloop.evaluation.compare import (
+    Comparison,
+    Side,
+    agreement,
+    agreement_text,
+    choose_sides,
+    compare,
+    comparison_text,
+    worse_by,
+)
 from heartloop.evaluation.store import read_run
 from heartloop.scoring.statistics import Interval, Shape
 from tests.report.sage_bench import HOSTILE, WriteRun, talk
@@ -196,3 +205,36 @@ def test_runs_judged_by_different_weights_are_refused() -> None:
         against(old, new)
     assert against(old, old).pairs == 2
     assert against(old, by({})).pairs == 2
+
+
+def judged(scenario: str, *changes: float | None, stop: StopReason = "turn_limit", scored: bool = True) -> Transcript:
+    dialogue = talk("m", scenario, changes, stop=stop)
+    return dialogue if scored else dialogue.model_copy(update={"score": None})
+
+
+def test_agreement_of_two_judges_worked_by_hand() -> None:
+    # scores 45, 50, 30 against 44, 48, 46: differences -1, -2, +16; ranks 2 3 1 against 1 3 2: rho = 1 - 6 * 2 / 24 = 0.5
+    first = [judged("a", 5, 0), judged("b", 5, 5), judged("c", -5, -5), judged("d", 1)]
+    second = [judged("a", 4, 0), judged("b", 5, 3, stop="cut"), judged("c", 6), judged("d", 1, scored=False), judged("e", 1)]
+    found = agreement(first, second)
+    assert (found.dialogues, found.replies, found.cut) == (3, 5, 1)
+    assert found.signs == 0.8  # the first reply to c is worse to one, better to the other
+    assert found.spearman == 0.5
+    assert found.difference is not None
+    assert round(found.difference.mean, 2) == 4.33
+    # means 41.67 and 46: products (3.33)(-2) + (8.33)(2) + (-11.67)(0) = 10; r = 10 / sqrt(216.67 * 8) = 0.24
+    assert found.pearson is not None
+    assert round(found.pearson, 2) == 0.24
+    text = agreement_text(found, first="one", second="two")
+    assert "two against one, on 3 dialogues scored by both:" in text
+    assert "scores: Pearson 0.24 and Spearman 0.50" in text
+    assert "equal after 80% of 5 replies" in text
+    assert "1 dialogue cut: two would have continued, but no further reply is stored" in text
+
+
+def test_an_agreement_that_is_not_defined_is_not_shown() -> None:
+    alike = agreement([judged("a", 5), judged("b", 5)], [judged("a", 5), judged("b", None)])
+    assert (alike.pearson, alike.spearman, alike.replies) == (None, None, 1)
+    assert "correlation not defined" in agreement_text(alike, first="x", second="y")
+    nothing = agreement([judged("a", 5)], [judged("b", 5)])
+    assert agreement_text(nothing, first="x", second="y") == "No dialogue is scored by both x and y."

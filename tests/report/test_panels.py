@@ -33,6 +33,10 @@ def _ids(html: str) -> set[str]:
     return set(re.findall(r'<section id="([^"]+)"', html))
 
 
+def test_without_a_panel_there_is_what_follows_from_the_scale(report: Callable[[str], Path]) -> None:
+    assert {"leaderboard", "trajectories", "groups", "dialogues"} <= _ids(report("plain").read_text(encoding="utf-8"))
+
+
 def test_a_panel_of_blocks_adds_sections_columns_facts_and_warnings(report: Callable[[str], Path]) -> None:
     index = report("blocks")
     html = index.read_text(encoding="utf-8")

@@ -1,26 +1,23 @@
-"""The same models under several simulators or judges."""
+"""Pages that compare: models under several simulators or judges, two models, and a model against the others of its page."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
-from heartloop.evaluation.scores import score_card
-from heartloop.evaluation.store import comparable, read_run
-from heartloop.report.comparing import side_by_side
-from heartloop.report.page import Page
+from heartloop.report.cards import LEAST_IN_GROUP
+from heartloop.report.comparing import COMPARISON, side_by_side
 from heartloop.report.site import write_site
-from tests.report.sage_bench import WriteRun, talk
+from tests.report.sage_bench import WriteRun, pages_of_runs, talk
 
 ORDER = {"a/one": 9, "a/two": 6, "a/three": 3, "a/four": 0}
-
-
-def _pages(*paths: Path) -> list[Page]:
-    found = comparable([read_run(path) for path in paths])
-    return [Page(m, score_card(m.transcripts, m.settings), n) for n, m in enumerate(found, start=1)]
 
 
 @pytest.fixture
@@ -35,9 +32,9 @@ def run(write_run: WriteRun) -> Callable[..., Path]:
     return make
 
 
-def test_simulators_stand_side_by_side_with_the_numbers_of_their_pages(run: Callable[..., Path]) -> None:
+def test_simulators_stand_side_by_side_with_the_numbers_of_theirpages_of_runs(run: Callable[..., Path]) -> None:
     swapped = {"a/one": 6, "a/two": 9, "a/three": 3, "a/four": 0}
-    (table,) = side_by_side(_pages(run("x/first"), run("x/second", swapped)))
+    (table,) = side_by_side(pages_of_runs(run("x/first"), run("x/second", swapped)))
     assert [(label, page.file) for page, label in table.columns] == [
         ("x/first", "index.html"),
         ("x/second", "measurement-2.html"),
@@ -54,60 +51,62 @@ def test_simulators_stand_side_by_side_with_the_numbers_of_their_pages(run: Call
 
 def test_a_model_that_plays_itself_is_marked_and_left_out(run: Callable[..., Path]) -> None:
     liked = {**ORDER, "a/four": 10}  # it likes itself best; without it the two orders are the same
-    (table,) = side_by_side(_pages(run("x/first"), run("other-service/four", liked)))
+    (table,) = side_by_side(pages_of_runs(run("x/first"), run("other-service/four", liked)))
     assert [place.own for place in dict(table.rows)["a/four"] if place] == [False, True]
     assert table.agreement[0][1].rho == pytest.approx(1.0)
     assert table.agreement[0][1].n == 3
     assert any("left out of the agreement there: a/four" in note for note in table.notes)
 
 
-def test_the_mean_over_all_instruments(run: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_mean_over_all_instruments(run: Callable[..., Path]) -> None:
     # a/one: 58 under the first and 52 under the second with both scenarios: only instruments vary; t 12.7
     pages = [run("x/first"), run("x/second", {**ORDER, "a/one": 6}), run("other/four", {**ORDER, "a/one": 6})]
-    (table,) = side_by_side(_pages(*pages[:2]))
+    (table,) = side_by_side(pages_of_runs(*pages[:2]))
     over = table.over["a/one"]
     assert over is not None
     assert (over.mean, over.shares["judge"]) == (55.0, 1.0)
     assert over.high - over.mean == pytest.approx(12.7062 * 3.0, rel=1e-4)
-    (table,) = side_by_side(_pages(*pages))
+    (table,) = side_by_side(pages_of_runs(*pages))
     own = table.over["a/four"]
     assert own is not None
+<<<<<<< HEAD
     assert own.components.components[1].df == 1  # two judges: without the column that it plays itself
     html = write_site(pages, tmp_path / "site").parent
     assert any('data-label="over all"' in page.read_text(encoding="utf-8") for page in html.glob("*.html"))
+=======
+    assert own.components.levels["judge"] == 2  # without the column that it plays itself
+>>>>>>> report
 
 
 def test_judges_stand_side_by_side_too(run: Callable[..., Path]) -> None:
     again = run("x/first", rejudged={"from": "runs/x"}, roles={"judge": "a/two"}, name="again")
-    pages = _pages(run("x/first"), again)
+    pages = pages_of_runs(run("x/first"), again)
     (table,) = side_by_side(pages)
     assert [label for _, label in table.columns] == ["x/first", "x/first, judged by a/two"]
     assert [place.own for place in dict(table.rows)["a/two"] if place] == [False, True]
     assert dict(pages[1].facts)["Rejudged by"] == "a/two"
 
 
-def test_what_does_not_compare_never_stands_side_by_side(run: Callable[..., Path], write_run: WriteRun, tmp_path: Path) -> None:
+def test_what_does_not_compare_never_stands_side_by_side(run: Callable[..., Path], write_run: WriteRun) -> None:
+    changes: dict[str, dict[str, Any]] = {
+        "preset": {"preset": "released"},
+        "start": {"start": {"emotion": 60.0}},
+        "family": {"facts": {"family": "chat"}},
+        "scenario": {"fingerprint": "new"},
+        "model": {"model": "b/other"},
+        "sampling": {"sampling": {"policy": Sampling(temperature=0.1)}},
+    }
     others = [
-        write_run([talk("a/one", "s1", [5], user="x/o").model_copy(update={"preset": "released"})], "preset"),
-        write_run([talk("a/one", "s1", [5], user="x/p").model_copy(update={"start": {"emotion": 60.0}})], "start"),
-        write_run([talk("a/one", "s1", [5], user="x/q", facts={"family": "chat"})], "family"),
-        write_run([talk("a/one", "s1", [5], user="x/r", fingerprint="new")], "people"),
-        write_run([talk("b/other", "s1", [5], user="x/s")], "models"),
-        write_run([], "empty"),
-        write_run(
-            [talk("a/one", "s1", [5], user="x/t").model_copy(update={"sampling": {"policy": Sampling(temperature=0.1)}})],
-            "sampling",
-        ),
+        write_run([talk("a/one", "s1", [5], user=f"x/{name}").model_copy(update=change)], name)
+        for name, change in changes.items()
     ]
-    assert side_by_side(_pages(run("x/first"), *others)) == []
-    site = write_site([run("x/again"), *others], tmp_path / "site")
-    assert not (site.parent / "side-by-side.html").exists()
+    assert side_by_side(pages_of_runs(run("x/first"), write_run([], "empty"), *others)) == []
 
 
 def test_an_agreement_that_is_not_defined_is_a_dash(run: Callable[..., Path], tmp_path: Path) -> None:
     level = dict.fromkeys(ORDER, 5)
     runs = [run("x/first"), run("x/level", level), run("x/alone", {"a/one": 5})]
-    (table,) = side_by_side(_pages(*runs))
+    (table,) = side_by_side(pages_of_runs(*runs))
     assert (table.agreement[0][1].rho, table.agreement[0][2].rho) == (None, None)
     assert (table.agreement[0][1].n, table.agreement[0][2].n) == (4, 1)
     site = write_site(runs, tmp_path / "site")
@@ -116,3 +115,63 @@ def test_an_agreement_that_is_not_defined_is_a_dash(run: Callable[..., Path], tm
     assert "side-by-side.html" in site.read_text(encoding="utf-8")
     write_site(runs[:1], tmp_path / "site")
     assert not (site.parent / "side-by-side.html").exists()
+
+
+def _compare(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["compare", *map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_page_has_the_numbers_of_the_command_and_leads_to_the_dialogues(write_run: WriteRun, tmp_path: Path) -> None:
+    run = write_run([talk(model, f"s{n}", [rise * n]) for model, rise in (("x/a", 1), ("x/b", 3)) for n in range(4)])
+    out = tmp_path / "site"
+    text = _compare(run, "--model-a", "x/a", "--model-b", "x/b", "--report", out)
+    html = (out / COMPARISON).read_text(encoding="utf-8")
+    # B - A is 0, 2, 4, 6
+    assert "B - A: +3.0" in text
+    assert "B - A: +3.0" in html
+    links = re.findall(r'href="(index\.html#pair\?[^"]*)"', html)
+    assert len(links) == 3  # the pair without a difference is no extreme
+    assert links[0] == "index.html#pair?a=dialogue-x-a-s3&amp;b=dialogue-x-b-s3"
+    assert COMPARISON in (out / "index.html").read_text(encoding="utf-8")
+    write_site([run], out)  # a later report without a comparison has no such page
+    assert not (out / COMPARISON).exists()
+
+
+def test_the_same_model_in_two_runs_links_only_what_the_report_shows(write_run: WriteRun, tmp_path: Path) -> None:
+    first = write_run([talk("x/a", f"s{n}", [n]) for n in range(3)], "first")
+    second = write_run([talk("x/a", f"s{n}", [2 * n], text=f"other {n}") for n in range(3)], "second")
+    _compare(first, second, "--report", tmp_path / "site")
+    html = (tmp_path / "site" / COMPARISON).read_text(encoding="utf-8")
+    assert "#pair?" not in html
+    assert html.count('href="index.html#dialogue-x-a-s2"') == 2  # the score and the link of B; A was replaced
+
+
+def test_a_win_is_named_where_the_interval_supports_it(write_run: WriteRun) -> None:
+    def change(model: str, group: str, n: int) -> float:
+        if group == "advice":
+            return 5.0 if n % 2 else -5.0
+        return (20.0 if group == "listen" else 9.0) if model == "a" else 0.0
+
+    talks = [
+        talk(model, f"{group}{n}", [change(model, group, n)], intention=group)
+        for model in ("a", "b", "c")
+        for group, count in (("listen", LEAST_IN_GROUP), ("advice", LEAST_IN_GROUP), ("few", LEAST_IN_GROUP - 1))
+        for n in range(count)
+    ]
+    cards = pages_of_runs(write_run(talks))[0].cards
+    assert [one.key for one in cards["a"].wins] == ["listen"]  # advice is level, and few has too few scenarios
+    assert cards["a"].wins[0].difference[:3] == (20, 20, 20)
+    assert (cards["a"].losses, cards["a"].tested, cards["a"].groups) == ([], 2, 3)
+    # b against the mean of a (20 points above it) and c (level): 10 points below
+    assert [(one.key, one.difference.mean) for one in cards["b"].losses] == [("listen", -10)]
+    shown = cards["b"].losses[0].shown_by
+    assert (shown.model, shown.mine.points, shown.other.points) == ("a", 40, 60)
+    assert cards["a"].worst is None  # it is below the others on no scenario
+
+
+def test_one_ranked_model_has_nothing_to_win_against(write_run: WriteRun) -> None:
+    card = pages_of_runs(write_run([talk("a", f"s{n}", [5]) for n in range(3)]))[0].cards["a"]
+    assert card.overall is None
+    assert (card.wins, card.losses, card.best) == ([], [], None)

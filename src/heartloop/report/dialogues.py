@@ -6,9 +6,8 @@ value. The texts are untrusted: they are made printable, and the pages insert th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
@@ -16,34 +15,10 @@ from heartloop.core.text import printable
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.evaluation.scores import group_of, points_of
 from heartloop.reader.aspects import STRATEGIES
-
-if TYPE_CHECKING:
-    from heartloop.report.page import Page
+from heartloop.report.page import Page
 
 CHUNK = 20
 """Dialogues in one file: opening one dialogue loads as many."""
-
-
-def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
-    """An address for each dialogue, the same whenever the same run is shown again."""
-    keys = (transcript.key for transcript in transcripts)
-    return addresses("dialogue", (f"{model} {scenario}{f' r{repeat + 1}' if repeat else ''}" for model, scenario, repeat in keys))
-
-
-def addresses(kind: str, names: Iterable[str]) -> list[str]:
-    """A readable and unique address for each name.
-
-    >>> addresses("model", ["x/good", "x-good"])
-    ['model-x-good', 'model-x-good--2']
-    """
-    taken: dict[str, None] = {}
-    for name in names:
-        wanted = base = f"{kind}-" + (re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") or "unnamed")
-        number = 2
-        while wanted in taken:
-            wanted, number = f"{base}--{number}", number + 1
-        taken[wanted] = None
-    return list(taken)
 
 
 def dialogue_list(page: Page) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,7 +31,6 @@ from heartloop.evaluation.scores import (
 )
 from heartloop.evaluation.store import Measurement, judge_of, shared_rules
 from heartloop.report.cards import ModelCard, Scored, model_cards
-from heartloop.report.dialogues import addresses, dialogue_ids
 from heartloop.report.drawing import MOST_LINES, Drawn, Frame, drawn, faint_lines, mean_curve, path_of
 from heartloop.report.provenance import in_words
 
@@ -362,6 +362,28 @@ def _title(dialogue: Transcript) -> str:
 def _set_values(values: object) -> list[str]:
     """Values of a setting over the runs, without those that were not set."""
     return [str(value) for value in values if value not in (None, "")] if isinstance(values, list) else []
+
+
+def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
+    """An address for each dialogue, the same whenever the same run is shown again."""
+    keys = (transcript.key for transcript in transcripts)
+    return addresses("dialogue", (f"{model} {scenario}{f' r{repeat + 1}' if repeat else ''}" for model, scenario, repeat in keys))
+
+
+def addresses(kind: str, names: Iterable[str]) -> list[str]:
+    """A readable and unique address for each name.
+
+    >>> addresses("model", ["x/good", "x-good"])
+    ['model-x-good', 'model-x-good--2']
+    """
+    taken: dict[str, None] = {}
+    for name in names:
+        wanted = base = f"{kind}-" + (re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") or "unnamed")
+        number = 2
+        while wanted in taken:
+            wanted, number = f"{base}--{number}", number + 1
+        taken[wanted] = None
+    return list(taken)
 
 
 def is_same_model(first: str, second: str) -> bool:
