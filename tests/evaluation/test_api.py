@@ -7,6 +7,7 @@ import itertools
 import json
 import sys
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +71,11 @@ async def test_an_interrupt_beside_a_running_loop_cancels_the_work(monkeypatch: 
         finally:
             ended.append("closed")
 
-    join = threading.Thread.join
-
-    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+    def interrupted(future: Future[Any], timeout: float | None = None) -> None:
         started.wait(5)
-        monkeypatch.setattr(threading.Thread, "join", join)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    monkeypatch.setattr(Future, "result", interrupted)
     with pytest.raises(KeyboardInterrupt):
         completed(work())
     assert ended == ["closed"]

@@ -52,13 +52,14 @@ def settings(run: Path) -> dict[str, Any]:
 def test_options_win_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
         "environment: sage\nmodels: [heartloop/silent, heartloop/reflector]\nroles: {user: embedded}\n"
-        "options: {max_turns: 3, preset: released}\nlimit: 2\nseed: 4\n",
+        "options: {max_turns: 3, preset: released}\nlimit: 2\nseed: 4\ntags: [illness]\n",
         encoding="utf-8",
     )
     plain = command("eval", "--config", "run.yaml", "--out", "plain", cwd=tmp_path)
     assert plain.code == 0, plain
     found = settings(tmp_path / "plain")
     assert (found["models"], found["seed"], found["limit"]) == (["heartloop/silent", "heartloop/reflector"], 4, 2)
+    assert found["tags"] == ["illness"]
     assert (found["options"]["max_turns"], found["options"]["preset"]) == (3, "released")
     chosen = next(iter(found["scenarios"]))
     words = ("-E", "max_turns=2", "--model", "heartloop/silent", "--seed", "0", "--scenario", chosen)

@@ -77,9 +77,9 @@ def evaluate(
     options = read_options(context, load_environment(name), option)
     by_role = read_roles(role or ())
     chosen: dict[str, Any] = {
-        "user": user, "scenario_set": scenarios, "scenario_ids": scenario, "tags": tag, "exclude_tags": exclude_tag,
-        "limit": limit, "repeats": repeats, "seed": seed, "shard": shard, "policy_prompt": _read_prompt(policy_prompt),
-        "prices": calls.prices,
+        "user": user, "scenario_set": scenarios, "scenario_ids": scenario or None, "tags": tag or None,
+        "exclude_tags": exclude_tag or None, "limit": limit, "repeats": repeats, "seed": seed, "shard": shard,
+        "policy_prompt": _read_prompt(policy_prompt), "prices": calls.prices,
     }  # fmt: skip
     if scenario or tag or exclude_tag or limit is not None:  # one way of choosing scenarios replaces the file's
         of_file = {key: value for key, value in of_file.items() if key not in ("scenario_ids", "tags", "exclude_tags", "limit")}
@@ -103,7 +103,6 @@ def evaluate(
 
 def _read_prompt(path: Path | None) -> str | None:
     """The text of `--policy-prompt`, without the white space around it."""
-
     if path is None:
         return None
     try:

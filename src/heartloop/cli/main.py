@@ -52,7 +52,6 @@ app.command()(guard)
 
 def main() -> None:
     """Entry point: runs the command. `UseError` and `InputError` are printed as one sentence, with exit code 2."""
-
     interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
     try:
         code = app(standalone_mode=False)

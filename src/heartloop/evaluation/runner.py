@@ -11,12 +11,13 @@ import contextlib
 import gc
 import pkgutil
 import statistics
-import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -505,31 +506,19 @@ def completed(work: Coroutine[Any, Any, _T]) -> _T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    results: list[_T] = []
-    errors: list[BaseException] = []
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+    cancels: list[Callable[[], object]] = []
 
-    async def known() -> _T:
-        task = asyncio.current_task()
-        if task is not None:
-            running.append((asyncio.get_running_loop(), task))
+    async def cancellable() -> _T:
+        if (task := asyncio.current_task()) is not None:
+            cancels.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
         return await work
 
-    def run() -> None:
+    with ThreadPoolExecutor(1, "heartloop") as threads:  # leaving it waits for the thread
+        future = threads.submit(asyncio.run, cancellable())
         try:
-            results.append(asyncio.run(known()))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="heartloop")
-    thread.start()
-    try:
-        thread.join()
-    except BaseException:
-        for loop, task in running:
-            loop.call_soon_threadsafe(task.cancel)
-        thread.join()
-        raise
-    if errors:
-        raise errors[0]
-    return results[0]
+            return future.result()
+        except BaseException:
+            for cancel in cancels:
+                with contextlib.suppress(RuntimeError):  # the loop is closed: the work itself raised
+                    cancel()
+            raise

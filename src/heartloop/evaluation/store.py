@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 from filelock import FileLock, Timeout
@@ -78,7 +77,7 @@ class RunDirectory:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             if self._file is not None:
                 with contextlib.suppress(OSError):  # a full disk was reported on writing
@@ -377,12 +376,12 @@ def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; import the source again (heartloop import)") from error
     scenarios: list[Any] = []
-    for number, (transcript, line) in enumerate(zip(transcripts, [*lines, *[b""] * len(transcripts)], strict=False), start=1):
+    for number, transcript in enumerate(transcripts, start=1):
         read = load_environment(transcript.environment).scenarios.imported
         if read is None:
             raise InputError(f"{path} contains no scenarios of {transcript.environment}; pass --scenarios with a set or file")
         try:
-            scenarios.append(read(line))
+            scenarios.append(read(lines[number - 1] if number <= len(lines) else b""))
         except InputError as error:
             raise InputError(
                 f"{path}, line {number}: not scenario {transcript.scenario} ({error}); import the source again (heartloop import)"
