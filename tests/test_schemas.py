@@ -184,11 +184,13 @@ def everything() -> dict[str, list[Schema]]:
     }
 
 
+@cache
 def asking() -> dict[str, int]:
     """Packages that call `ask`, with the number of calls in their source."""
     calls: Counter[str] = Counter()
     for path in SOURCE.rglob("*.py"):
-        tree = ast.walk(syntax_tree(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        tree = ast.walk(syntax_tree(text)) if "ask(" in text else ()
         number = sum(isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ask" for node in tree)
         parts = path.relative_to(SOURCE).with_suffix("").parts
         if number:
