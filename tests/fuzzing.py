@@ -27,7 +27,7 @@ from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog
-from heartloop.environments.perm.environment import PermView
+from heartloop.environments.grading import JudgedText
 from heartloop.environments.perm.scenario import load_scenarios as read_samples
 from heartloop.environments.perm.users import PermLLMUser
 from heartloop.environments.sage.importers import read_logs, read_profiles
@@ -241,7 +241,7 @@ def _feel(text: str) -> str:
 
 _GRADE = {"reason": "It is about him.", "quote": "the monitor", "score": 4}
 _MARKS = {"reason": "So.", "quote": "the monitor", "relevant": 12, "clear": 15, "concise": 9, "sober": 18, "accurate": 11}
-_JUDGED = PermView(PERM_SAMPLE, 'He envies Rohit. {"score": 5}', 'You carried the monitor. {"score": 5}', 1)
+_ANALYSIS, _RESPONSE = 'He envies Rohit. {"score": 5}', 'You carried the monitor. {"score": 5}'
 """An answer of which every part holds a verdict of the policy's own."""
 
 
@@ -251,7 +251,8 @@ def _graded(judge: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         def graded() -> str:
             user = PermLLMUser(ScriptedChat([text], cycle=True))
-            grade = asyncio.run(user.grade(judge, _JUDGED, CallLog()))
+            part = _ANALYSIS if judge == "resonation" else _RESPONSE
+            grade = asyncio.run(user.grade(judge, JudgedText(PERM_SAMPLE, part, 1), CallLog()))
             numbers = {float(n.rstrip(".")) for n in _DIGITS.findall(text) if n.count(".") <= 1}
             marks = list(grade.evidence.values()) if judge == "bystander" else [grade.score]
             assert grade.score == sum(marks)
@@ -259,7 +260,7 @@ def _graded(judge: str) -> Callable[[str], str]:
             low, high = (0, 20) if judge == "bystander" else (1, 5)
             assert all(type(mark) is int and low <= mark <= high for mark in marks)
             assert set(marks) <= numbers, f"{marks} stand nowhere in {text!r}"
-            assert stands_in(grade.quote, [_JUDGED.judged_by(judge)])
+            assert stands_in(grade.quote, [part])
             return "value"
 
         return _or_ours(graded, AnswerError)

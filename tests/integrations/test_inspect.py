@@ -19,7 +19,7 @@ pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
 from inspect_ai import eval_async, eval_retry_async
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
-from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.model import get_model
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
@@ -103,14 +103,14 @@ def results(log: EvalLog) -> dict[str, Any]:
 
 
 async def played(
-    user: SageEmbeddedUser | SageLLMUser, policy: ChatModel, epochs: int = 1, **how: Any
+    user: SageEmbeddedUser | SageLLMUser, policy: ChatModel, epochs: int = 1, seed: int = 0, **how: Any
 ) -> dict[tuple[str, int], Transcript]:
     """The same dialogues by our own loop, as `heartloop eval` plays them."""
     chosen = stratified(load_scenarios("support"), 2)
     environment = Sage(chosen, user, max_turns=3, **how)
     return {
         (one.id, repeat + 1): await play(
-            environment, one.id, policy, seed=dialogue_seed(0, one.id, repeat), repeat=repeat, sampling=Sampling()
+            environment, one.id, policy, seed=dialogue_seed(seed, one.id, repeat), repeat=repeat, sampling=Sampling()
         )
         for one in chosen
         for repeat in range(epochs)
@@ -130,43 +130,45 @@ def by_words(body: dict[str, Any]) -> str:
 
 
 class TestParity:
-    async def test_the_embedded_user_and_a_baseline(self) -> None:
-        log = await run(task_args=FREE, epochs=2)
-        ours = await played(SageEmbeddedUser(), resolve("heartloop/reflector"), epochs=2)
+    async def test_the_embedded_user_and_a_baseline_and_the_metrics_of_the_leaderboard(self) -> None:
+        log = await run(task_args=FREE, epochs=2, seed=5)
+        ours = await played(SageEmbeddedUser(), resolve("heartloop/reflector"), epochs=2, seed=5)
         assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
         assert {(s.id, s.epoch): value(s) for s in samples(log)} == {key: t.score for key, t in ours.items()}
-
-    @pytest.mark.parametrize("preset", ["corrected", "released"])
-    async def test_a_user_model_over_http(self, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer(answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"preset": preset})
-            policy, user = resolve("faulty/any"), resolve("faulty/other")
-            ours = await played(SageLLMUser(user), policy, preset=preset)
-            await close([policy, user])
-        assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
-
-    async def test_the_metrics_are_those_of_the_leaderboard(self) -> None:
-        log = await run(task_args=FREE, epochs=2)
-        finals = [value(s) for s in samples(log)]
+        assert len({played_in(s).seed for s in samples(log)}) == 4
         found = results(log)
-        assert found["mean"] == pytest.approx(sum(finals) / 4)
+        assert found["mean"] == pytest.approx(sum(value(s) for s in samples(log)) / 4)
         assert found["low"] <= found["mean"] <= found["high"]
         assert (found["scored"], found["unscored"], found["success"], found["failure"]) == (4, 0, 0, 0)
+        sample = samples(log)[0]
+        transcript = played_in(sample)
+        assert [m.role for m in sample.messages] == ["system", "user", *["assistant", "user"] * 2, "assistant"]
+        assert [m.text for m in sample.messages if m.role == "assistant"] == [turn.reply for turn in transcript.turns]
+        effects = [m.metadata or {} for m in sample.messages if m.role == "assistant"]
+        assert [effect["emotion"] for effect in effects] == [turn.state["emotion"] for turn in transcript.turns if turn.state]
+        assert all(effect["thoughts"]["activity"] for effect in effects)
 
-    async def test_epochs_differ_and_a_seed_repeats(self) -> None:
-        one, again, other = [await run(task_args=FREE, epochs=2, seed=seed) for seed in (5, 5, 6)]
-        seeds = [played_in(s).seed for s in samples(one)]
-        assert len(set(seeds)) == 4
-        assert seeds == [played_in(s).seed for s in samples(again)]
-        assert [played_in(s).turns for s in samples(one)] == [played_in(s).turns for s in samples(again)]
-        assert not set(seeds) & {played_in(s).seed for s in samples(other)}
+    async def test_a_user_model_over_http(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer(answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"preset": "released"})
+            policy, user = resolve("faulty/any"), resolve("faulty/other")
+            ours = await played(SageLLMUser(user), policy, preset="released")
+            await close([policy, user])
+        assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
+        sample = samples(log)[0]
+        assert sample.scores is not None
+        score = sample.scores["points"]
+        assert score.metadata is not None
+        assert (score.metadata["emotion"][0], score.metadata["emotion"][-1]) == (40.0, score.value)
+        assert sample.role_usage["user"].total_tokens == played_in(sample).usage["user"].total
+        assert [e.source for e in sample.events if e.event == "info"] == ["heartloop"] * 3
 
 
 class TestEnvironments:
     def test_every_installed_environment_has_a_task(self) -> None:
         assert list(TASKS) == environment_names()
 
-    @pytest.mark.parametrize("environment", ["eibench", "empa", "perm", "daily", "stances"])
+    @pytest.mark.parametrize("environment", ["eibench", "empa"])
     async def test_one_dialogue_with_the_embedded_roles(self, environment: str) -> None:
         log = await run(environment, task_args={"user": "embedded", "limit": 1})
         [sample] = samples(log)
@@ -207,42 +209,13 @@ async def play_one(environment: str, **options: Any) -> Transcript:
     return await play(ready, scenario.id, policy, seed=dialogue_seed(0, scenario.id, 0), sampling=spec.policy_sampling)
 
 
-class TestSample:
-    """What a sample shows."""
-
-    async def test_messages_are_the_visible_dialogue_and_carry_what_each_reply_did(self) -> None:
-        sample = samples(await run(task_args=FREE))[0]
-        transcript = played_in(sample)
-        assert [m.role for m in sample.messages] == ["system", "user", *["assistant", "user"] * 2, "assistant"]
-        assert [m.text for m in sample.messages if m.role == "assistant"] == [turn.reply for turn in transcript.turns]
-        effects = [m.metadata or {} for m in sample.messages if m.role == "assistant"]
-        states = [turn.state for turn in transcript.turns if turn.state]
-        assert [effect["emotion"] for effect in effects] == [state["emotion"] for state in states]
-        assert all(effect["thoughts"]["activity"] for effect in effects)
-
-    async def test_score_explanation_and_usage_by_role(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer(answer=by_words) as server:
-            sample = samples(await over_http(server, monkeypatch))[0]
-        assert sample.scores is not None
-        score = sample.scores["points"]
-        assert score.metadata is not None
-        assert score.metadata["emotion"][0] == 40.0
-        assert score.metadata["emotion"][-1] == score.value
-        transcript = played_in(sample)
-        assert sample.role_usage["user"].total_tokens == transcript.usage["user"].total
-        assert [e.source for e in sample.events if e.event == "info"] == ["heartloop"] * 3
-
-
 class TestFailures:
     @pytest.mark.parametrize(
         ("fault", "role", "kind"),
         [
             ("unauthorized", "policy", "RefusedByServer"),
-            ("bad_request", "policy", "RefusedByServer"),
             ("empty_choices@policy", "policy", "TransportError"),
             ("content_filter@feel", "user", "AnswerError"),
-            ("length@speak", "user", "AnswerError"),
-            ("unknown_model@user", "user", "RefusedByServer"),
         ],
     )
     async def test_a_failed_instrument_is_an_error_and_unscored(
@@ -259,8 +232,9 @@ class TestFailures:
         assert sample.scores["points"].reason == f"{role}_failed"
         assert results(log)["unscored"] == 1
         assert isnan(results(log)["mean"])
+        assert CANARY not in sample.scores["points"].model_dump_json() + json.dumps(sample.store)
 
-    @pytest.mark.parametrize("fault", ["refusal@policy", "content_filter@policy", "null_content@policy", "length@policy"])
+    @pytest.mark.parametrize("fault", ["content_filter@policy", "length@policy"])
     async def test_what_the_policy_does_is_scored(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer(fault, answer=by_words) as server:
             log = await over_http(server, monkeypatch, task_args={"limit": 1})
@@ -268,7 +242,7 @@ class TestFailures:
         assert sample.error is None
         assert results(log)["scored"] == 1
 
-    @pytest.mark.parametrize("fault", ["no_seed", "no_schema", "no_json", "no_usage", "half_emoji", "reasoning", "thinking"])
+    @pytest.mark.parametrize("fault", ["no_seed", "no_schema", "no_usage", "half_emoji"])
     async def test_what_endpoints_do_differently_does_no_harm(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
         async with FaultyServer(fault, answer=by_words) as server:
             log = await over_http(server, monkeypatch, task_args={"limit": 1})
@@ -284,9 +258,13 @@ class TestFailures:
             assert results(again)["scored"] == 2
             assert len(server.requests) - before < before, "the scored one was not played again"
 
-    @pytest.mark.parametrize("limit", [{"message_limit": 4}, {"token_limit": 200}, {"turn_limit": 2}])
-    async def test_a_sample_cut_by_a_limit_is_unscored_and_keeps_what_there_was(self, limit: dict[str, int]) -> None:
-        log = await run(task_args={**FREE, "limit": 1}, **limit)
+    @pytest.mark.parametrize("limit", [{"message_limit": 4}, {"token_limit": 2_000}, {"time_limit": 2}])
+    async def test_a_sample_cut_by_a_limit_is_unscored_and_keeps_what_there_was(
+        self, limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        faults = ["timeout@speak"] if "time_limit" in limit else []
+        async with FaultyServer(*faults, answer=by_words) as server:
+            log = await over_http(server, monkeypatch, task_args={"limit": 1}, **limit)
         [sample] = samples(log)
         assert sample.limit is not None
         assert isnan(value(sample))
@@ -294,21 +272,12 @@ class TestFailures:
         assert sample.scores["points"].reason == "not_finished"
         assert len(sample.messages) > 1
 
-    async def test_a_time_limit_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer("timeout@speak", answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"limit": 1}, time_limit=2)
-        [sample] = samples(log)
-        assert sample.limit is not None
-        assert sample.limit.type == "time"
-        assert isnan(value(sample))
-
 
 class TestCalls:
-    @pytest.mark.parametrize("fault", ["thinking", "reasoning"])
-    async def test_thinking_stays_where_it_was_thought(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer(fault, answer=by_words) as server:
+    async def test_thinking_stays_where_it_was_thought(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with FaultyServer("thinking", answer=by_words) as server:
             log = await over_http(server, monkeypatch, task_args={"limit": 1})
-        assert server.fired[fault] == len(server.requests)
+        assert server.fired["thinking"] == len(server.requests)
         assert "sound hurt" not in json.dumps(server.bodies)
         assert "sound hurt" not in json.dumps(samples(log)[0].store)
 
@@ -351,26 +320,6 @@ class TestCalls:
             **numbers, stop=("END",), reasoning_effort="low", request={"min_p": 0.1}
         )
 
-    async def test_no_log_of_ours_holds_the_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer("unauthorized", answer=by_words) as server:
-            [sample] = samples(await over_http(server, monkeypatch, task_args={"limit": 1}))
-        assert sample.scores is not None
-        assert CANARY not in sample.scores["points"].model_dump_json() + json.dumps(sample.store)
-
-    async def test_inspect_own_mock_model_is_played_without_a_network(self) -> None:
-        def answer(*_: Any) -> ModelOutput:
-            output = ModelOutput.from_content("mockllm", "I hear you.")
-            output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-            return output
-
-        log = await run(model=get_model("mockllm/model", custom_outputs=answer), task_args=FREE)
-        assert results(log)["scored"] == 2
-
-    async def test_many_at_once_are_bounded_by_max_connections(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer(answer=by_words, delay=0.02) as server:
-            await over_http(server, monkeypatch, task_args={"limit": 8, "max_turns": 2}, max_connections=3)
-        assert 2 <= server.most_in_flight <= 6, "three at each of two models"
-
 
 class TestArguments:
     @pytest.mark.parametrize(
@@ -379,12 +328,7 @@ class TestArguments:
             ({}, {}, "--model-role user="),
             ({"user": "embedded"}, {"user": "heartloop/reflector"}, "every role has a model"),
             ({"user": "nobody"}, {}, "'nobody'"),
-            ({"user": "embedded", "preset": "correct"}, {}, "the nearest is 'corrected'"),
-            ({"user": "embedded", "variant": "hard"}, {}, "'hard'"),
             ({"user": "embedded", "max_turn": 3}, {}, "the nearest is 'max_turns'"),
-            ({"user": "embedded", "max_turns": 0}, {}, "at least 1"),
-            ({"user": "embedded", "limit": 0}, {}, "limit is 0"),
-            ({"user": "embedded", "scenarios": "nothing"}, {}, "nothing"),
         ],
     )
     async def test_refused_before_the_first_call(self, arguments: dict[str, Any], roles: dict[str, str], part: str) -> None:

@@ -18,7 +18,6 @@ from inspect_ai.scorer import SampleScore, Score
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import InputError, TransportError, UseError
-from heartloop.environments.eibench.environment import policy_prompt
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.environment import Sage
@@ -94,16 +93,12 @@ def test_every_turn_has_its_words_mood_thoughts_and_calls(run: Path) -> None:
     assert kept == next(read_transcripts(run / "transcripts.jsonl")).model_copy(update={"calls": ()})
 
 
-def test_tokens_are_told_by_model_and_role(run: Path) -> None:
+def test_tokens_are_counted_by_model_and_role_and_thinking_is_no_reply(run: Path) -> None:
     log, samples = read(export_logs(run)[0])
     # per dialogue: two replies of 55 tokens, three calls of the user of 110
     assert samples[0].model_usage["lab/one"].total_tokens == 110
     assert samples[0].role_usage["user"].total_tokens == 330
     assert log.stats.model_usage["lab/sim"].total_tokens == 660
-
-
-def test_thinking_is_reasoning_and_no_reply(run: Path) -> None:
-    _, samples = read(export_logs(run)[0])
     assert not any("hm" in m.text.split() or "hurt" in m.text for m in samples[0].messages)
 
 
@@ -111,10 +106,8 @@ def test_the_results_are_the_score_card(run: Path) -> None:
     log, _ = read(export_logs(run)[0])
     card = write_scores(read_run(run))
     mine = next(model for model in card.models if model.model == "lab/one").own
-    assert log.results is not None
-    [score] = log.results.scores
-    shown = {name: metric.value for name, metric in score.metrics.items()}
-    assert (shown["mean"], shown["low"], shown["high"]) == (mine.mean, mine.low, mine.high) == (52.0, 52.0, 52.0)
+    metrics = shown(log)
+    assert (metrics["mean"], metrics["low"], metrics["high"]) == (mine.mean, mine.low, mine.high) == (52.0, 52.0, 52.0)
 
 
 def test_a_failed_dialogue_is_unscored_with_its_error_and_a_replayed_one_counts_once(run: Path) -> None:
@@ -142,21 +135,31 @@ def test_the_data_frames_of_inspect_open_it(run: Path) -> None:
     assert {"I see.", "And then he left."} <= set(said["content"])
 
 
-def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
-    spec = load_environment("eibench")
-    scenario = spec.load("test")[0]
+def one_dialogue(folder: Path, environment: str, scenarios: str, model: str) -> tuple[Transcript, EvalLog, EvalSample]:
+    """A run of one dialogue of two replies, and its log."""
+    spec = load_environment(environment)
+    scenario = spec.load(scenarios)[0]
     bench = spec.make([scenario], spec.players(), {"max_turns": 2})
-    settings = settings_of(bench, ["heartloop/counsellor"], roles={"user": "embedded"}, scenario_set="test")
-    played = asyncio.run(play(bench, scenario.id, Baseline("counsellor"), seed=7))
-    (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
-    (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
-    log, [sample] = read(export_logs(tmp_path)[0])
-    assert log.eval.task == "heartloop/eibench"
+    settings = settings_of(bench, [f"heartloop/{model}"], roles={"user": "embedded"}, scenario_set=scenarios)
+    played = asyncio.run(play(bench, scenario.id, Baseline(model), seed=7))
+    (folder / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
+    (folder / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
+    log, [sample] = read(export_logs(folder)[0])
+    assert log.eval.task == f"heartloop/{environment}"
+    return played, log, sample
+
+
+def shown(log: EvalLog) -> dict[str, float]:
+    """The metrics of a log."""
+    assert log.results is not None
+    return {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
+
+
+def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
+    played, log, sample = one_dialogue(tmp_path, "eibench", "test", "counsellor")
     assert log.eval.task_args["relation_weight"] == 0.5
     assert sample.scores is not None
-    assert played.score is not None
-    assert sample.scores["points"].as_float() == 100 * played.score
-    assert sample.messages[0].text == policy_prompt(scenario, "think")
+    assert sample.scores["points"].as_float() == pytest.approx(100 * (played.score or 0.0))
     assert [m.role for m in sample.messages] == ["system", "assistant", "user", "assistant", "user"]  # in charm the model begins
     effect, turn = sample.messages[3].metadata, played.turns[1]
     assert effect is not None
@@ -164,28 +167,16 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     assert turn.change is not None
     assert (effect["a"], effect["t"], effect["a change"]) == (turn.state["a"], turn.state["t"], turn.change["a"])
     assert effect["thoughts"].keys() == {"need", "quality", "inertia", "changes", "tone"}
-    assert log.results is not None
     mine = write_scores(read_run(tmp_path)).models[0].own
-    shown = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
-    assert (shown["mean"], shown["success"], shown["failure"]) == (mine.mean, mine.success, mine.failure)
+    metrics = shown(log)
+    assert (metrics["mean"], metrics["success"], metrics["failure"]) == (mine.mean, mine.success, mine.failure)
 
 
-def test_a_run_of_empa_has_epmq_states_and_levels(tmp_path: Path) -> None:
-    spec = load_environment("empa")
-    scenario = spec.load("cases")[0]
-    bench = spec.make([scenario], spec.players(), {"max_turns": 2})
-    settings = settings_of(bench, ["heartloop/assistant"], roles={"user": "embedded"}, scenario_set="cases")
-    played = asyncio.run(play(bench, scenario.id, Baseline("assistant"), seed=7))
-    (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
-    (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
-    log, [sample] = read(export_logs(tmp_path)[0])
-    assert log.eval.task == "heartloop/empa"
+def test_a_run_of_empa_has_no_success_which_is_an_end_and_no_score(tmp_path: Path) -> None:
+    played, log, sample = one_dialogue(tmp_path, "empa", "cases", "assistant")
     assert sample.scores is not None
-    assert sample.scores["points"].as_float() == played.score
-    assert log.results is not None
-    shown = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
-    assert "success" not in shown  # an end, which no score tells
-    assert shown["mean"] == played.score
+    assert sample.scores["points"].as_float() == played.score == shown(log)["mean"]
+    assert "success" not in shown(log)
 
 
 def test_failures_of_eibench_are_counted_below_zero() -> None:

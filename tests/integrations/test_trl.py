@@ -78,11 +78,10 @@ async def test_any_environment_of_one_answer() -> None:
     (found,) = await reward(completions=["I hear you."], scenario=[row["scenario"]])
     assert found is not None
     assert 0.2 <= found <= 0.4, "the final emotion over 100, after one change of at most 10"
-    for call in (dataset_rows, reward_function):
-        with pytest.raises(UseError, match="max_turns"):
-            call("sage")
-        with pytest.raises(UseError, match="no rewards"):
-            call("daily")
+    with pytest.raises(UseError, match="max_turns"):
+        dataset_rows("sage")
+    with pytest.raises(UseError, match="no rewards"):
+        reward_function("daily")
 
 
 async def test_what_no_judge_graded_is_none(samples: str, monkeypatch: pytest.MonkeyPatch) -> None:

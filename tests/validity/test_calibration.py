@@ -19,11 +19,11 @@ import pytest
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.registry import load_environment
+from heartloop.environments.suites import Material
 from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
 from heartloop.validity.calibration import CALIBRATION, read_labels, to_label
-from heartloop.validity.suites import material_of
 from tests.commands import heartloop
+from tests.validity.judges import play
 
 
 def test_the_estimate_worked_by_hand() -> None:
@@ -105,18 +105,14 @@ def test_labels_are_read_and_annotators_averaged(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("calibration")
-    models = [word for name in ("counsellor", "hostile") for word in ("--model", f"heartloop/{name}")]
-    done = heartloop(
-        "eval", "sage", "--user", "embedded", *models, "--limit", "24", "-E", "max_turns=3", "--out", "run", cwd=folder
-    )
-    assert done.code == 0, done
+    play(folder, "counsellor", "hostile", limit=24, turns=2)
     return folder
 
 
-def test_every_dialogue_has_the_same_chance_to_be_labelled(place: Path) -> None:
-    dialogues = list(read_transcripts(place / "run" / "transcripts.jsonl"))
+def test_every_dialogue_has_the_same_chance_to_be_labelled(played: Path) -> None:
+    dialogues = list(read_transcripts(played / "run" / "transcripts.jsonl"))
     chosen = to_label(dialogues, 8)
     assert chosen == to_label(dialogues[::-1], 8)
     assert [one.model for one in chosen].count("heartloop/hostile") == 4
@@ -124,35 +120,30 @@ def test_every_dialogue_has_the_same_chance_to_be_labelled(place: Path) -> None:
     assert to_label(dialogues, 100) == to_label(dialogues, 48)
 
 
-def test_the_command_estimates_labels_and_names_the_next_to_label(place: Path) -> None:
-    dialogues = list(read_transcripts(place / "run" / "transcripts.jsonl"))
+def test_the_command_estimates_labels_and_names_the_next_to_label(played: Path) -> None:
+    dialogues = list(read_transcripts(played / "run" / "transcripts.jsonl"))
     labelled = to_label(dialogues, 16)
     rows = [
         f"{one.scenario},{one.model},{1 + 4 * one.model.endswith('counsellor') - 0.1 * (i % 3)}" for i, one in enumerate(labelled)
     ]
-    (place / "labels.csv").write_text("\n".join(["scenario,model,label", *rows]), encoding="utf-8")
-    done = heartloop("validate", "run", "--labels", "labels.csv", "--suite", "calibration", "--out", "v", cwd=place)
+    (played / "labels.csv").write_text("\n".join(["scenario,model,label", *rows]), encoding="utf-8")
+    done = heartloop("validate", "run", "--labels", "labels.csv", "--suite", "calibration", "--out", "v", cwd=played)
     assert done.code == 0, done
-    record = json.loads((place / "v" / "validity.json").read_text())["calibration"]
+    record = json.loads((played / "v" / "validity.json").read_text())["calibration"]
     counsellor, hostile = record["models"]["heartloop/counsellor"], record["models"]["heartloop/hostile"]
     assert 4.7 < counsellor["powered"]["mean"] < 5.1
     assert 0.7 < hostile["powered"]["mean"] < 1.1
     taken = {one.key for one in labelled}
     assert record["label_next"]
     assert not taken & {tuple(key) for key in record["label_next"]}
-    strange = heartloop("validate", "run", "--suite", "calibration", "--out", "v", cwd=place)
-    assert (strange.code, "--labels" in strange.err) == (2, True)
-    (place / "labels.csv").write_text("scenario,model,label\nnowhere,nobody,3\n", encoding="utf-8")
-    nobody = heartloop("validate", "run", "--labels", "labels.csv", "--suite", "calibration", "--out", "v", cwd=place)
-    assert nobody.code == 2
-    assert "heartloop/counsellor" in nobody.err
+    (played / "labels.csv").write_text("scenario,model,label\nnowhere,nobody,3\n", encoding="utf-8")
+    nobody = heartloop("validate", "run", "--labels", "labels.csv", "--suite", "calibration", "--out", "v", cwd=played)
+    assert (nobody.code, "heartloop/counsellor" in nobody.err) == (2, True)
 
 
-def test_labels_correct_the_scores_of_one_user_only(place: Path) -> None:
-    material = material_of(load_environment("sage"), [place / "run"])._replace(labels=place / "labels.csv")
-    assert CALIBRATION.lacks is not None
+def test_labels_correct_the_scores_of_one_user_only(material: Material, tmp_path: Path) -> None:
+    assert "--labels" in str(CALIBRATION.lacks(material))
+    material = material._replace(labels=tmp_path / "labels.csv")
     assert CALIBRATION.lacks(material) is None
     other = [one.model_copy(update={"user": "lab/strict"}) for one in material.dialogues]
-    why = CALIBRATION.lacks(material._replace(dialogues=(*material.dialogues, *other)))
-    assert why is not None
-    assert "embedded, lab/strict" in why
+    assert "embedded, lab/strict" in str(CALIBRATION.lacks(material._replace(dialogues=(*material.dialogues, *other))))

@@ -7,68 +7,41 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heartloop.core.blocks import Chart, Text
-from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Message, Sampling
-from heartloop.environments.registry import load_environment
+from heartloop.core.dialogue import Sampling
 from heartloop.environments.suites import Material
 from heartloop.evaluation.scores import group_of
-from heartloop.validity.answering import Answered, AnswerFile, answer_all
 from heartloop.validity.coordinate import COORDINATE, best_and_worst
-from heartloop.validity.suites import material_of
-from tests.commands import heartloop
+from tests.validity.judges import Judge, ask
 
-MODELS = ("counsellor", "hostile")
 PROFILE = {"role": "a nurse", "personality": "calm", "distance": "near", "summary": "It stays with people."}
 
 
-@pytest.fixture(scope="module")
-def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
-    folder = tmp_path_factory.mktemp("coordinate")
-    models = [word for model in MODELS for word in ("--model", f"heartloop/{model}")]
-    words = ("eval", "sage", "--user", "embedded", "--limit", "4", "-E", "max_turns=2", "--out", "run", *models)
-    assert heartloop(*words, cwd=folder).code == 0
-    return material_of(load_environment("sage"), [folder / "run"], judges=["lab/judge"])
-
-
-class Judge:
+class Placing(Judge):
     """Places a profile at x -0.5, 0 and 0.2 by the seed, y at 1; gives no reason for the first `fails` dialogues."""
 
-    name = "lab/judge"
-
     def __init__(self, fails: int = 0) -> None:
+        super().__init__(self.placed)
         self.fails = fails
         self.asked: Counter[str] = Counter()
         self.profiled: list[str] = []
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
-        fields = set((schema or {})["properties"])
-        if "reason" in fields:
-            self.asked["reason"] += 1
-            return Reply("none" if self.asked["reason"] <= 3 * self.fails else json.dumps({"reason": "It listened."}))
-        if "summary" in fields:
+    def placed(self, prompt: str, sampling: Sampling) -> Any:
+        if PROFILE["summary"] in prompt:
+            self.asked["place"] += 1
+            return {"why": "so", "x": (-0.5, 0.0, 0.2)[sampling.seed or 0], "y": 1.0}
+        if "- Went " in prompt:
             self.asked["profile"] += 1
-            self.profiled.append(messages[0].content)
-            return Reply(json.dumps(PROFILE))
-        self.asked["place"] += 1
-        assert PROFILE["summary"] in messages[0].content
-        seed = (sampling or Sampling()).seed or 0
-        return Reply(json.dumps({"why": "so", "x": (-0.5, 0.0, 0.2)[seed], "y": 1.0}))
-
-
-async def asked(judge: Judge, material: Material, path: Path, **how: Any) -> Answered:
-    with AnswerFile(path) as file:
-        return await answer_all("c", COORDINATE, material, judge.name, judge, file, max_connections=1, **how)
+            self.profiled.append(prompt)
+            return PROFILE
+        self.asked["reason"] += 1
+        return "none" if self.asked["reason"] <= 3 * self.fails else {"reason": "It listened."}
 
 
 def test_best_and_worst_are_chosen_in_turn_from_the_groups(material: Material) -> None:
@@ -89,28 +62,26 @@ def test_best_and_worst_are_chosen_in_turn_from_the_groups(material: Material) -
     assert "no model has two" in (COORDINATE.lacks(material._replace(dialogues=material.dialogues[:1])) or "")
 
 
-async def test_reasons_then_a_profile_then_three_placings(material: Material, tmp_path: Path) -> None:
-    judge, path = Judge(), tmp_path / "answers.jsonl"
-    await asked(judge, material, path, at_most=2)
+async def test_reasons_then_a_profile_then_three_placings(counsellor: Material, tmp_path: Path) -> None:
+    judge, path = Placing(), tmp_path / "answers.jsonl"
+    await ask(COORDINATE, counsellor, judge, path, at_most=2)
     assert judge.asked == {"reason": 2}, "a profile waits for the reasons"
-    done = await asked(judge, material, path)
-    reasons = judge.asked["reason"]
-    assert judge.asked == {"reason": reasons, "profile": 2, "place": 6}
-    assert (done.open, done.failed) == (0, {})
+    done = await ask(COORDINATE, counsellor, judge, path)
+    assert (judge.asked["profile"], judge.asked["place"], done.open, done.failed) == (1, 3, 0, {})
     assert judge.profiled[0].count("Went better") == judge.profiled[0].count("Went worse") > 0
-    assert (await asked(judge, material, path)).asked == 0
-    result = COORDINATE.result(material, {judge.name: done.answers})
+    assert (await ask(COORDINATE, counsellor, judge, path)).asked == 0
+    result = COORDINATE.result(counsellor, {judge.name: done.answers})
     placed = result.record[judge.name]["heartloop/counsellor"]
     assert (placed["x"], placed["y"], placed["n"]) == (pytest.approx(-0.1), 1.0, 3)
     assert placed["spread"] == pytest.approx(0.7)
     chart = next(block for block in result.page if isinstance(block, Chart))
     assert (chart.x_low, chart.x_high, chart.low, chart.high) == (-1, 1, -1, 1)
-    assert [PROFILE["summary"] in block.paragraphs for block in result.page if isinstance(block, Text)] == [True, True]
+    assert [PROFILE["summary"] in block.paragraphs for block in result.page if isinstance(block, Text)] == [True]
 
 
 async def test_a_model_without_most_of_its_reasons_is_not_placed(material: Material, tmp_path: Path) -> None:
-    judge = Judge(fails=2)  # of the first model's dialogues
-    done = await asked(judge, material, tmp_path / "answers.jsonl")
+    judge = Placing(fails=2)  # of the first model's dialogues
+    done = await ask(COORDINATE, material, judge, tmp_path / "answers.jsonl")
     result = COORDINATE.result(material, {judge.name: done.answers})
-    assert list(result.record[judge.name]) == ["heartloop/hostile"]
+    assert list(result.record[judge.name]) == ["heartloop/assistant", "heartloop/hostile"]
     assert any("heartloop/counsellor" in note for note in result.notes)

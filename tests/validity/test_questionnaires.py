@@ -10,51 +10,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.dialogue import Sampling
 from heartloop.environments.registry import load_environment
-from heartloop.validity.answering import AnswerFile, answer_all
+from heartloop.environments.suites import Material
 from heartloop.validity.questionnaires import BLRI, UTTERANCE, Questionnaire, dimension_scores, load_questionnaire
 from heartloop.validity.suites import material_of
 from tests.commands import heartloop, over_http
 from tests.faulty_server import FaultyServer
-
-EVAL = ("eval", "sage", "--user", "embedded", "--limit", "4", "-E", "max_turns=3", "--out", "run")
-MODELS = ("counsellor", "assistant", "hostile")
+from tests.validity.judges import Judge, ask
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("questionnaires")
-    models = [word for model in MODELS for word in ("--model", f"heartloop/{model}")]
-    assert heartloop(*EVAL, *models, cwd=folder).code == 0
-    return folder
+def agreeing(number: int, fails: int = 0) -> Judge:
+    """Agrees by the length of the prompt; its first answers fail."""
 
+    def answer(prompt: str, sampling: Sampling) -> object:
+        if len(judge.prompts) <= fails:
+            return "no answer"
+        return {"answers": [{"why": "so", "agreement": 1 + len(prompt) % 6}] * number}
 
-class Judge:
-    """Agrees by the words of the dialogue: with every statement if `marks` finds its mark in the prompt, else with none."""
-
-    name = "lab/judge"
-
-    def __init__(self, number: int, fails: int = 0) -> None:
-        self.number, self.fails, self.asked = number, fails, 0
-        self.seeds: set[int | None] = set()
-
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
-        self.asked += 1
-        self.seeds.add(sampling.seed if sampling else None)
-        if self.asked <= self.fails:
-            return Reply("no answer")
-        level = 1 + len(messages[0].content) % 6
-        return Reply(json.dumps({"answers": [{"why": "so", "agreement": level}] * self.number}))
+    judge = Judge(answer)
+    return judge
 
 
 def test_statements_and_reversed_ones_are_as_many_as_in_the_paper() -> None:
@@ -76,49 +56,41 @@ def test_levels_become_points_and_reversed_items_turn_round() -> None:
 
 @pytest.mark.parametrize(("suite", "number"), [(BLRI, 12), (UTTERANCE, 15)])
 async def test_every_dialogue_is_asked_three_times_and_nothing_twice(
-    place: Path, tmp_path: Path, suite: Any, number: int
+    material: Material, tmp_path: Path, suite: Any, number: int
 ) -> None:
-    material = material_of(load_environment("sage"), [place / "run"], judges=["lab/judge"])
-    judge, path = Judge(number), tmp_path / "answers.jsonl"
-    with AnswerFile(path) as file:
-        first = await answer_all("q", suite, material, judge.name, judge, file, at_most=2)
-        assert (first.asked, first.open, len(first.answers)) == (2, 34, 2)
-        whole = await answer_all("q", suite, material, judge.name, judge, file)
-        assert (judge.asked, len(whole.answers), whole.open, whole.failed) == (36, 36, 0, {})
-    assert judge.seeds == {0, 1, 2}, "repeats are samples of their own"
+    judge, path = agreeing(number), tmp_path / "answers.jsonl"
+    first = await ask(suite, material, judge, path, at_most=2)
+    assert (first.asked, first.open, len(first.answers)) == (2, 34, 2)
+    whole = await ask(suite, material, judge, path, max_connections=8)
+    assert (len(judge.prompts), len(whole.answers), whole.open, whole.failed) == (36, 36, 0, {})
+    assert {one.seed for one in judge.samplings} == {0, 1, 2}, "repeats are samples of their own"
     with path.open("a") as cut:
         cut.write('{"suite": "q", "judge')  # a killed process
-    with AnswerFile(path) as file:
-        again = await answer_all("q", suite, material, judge.name, judge, file)
-    assert (judge.asked, again.answers) == (36, whole.answers)
-    result = suite.result(material, {judge.name: whole.answers})
-    record = result.record[judge.name]
+    again = await ask(suite, material, judge, path)
+    assert (len(judge.prompts), again.answers) == (36, whole.answers)
+    record = suite.result(material, {judge.name: whole.answers}).record[judge.name]
     assert record["dialogues"] == 12
-    assert set(record["models"]) == {f"heartloop/{model}" for model in MODELS}
+    assert set(record["models"]) == set(material.models)
     assert -1 <= record["pearson_dialogues"]["mean"] <= 1
-    part = record["models"]["heartloop/counsellor"]
-    assert part["Mean"]["n"] == 4
+    assert record["models"]["heartloop/counsellor"]["Mean"]["n"] == 4
 
 
 async def test_a_failed_question_has_no_answer_and_is_asked_again_on_demand(place: Path, tmp_path: Path) -> None:
     material = material_of(load_environment("sage"), [place / "run"], judges=["lab/judge"], limit=1)
     assert len(material.dialogues) == 3, "of each model"
-    judge = Judge(12, fails=3)
-    with AnswerFile(tmp_path / "answers.jsonl") as file:
-        broken = await answer_all("blri", BLRI, material, judge.name, judge, file, max_connections=1)
-        assert (len(broken.answers), len(broken.failed)) == (8, 1), "a question and two re-asks"
-        still = await answer_all("blri", BLRI, material, judge.name, judge, file)
-        assert (still.asked, len(still.failed)) == (0, 1)
-        mended = await answer_all("blri", BLRI, material, judge.name, judge, file, retry_failed=True)
-        assert (mended.asked, len(mended.answers), mended.failed) == (1, 9, {})
+    judge, path = agreeing(12, fails=3), tmp_path / "answers.jsonl"
+    broken = await ask(BLRI, material, judge, path)
+    assert (len(broken.answers), len(broken.failed)) == (8, 1), "a question and two re-asks"
+    still = await ask(BLRI, material, judge, path)
+    assert (still.asked, len(still.failed)) == (0, 1)
+    again = await ask(BLRI, material, judge, path, retry_failed=True)
+    assert (again.asked, len(again.answers), again.failed) == (1, 9, {})
 
 
 def test_without_a_judge_the_page_says_what_was_left_out(place: Path) -> None:
     done = heartloop("validate", "run", "--out", "none", cwd=place)
     assert done.code == 0, done
-    page = (place / "none" / "report" / "index.html").read_text()
-    assert "Left out" in page
-    assert "<code>blri</code>" in page
+    assert "<code>blri</code>" in (place / "none" / "report" / "index.html").read_text()
     named = heartloop("validate", "run", "--suite", "blri", "--out", "none", cwd=place)
     assert (named.code, "--judge" in named.err) == (2, True), named
 
@@ -134,8 +106,6 @@ async def test_a_paid_judge_is_asked_two_questions_before_the_estimate(place: Pa
         assert whole.code == 0, whole
         calls = len(server.requests)
         again = await over_http(server, *words, "--yes", cwd=place)
-        assert again.code == 0, again
-        assert len(server.requests) == calls
+        assert (again.code, len(server.requests)) == (0, calls)
     record = json.loads((place / "paid" / "validity.json").read_text())
     assert record["utterance"]["lab/judge"]["dialogues"] == 3
-    assert "Questionnaire and score" in (place / "paid" / "report" / "index.html").read_text()

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -24,20 +23,15 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
 from heartloop.environments.sage.report import arena
 from heartloop.environments.suites import Material
-from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name
-from heartloop.validity.suites import material_of
-from tests.commands import heartloop
+from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name, scores_of
 
 
-@pytest.fixture(scope="module")
-def dialogue(tmp_path_factory: pytest.TempPathFactory) -> Transcript:
-    folder = tmp_path_factory.mktemp("rankings")
-    words = ("eval", "sage", "--user", "embedded", "--limit", "1", "-E", "max_turns=1", "--out", "run")
-    assert heartloop(*words, "--model", "heartloop/counsellor", cwd=folder).code == 0
-    return material_of(load_environment("sage"), [folder / "run"]).dialogues[0]
+@pytest.fixture
+def dialogue(counsellor: Material) -> Transcript:
+    return counsellor.dialogues[0]
 
 
-def material(dialogue: Transcript, scores: dict[str, dict[str, list[float]]], **how: Any) -> Material:
+def scored(dialogue: Transcript, scores: dict[str, dict[str, list[float]]], **how: Any) -> Material:
     """Dialogues by user and model, with a score for each of some scenarios."""
     dialogues = tuple(
         dialogue.model_copy(update={"user": user, "model": model, "scenario": f"s{place}", "score": score})
@@ -55,7 +49,7 @@ SCORES = {
 
 
 def test_agreement_generosity_and_self_preference_by_hand(dialogue: Transcript) -> None:
-    record = RANKINGS.result(material(dialogue, SCORES), {}).record
+    record = RANKINGS.result(scored(dialogue, SCORES), {}).record
     agreement = record["agreement"]["lab/strict | lab/kind"]
     assert (agreement["rho"], agreement["n"]) == (pytest.approx(1.0), 3), (
         "without lab/strict, which is second of four by lab/kind"
@@ -71,12 +65,12 @@ def test_agreement_generosity_and_self_preference_by_hand(dialogue: Transcript) 
 
 def test_scenarios_that_one_user_lacks_do_not_count(dialogue: Transcript) -> None:
     other = {model: cells[:1] for model, cells in SCORES["lab/kind"].items()}
-    record = RANKINGS.result(material(dialogue, {**SCORES, "lab/kind": other}), {}).record
+    record = RANKINGS.result(scored(dialogue, {**SCORES, "lab/kind": other}), {}).record
     assert record["generosity"]["lab/kind | lab/strict"]["mean"] == pytest.approx((12 + 8 + 14) / 3)
 
 
-def test_nobody_else_who_scored_the_own_model_is_no_self_preference() -> None:
-    scores = {"u": {"u": {"s": 1.0}, "m": {"s": 0.0}}, "v": {"m": {"s": 1.0}}}
+def test_without_another_user_of_the_own_model_there_is_no_self_preference(dialogue: Transcript) -> None:
+    scores = scores_of(scored(dialogue, {"u": {"u": [1.0], "m": [0.0]}, "v": {"m": [1.0]}}))
     assert own_preference(scores, "u") is None
 
 
@@ -92,25 +86,21 @@ def test_the_p_value_is_over_all_orders() -> None:
 def test_an_external_ranking_counts_models_whose_names_match(dialogue: Transcript, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("model,rating\nX,3\ny,4\nother/Z,1\nw,9\n")
+    assert same_name("google/gemini-2.5-pro", "Gemini2.5-Pro")
+    assert not same_name("openai/gpt-4.1", "gpt-41")
     one = {"lab/strict": SCORES["lab/strict"]}
-    result = RANKINGS.result(material(dialogue, one, ratings=file), {})
+    result = RANKINGS.result(scored(dialogue, one, ratings=file), {})
     found = result.record["external"]["mine.csv | lab/strict"]
     assert (found["rho"], sorted(found["models"])) == (pytest.approx(1.0), ["a/x", "a/y", "a/z"])
 
 
 def test_the_shipped_arena_is_found_by_name(dialogue: Transcript) -> None:
     scores = {"u": {"google/gemini-2.5-pro": [60.0], "openai/o3": [50.0], "openai/gpt-4.1": [70.0], "openai/gpt-4.1-mini": [1.0]}}
-    made = material(dialogue, scores)
+    made = scored(dialogue, scores)
     assert RANKINGS.lacks(made) is None
     result = RANKINGS.result(made, {})
     assert result.record["external"]["Chatbot Arena | u"]["models"] == ["google/gemini-2.5-pro", "openai/o3", "openai/gpt-4.1"]
     assert any(arena().published in note for note in result.notes)
-
-
-def test_names_match_apart_from_service_case_and_punctuation() -> None:
-    assert same_name("google/gemini-2.5-pro", "Gemini2.5-Pro")
-    assert not same_name("openai/gpt-4.1", "gpt-41")
-    assert not same_name("", "")
 
 
 @pytest.mark.parametrize(
@@ -123,12 +113,11 @@ def test_a_file_with_an_error_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_one_user_is_not_enough(dialogue: Transcript) -> None:
-    assert "two user simulators" in str(RANKINGS.lacks(material(dialogue, {"u": SCORES["lab/kind"]})))
-    assert RANKINGS.lacks(material(dialogue, SCORES)) is None
+    assert "two user simulators" in str(RANKINGS.lacks(scored(dialogue, {"u": SCORES["lab/kind"]})))
+    assert RANKINGS.lacks(scored(dialogue, SCORES)) is None
 
 
 def test_the_published_agreement_with_the_arena_is_that_of_its_rows() -> None:
     rows: Any = published("heartloop.environments.sage", "sage_figure01a_leaderboard_vs_arena")
     rho = spearmanr([row["arena_score"] for row in rows], [row["sentient_score"] for row in rows]).statistic
     assert arena().published.startswith(f"{rho:.2f} over these {len(rows)} models")
-    assert math.isfinite(rho)

@@ -14,15 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from heartloop.core.dialogue import write_line
 from heartloop.core.errors import InputError
+from heartloop.environments.suites import Material
 from heartloop.scoring.effects import standardised_distance
-from heartloop.validity.simulators import MEASURES, Said, pleasantness, read_people
+from heartloop.validity.simulators import MEASURES, SIMULATOR, Talk, pleasantness, read_people
 from tests.commands import heartloop
 
 
 def measured(name: str, *dialogues: tuple[str, ...]) -> list[float | None]:
-    of = {measure.name: measure.of for measure in MEASURES}[name]
-    return of([Said(str(number), messages) for number, messages in enumerate(dialogues)])
+    values = {measure.name: measure.values for measure in MEASURES}[name]
+    return values([Talk(str(number), messages) for number, messages in enumerate(dialogues)])
 
 
 def test_the_first_message_counts_for_no_share_or_length() -> None:
@@ -76,8 +78,8 @@ def test_courses_and_words_are_compared_with_those_of_other_scenarios() -> None:
     assert measured("Spread", rises, falls, rises) == [
         pytest.approx(math.sqrt(8 / 3) / 2), pytest.approx(math.sqrt(8 / 3)), pytest.approx(math.sqrt(8 / 3) / 2),
     ]  # fmt: skip
-    of = {measure.name: measure.of for measure in MEASURES}
-    assert of["Spread"]([Said("a", rises), Said("a", falls)]) == [None, None]
+    spread = next(measure for measure in MEASURES if measure.name == "Spread")
+    assert spread.values([Talk("a", rises), Talk("a", falls)]) == [None, None]
     one = " ".join(["yes we can"] * 14)
     other = " ".join(["yes we must"] * 14)
     # pairs: yes we, we can, can yes; yes we, we must, must yes: one of five shared
@@ -98,17 +100,14 @@ def test_the_interval_of_the_distance_is_over_clusters() -> None:
     each = standardised_distance(mine, theirs)
     pairs = standardised_distance(mine * 2, theirs, clusters=list(range(40)) * 2)
     one = standardised_distance(mine, theirs, clusters=["a"] * 40)
-    assert each is not None
-    assert pairs is not None
-    assert one is not None
+    assert each and pairs and one  # noqa: PT018
     assert each.low < each.mean < each.high
     assert pairs.high - pairs.low == pytest.approx(each.high - each.low, rel=0.1)
     assert math.isnan(one.low)
-    assert each == standardised_distance(mine, theirs)
 
 
 CHATS = [
-    ["I had a row with my sister and I feel awful.", "What happened?", "She said I never call. I was so angry.", "That hurts.",
+    ["I had a row with my sister and I feel awful.", "What happened?", "She talk I never call. I was so angry.", "That hurts.",
      "It does. Thanks for asking.", "Could you call her?", "No, not yet. Maybe tomorrow?", "Fine.", "Yeah. I feel a bit better."],
     ["My boss wants a report by Monday.", "And?", "I am tired of it.", "Rest then.", "You don't know my boss, that won't work.",
      "Sorry.", "Whatever. I will write it tonight."],
@@ -118,33 +117,28 @@ CHATS = [
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("simulators")
+def chats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("simulators") / "chats.jsonl"
     roles = ("user", "assistant")
     lines = [json.dumps({"messages": [{"role": roles[n % 2], "content": t} for n, t in enumerate(chat)]}) for chat in CHATS]
-    (folder / "chats.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    done = heartloop(
-        "eval", "sage", "--user", "embedded", "--model", "heartloop/counsellor", "--limit", "6", "-E", "max_turns=4", "--out",
-        "run", cwd=folder,
-    )  # fmt: skip
-    assert done.code == 0, done
-    return folder
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
 
 
-def test_people_are_read_from_logs_corpora_and_runs(place: Path, tmp_path: Path) -> None:
-    assert [said.messages for said in read_people(place / "chats.jsonl")] == [tuple(chat[::2]) for chat in CHATS]
-    assert [said.messages for said in read_people(place)] == [tuple(chat[::2]) for chat in CHATS]
+def test_people_are_read_from_logs_corpora_and_runs(place: Path, chats: Path, tmp_path: Path) -> None:
+    for path in (chats, chats.parent):
+        assert [talk.messages for talk in read_people(path)] == [tuple(chat[::2]) for chat in CHATS]
     seekers = ("seeker", "supporter")
     dialog = [{"speaker": seekers[n % 2], "content": text} for n, text in enumerate(CHATS[0])]
     (tmp_path / "ESConv.json").write_text(json.dumps([{"dialog": dialog}]), encoding="utf-8")
-    assert [said.messages for said in read_people(tmp_path)] == [tuple(CHATS[0][::2])]
-    assert len(read_people(place / "run")) == 6
+    assert [talk.messages for talk in read_people(tmp_path)] == [tuple(CHATS[0][::2])]
+    assert len(read_people(place / "run")) == 12
     with pytest.raises(InputError, match="missing"):
         read_people(tmp_path / "missing.jsonl")
 
 
-def test_the_command_makes_a_card_for_each_simulator(place: Path) -> None:
-    done = heartloop("validate", "run", "--suite", "simulator", "--people", "chats.jsonl", "--out", "v", cwd=place)
+def test_the_command_makes_a_card_for_each_simulator(place: Path, chats: Path) -> None:
+    done = heartloop("validate", "run", "--suite", "simulator", "--people", str(chats), "--out", "v", cwd=place)
     assert done.code == 0, done
     record = json.loads((place / "v" / "validity.json").read_text())["simulator"]
     assert record["people"] == {"dialogues": 3, "messages": 10}
@@ -160,16 +154,11 @@ def test_the_command_makes_a_card_for_each_simulator(place: Path) -> None:
     assert "User simulator: embedded" in (place / "v" / "report" / "index.html").read_text(encoding="utf-8")
 
 
-def test_users_compared_with_themselves_are_not_apart(place: Path) -> None:
-    done = heartloop("validate", "run", "--suite", "simulator", "--people", "run", "--out", "same", cwd=place)
-    assert done.code == 0, done
-    record = json.loads((place / "same" / "validity.json").read_text())["simulator"]
+def test_users_compared_with_themselves_are_not_apart(counsellor: Material, tmp_path: Path) -> None:
+    people = tmp_path / "transcripts.jsonl"
+    people.write_text("".join(map(write_line, counsellor.dialogues)), encoding="utf-8")
+    record = SIMULATOR.result(counsellor._replace(people=people), {}).record
     distances = [one["distance"] for one in record["simulators"]["embedded"]["measures"].values() if one["distance"]]
     assert distances
     assert all(one["mean"] == pytest.approx(0, abs=1e-9) for one in distances)
-
-
-def test_without_people_the_suite_is_left_out(place: Path) -> None:
-    done = heartloop("validate", "run", "--suite", "simulator", "--out", "none", cwd=place)
-    assert done.code == 2
-    assert "--people FILE" in done.err
+    assert "--people FILE" in str(SIMULATOR.lacks(counsellor))

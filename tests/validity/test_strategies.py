@@ -8,116 +8,60 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Message, Sampling
-from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
 from heartloop.reader.aspects import STRATEGIES
-from heartloop.validity.answering import AnswerFile, answer_all
 from heartloop.validity.strategies import GROUPS, READER, STRATEGIES_SUITE, f1, labels_by_judge, labels_by_reader, shares
-from heartloop.validity.suites import material_of
-from tests.commands import heartloop
+from tests.validity.judges import Judge, ask
 
-MODELS = ("counsellor", "hostile")
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("strategies")
-    models = [word for model in MODELS for word in ("--model", f"heartloop/{model}")]
-    words = ("eval", "sage", "--user", "embedded", "--limit", "3", "-E", "max_turns=3", "--out", "run", *models)
-    assert heartloop(*words, cwd=folder).code == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
-def material(place: Path) -> Material:
-    return material_of(load_environment("sage"), [place / "run"], judges=["lab/judge"])
-
-
-class Judge:
-    """Labels every reply alike, in two passages."""
-
-    name = "lab/judge"
-
-    def __init__(self, answer: Any = None) -> None:
-        self.prompts: list[str] = []
-        self.answer = answer or {
-            "passages": [{"begins": "So", "strategies": ["A-1", "A-4"]}, {"begins": "Try", "strategies": ["A-1", "F-5"]}]
-        }
-
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
-        self.prompts.append(messages[0].content)
-        return Reply(json.dumps(self.answer))
-
-
-async def answers_of(judge: Judge, material: Material, path: Path) -> Mapping[str, Mapping[str, Any]]:
-    with AnswerFile(path) as file:
-        return (await answer_all("s", STRATEGIES_SUITE, material, judge.name, judge, file)).answers
+ALIKE = {"passages": [{"begins": "So", "strategies": ["A-1", "A-4"]}, {"begins": "Try", "strategies": ["A-1", "F-5"]}]}
 
 
 async def test_a_judge_reads_each_reply_and_every_strategy(material: Material, tmp_path: Path) -> None:
-    judge = Judge()
-    answers = await answers_of(judge, material, tmp_path / "answers.jsonl")
+    judge = Judge(lambda *_: ALIKE)
+    answers = (await ask(STRATEGIES_SUITE, material, judge, tmp_path / "answers.jsonl")).answers
     spoken = sum(bool(turn.reply.strip()) for one in material.dialogues for turn in one.turns)
     assert len(judge.prompts) == len(answers) == spoken
     assert re.findall(r"^([A-G]-\d): ", judge.prompts[0], re.MULTILINE) == list(STRATEGIES)
     labels = labels_by_judge(material.dialogues, answers)
-    assert set(labels.values()) == {frozenset({"A-1", "A-4", "F-5"})}
+    assert set(labels.values()) == {frozenset({"A", "F", "A-1", "A-4", "F-5"})}
     used = shares(material.dialogues, labels)
     assert {name for name, one in used.items() if one and one.mean == 100.0} == {"A", "F", "A-1", "A-4", "F-5"}
     assert {one.mean for one in used.values() if one} == {0.0, 100.0}
 
 
-async def test_an_unknown_strategy_is_no_answer(material: Material, tmp_path: Path) -> None:
-    judge = Judge({"passages": [{"begins": "So", "strategies": ["H-1"]}]})
-    answers = await answers_of(judge, material, tmp_path / "answers.jsonl")
-    result = STRATEGIES_SUITE.result(material, {judge.name: answers})
+async def test_an_unknown_strategy_is_no_answer(counsellor: Material, tmp_path: Path) -> None:
+    judge = Judge(lambda *_: {"passages": [{"begins": "So", "strategies": ["H-1"]}]})
+    answers = (await ask(STRATEGIES_SUITE, counsellor, judge, tmp_path / "answers.jsonl")).answers
+    result = STRATEGIES_SUITE.result(counsellor, {judge.name: answers})
     assert answers == {}
     assert list(result.record["shares"]) == [READER]
     assert any("labelled no reply" in note for note in result.notes)
 
 
-async def test_agreement_is_over_the_replies_that_both_labelled(material: Material, tmp_path: Path) -> None:
+def test_agreement_is_over_the_replies_that_both_labelled(material: Material) -> None:
     reader = labels_by_reader(material.dialogues)
-    judge = Judge()
-    answers = await answers_of(judge, material, tmp_path / "answers.jsonl")
-    copied = {
-        f"{dialogue}|{turn}": {"passages": [{"begins": "", "strategies": sorted(names)}]}
-        for (dialogue, turn), names in reader.items()
-    }
-    assert copied.keys() == answers.keys()
-    record = STRATEGIES_SUITE.result(material, {"lab/same": copied, judge.name: answers}).record["agreement"]
-    same, other = record[f"{READER} and lab/same"], record[f"{READER} and {judge.name}"]
+    copied = {key: {"passages": [{"begins": "", "strategies": sorted(names & set(STRATEGIES))}]} for key, names in reader.items()}
+    answers = {"lab/same": copied, "lab/alike": dict.fromkeys(reader, ALIKE)}
+    record = STRATEGIES_SUITE.result(material, answers).record["agreement"]
+    same, other = record[f"{READER} and lab/same"], record[f"{READER} and lab/alike"]
     assert (same["all"]["f1"], same["all"]["alpha"]) == (1.0, 1.0)
-    assert other["replies"] == len(reader)
-    assert other["A-1"]["second"] == len(reader)
+    assert other["replies"] == other["A-1"]["second"] == len(reader)
     assert other["A-1"]["alpha"] <= 0, "a judge that labels all replies alike agrees by chance at best"
     # 1 shared label, 2 and 2 labels: 2 * 1 / 4
     assert f1([True, True, False], [True, False, True]) == 0.5
     assert f1([False], [False]) is None
 
 
-def test_without_a_judge_the_reader_labels_alone(place: Path) -> None:
-    done = heartloop("validate", "run", "--suite", "strategies", "--out", "alone", cwd=place)
-    assert done.code == 0, done
-    shown = json.loads((place / "alone" / "validity.json").read_text())["strategies"]["shares"]
+def test_without_a_judge_the_reader_labels_alone(material: Material) -> None:
+    shown = STRATEGIES_SUITE.result(material, {}).record["shares"]
     assert list(shown) == [READER]
     empathy = {model: used["B"]["mean"] for model, used in shown[READER].items()}
     assert empathy["heartloop/counsellor"] > empathy["heartloop/hostile"]
-    assert {letter for letter in GROUPS if shown[READER]["heartloop/hostile"][letter]["mean"] > 0} == set(), (
-        "insults do not support"
-    )
+    insults = shown[READER]["heartloop/hostile"]
+    assert not any(insults[letter]["mean"] for letter in GROUPS), "insults do not support"
 
 
 def test_a_language_that_the_reader_does_not_read_needs_a_judge(material: Material) -> None:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,9 +53,3 @@ async def test_an_answer_of_another_form_is_refused(material: Material) -> None:
     short: dict[str, Any] = {"answers": agreeing(5)["answers"][:14]}
     assert await validity.answered(suite, material, validity.Written("reader", dict.fromkeys(asked, short))) == {}
     assert await validity.answered(suite, material, validity.Written("reader", dict.fromkeys(asked, agreeing(7)))) == {}
-
-
-def test_answers_are_kept_by_judge(material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validity, "ANSWERS", tmp_path)
-    (tmp_path / "one.jsonl").write_text('{"id": "a", "answer": {"x": 1}}\n')
-    assert validity.kept() == {"one": {"a": {"x": 1}}}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import Prompt
-from heartloop.environments.episode import CallLog, Episode, RoleFailed
+from heartloop.environments.episode import CallLog, Episode, Outcome, RoleFailed
 from heartloop.environments.options import Options
 
 
@@ -69,15 +69,20 @@ class EmbeddedPlayer:
 
 
 class RoleModel:
-    """A model that plays one role; `prompts` are its prompts, by name."""
+    """A model that plays one role; a subclass sets its `prompts`, by name.
 
-    def __init__(
-        self, model: ChatModel, *, sampling: Sampling | None, role: str, prompts: Mapping[str, Prompt] | None = None
-    ) -> None:
+    Args:
+        sampling: of every call; its seed, or else the dialogue's, is advanced from call to call.
+        role: role of its calls in the transcript; `judge` for rejudging.
+    """
+
+    prompts: ClassVar[Mapping[str, Prompt]] = {}
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
         self._model = model
         self._role = role
         self._sampling = sampling or Sampling()
-        self._prompts = prompts or {}
+        self._system_prompts = SystemPrompts()
 
     @property
     def name(self) -> str:
@@ -87,7 +92,7 @@ class RoleModel:
         return {
             "models": {self._role: self._model.name},
             "sampling": {self._role: self._sampling},
-            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
+            "prompts": {name: prompt.hash for name, prompt in self.prompts.items()},
         }
 
     def admit(self, scenario: Any) -> None:
@@ -183,13 +188,22 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
 
 
 class LoggedEpisode(Generic[EnvironmentT, AnyScenario]):
-    """Base of episodes: environment, scenario, seed, and the log of the roles' calls and counts."""
+    """Base of episodes: environment, scenario, seed, and the log of the roles' calls and counts.
+
+    A subclass that judges a dialogue once, at its end, sets `_score`; others have an `outcome` of their own.
+    """
+
+    _score: float | None = None
 
     def __init__(self, environment: EnvironmentT, scenario: AnyScenario, seed: int) -> None:
         self._environment = environment
         self._scenario = scenario
         self._seed = seed
         self._log = CallLog()
+
+    def outcome(self) -> Outcome:
+        """The score, which is also the only reward; the states are empty."""
+        return Outcome(None, (), ({},)) if self._score is None else Outcome(self._score, (self._score,), ({}, {}))
 
     @property
     def calls(self) -> Sequence[Call]:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from heartloop.core.dialogue import Transcript, writable
 from heartloop.core.errors import InputError, UseError
@@ -71,6 +71,9 @@ class Importer(NamedTuple):
         return tuple(inspect.signature(self.read).parameters)[1:]
 
 
+Model = TypeVar("Model", bound=BaseModel)
+
+
 class Record(NamedTuple):
     """One line of a released file: path, line number, bytes without the line break, and JSON object."""
 
@@ -83,6 +86,16 @@ class Record(NamedTuple):
     def place(self) -> str:
         return f"{self.path}, line {self.number}"
 
+    def read_as(self, kind: type[Model]) -> Model:
+        """The record as a model; its first error becomes one sentence with file, line and field."""
+        try:
+            return kind.model_validate(self.value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "record"
+            message = f"{self.place}, {where}: {first['msg']}; expected the released form, correct or remove that line"
+            raise InputError(message) from error
+
 
 def records(path: Path) -> Iterator[Record]:
     """The JSON objects of a file, one per line; blank lines are skipped."""
@@ -94,6 +107,16 @@ def records(path: Path) -> Iterator[Record]:
                 f"{place}: is a {type(value).__name__}; expected one JSON object per line, correct or remove that line"
             )
         yield Record(path, number, raw, value)
+
+
+def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
+    """Every line with its place, and its JSON value or the error in it; reading continues after an error."""
+    for number, raw in _lines(path):
+        place = f"{path.name}, line {number}"
+        try:
+            yield place, _value(place, raw)
+        except InputError as error:
+            yield place, error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -122,13 +145,6 @@ def _value(place: str, raw: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
         raise InputError(f"{place}: not JSON ({reason}); correct or remove that line") from error
-
-
-def problem_of(record: Record, error: ValidationError) -> InputError:
-    """The first error of a record, in one sentence with file, line and field."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "record"
-    return InputError(f"{record.place}, {where}: {first['msg']}; expected the released form, correct or remove that line")
 
 
 def with_writable_texts(value: Any) -> Any:

@@ -75,11 +75,11 @@ class Slopes(NamedTuple):
 class Result(NamedTuple):
     record: Mapping[str, Any]
     """The numbers, for `validity.json`."""
-    notes: tuple[str, ...]
+    notes: Sequence[str]
     """The first says what was compared; the others are warnings."""
     summary: Table
     """For the terminal, at most 80 columns wide; a row without cells is a heading for those below."""
-    page: tuple[Block | Slopes, ...]
+    page: Sequence[Block | Slopes]
 
 
 class RejudgingSuite(NamedTuple):
@@ -113,9 +113,9 @@ class Material(NamedTuple):
     dialogues: tuple[Transcript, ...]
     """The scored dialogues of all runs, in the order of the runs; at most `limit` of each model."""
     scenarios: Mapping[str, Any]
-    """The scenarios of the dialogues by id, as far as they are found."""
+    """By id; without those that are no longer found."""
     judges: tuple[str, ...] = ()
-    """Names, of which `embedded` is one."""
+    """Names; `embedded` is one."""
     people: Path | None = None
     """Real dialogues to compare with."""
     labels: Path | None = None
@@ -128,6 +128,15 @@ class Material(NamedTuple):
         """Models under test, in the order of the dialogues."""
         return list(dict.fromkeys(dialogue.model for dialogue in self.dialogues))
 
+    @property
+    def users(self) -> list[str]:
+        """User simulators, in the order of the dialogues; of a rejudged dialogue its judge."""
+        return list(dict.fromkeys(dialogue.user for dialogue in self.dialogues))
+
+    def points(self, dialogue: Transcript) -> float:
+        """The dialogue's score in points."""
+        return self.spec.scale.points * (dialogue.score or 0.0)
+
 
 class RunSuite(NamedTuple):
     title: str
@@ -135,9 +144,9 @@ class RunSuite(NamedTuple):
     about: str
     """What is measured, how, and what is expected, in one or two sentences."""
     source: str
-    """Paper and section; empty where it is ours."""
+    """Paper and section; empty if it is ours."""
     result: Callable[[Material, Mapping[str, Answers]], Result]
-    """The result, from the answers of each judge by name. Raises `InputError` if nothing can be said."""
+    """From the answers of each judge by name. Raises `InputError` if nothing can be compared."""
     lacks: Callable[[Material], str | None] = lambda material: None
     """What the suite lacks to run on this material, as a clause such as "it needs a judge, pass --judge"; `None`: nothing."""
     questions: Callable[[Material, Answers], Sequence[Question]] = lambda material, answers: ()

@@ -66,6 +66,9 @@ class Persona(Part):
     gender: Literal["woman", "man", "non-binary"]
     occupation: Short = Field(min_length=4)
 
+    def __str__(self) -> str:
+        return f"{self.name}, {self.age}, {self.occupation}"
+
 
 class Matter(Part):
     """Something a reply can do or name, with the lower-case words or short phrases by which it would."""
@@ -144,6 +147,30 @@ def problems_in_cues(named: Iterable[tuple[str, Cued]]) -> list[str]:
     return found
 
 
+_FIRST_PERSON = re.compile(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|myself|we|our|us)\b")
+
+
+def matters_as_text(named: Iterable[tuple[str, Iterable[Cued]]]) -> str:
+    """Matters under their names, with their cues, a line each."""
+    return "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, row in named for matter in row)
+
+
+def numbered(name: str, matters: Iterable[Cued]) -> list[tuple[str, Cued]]:
+    """The matters with names for messages: `touch 1`, `touch 2`."""
+    return [(f"{name} {number}", matter) for number, matter in enumerate(matters, 1)]
+
+
+def problems_in_tags(tags: Sequence[str]) -> list[str]:
+    return ["tag none is combined with others; expected it alone"] if "none" in tags and len(tags) > 1 else []
+
+
+def problems_in_query(query: str, *, least: int, most: int) -> list[str]:
+    """A message that has fewer or more words than these, or is not in the first person."""
+    words = len(query.split())
+    found = [] if least <= words <= most else [f"the query has {words} words; expected {least} to {most}"]
+    return found if _FIRST_PERSON.search(query) else [*found, "the query is not in the first person"]
+
+
 def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
     """Texts, by name, with a mark that nobody says."""
     return [
@@ -165,6 +192,12 @@ def unfit_cues(matters: Iterable[Cued]) -> list[str]:
 
 def written_lines(lines: BaseModel) -> list[str]:
     return [line for group in lines.model_dump().values() for line in group]
+
+
+def beats_of(scenario: Any) -> tuple[Any, ...]:
+    """The written beats of a scenario; none in the short form and in an imported scenario."""
+    beats: tuple[Any, ...] = getattr(scenario, "beats", ())
+    return beats
 
 
 def plain_words(text: str) -> str:

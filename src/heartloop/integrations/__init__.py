@@ -61,16 +61,17 @@ def export_run(run: Path, to: str, out: Path | None = None, **options: Any) -> l
         raise UseError(f"unknown format {to!r}; expected {' or '.join(FORMATS)}{nearest(to, FORMATS)}")
     format = FORMATS[to]
     chosen = {option: value for option, value in options.items() if value is not None}
-    for option in chosen:
-        if option not in format.options:
-            takers = [name for name, other in FORMATS.items() if option in other.options]
-            flag = "--" + option.replace("_", "-")
-            raise UseError(f"{flag} does not apply to --to {to}; it applies to {' and '.join(takers)}: leave it out")
+    for option in chosen.keys() - set(format.options):
+        takers = [name for name, other in FORMATS.items() if option in other.options]
+        flag = "--" + option.replace("_", "-")
+        raise UseError(f"{flag} does not apply to --to {to}; it applies to {' and '.join(takers)}: leave it out")
     try:
         writer = pkgutil.resolve_name(format.writer)
     except ModuleNotFoundError as error:
         if str(error.name).startswith("heartloop"):
             raise
         raise UseError(str(error)) from error
-    written: list[Path] = writer(run, out, to, **chosen) if format.writer == _TABLES else writer(run, out, **chosen)
+    if format.writer == _TABLES:
+        chosen["to"] = to
+    written: list[Path] = writer(run, out, **chosen)
     return written

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import heartloop
 from heartloop.core.chat import EMBEDDED, HUMAN
@@ -21,9 +20,6 @@ from heartloop.evaluation.api import Run, load_run
 from heartloop.evaluation.store import RAW
 from heartloop.evaluation.tables import TABLES, PolicyPrompts, messages_of, table_of
 from heartloop.models.budget import is_baseline
-
-if TYPE_CHECKING:
-    import pandas
 
 _ABOUT = {
     "dialogues": "one row per dialogue: score, stop reason, states, facts of the scenario, tokens",
@@ -47,21 +43,16 @@ def export_tables(run: Path, out: Path | None = None, to: str = "csv", *, table:
 def _table_content(rows: Sequence[dict[str, Any]], to: str) -> bytes:
     if to == "jsonl":
         return json_lines(rows)
-    if to == "csv":
-        text: str = _frame(rows).to_csv(index=False, lineterminator="\r\n")
-        return text.encode()
-    file = io.BytesIO()
-    try:
-        _frame(rows).to_parquet(file, engine="pyarrow", index=False)
-    except ImportError as error:
-        raise UseError("--to parquet needs pyarrow, which is not installed; pip install pyarrow, or use --to csv") from error
-    return file.getvalue()
-
-
-def _frame(rows: Sequence[dict[str, Any]]) -> pandas.DataFrame:
     import pandas
 
-    return pandas.DataFrame(rows, dtype=object)  # whole numbers stay whole where some are missing
+    frame = pandas.DataFrame(rows, dtype=object)  # whole numbers stay whole if some are missing
+    if to == "csv":
+        return str(frame.to_csv(index=False, lineterminator="\r\n")).encode()
+    try:
+        content: bytes = frame.to_parquet(engine="pyarrow", index=False)
+    except ImportError as error:
+        raise UseError("--to parquet needs pyarrow, which is not installed; pip install pyarrow, or use --to csv") from error
+    return content
 
 
 def export_hf(run: Path, out: Path | None = None) -> list[Path]:
@@ -72,7 +63,7 @@ def export_hf(run: Path, out: Path | None = None) -> list[Path]:
     for row, dialogue in zip(rows["dialogues"], source.transcripts, strict=True):
         row["messages"] = messages_of(dialogue, prompts.of(dialogue))
     files = [DataFile(f"data/{name}.jsonl", name, json_lines(rows[name]), len(rows[name]), _ABOUT[name]) for name in rows]
-    how = ["`messages` is what the model under test read and said, without its thinking."]
+    how = ["`messages` is what the model under test read and replied, without its thinking."]
     return write_dataset(source, out, "hf", files, used=source.transcripts, how=how)
 
 
@@ -85,7 +76,6 @@ def _filled(run: Run, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
 
 
 PROVENANCE = "provenance.json"
-_PACKAGE = Path(heartloop.__file__).parent
 
 
 class DataFile(NamedTuple):
@@ -130,7 +120,7 @@ def write_dataset(
             raise UseError(f"{folder} is not empty and holds no export; choose another --out")
         facts = _provenance(run, format, files, used, options or {})
         contents = {
-            "README.md": _card(run, format, files, facts, used, how).encode(),
+            "README.md": _card(format, files, facts, used, how).encode(),
             PROVENANCE: (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode(),
             **{file.name: file.content for file in files},
         }
@@ -159,7 +149,7 @@ def _provenance(
 ) -> dict[str, Any]:
     settings = {name: value for name, value in run.settings.items() if name != "prices"}
     if isinstance(settings.get("scenario_set"), str):
-        settings["scenario_set"] = Path(settings["scenario_set"]).name  # a path says something about a machine
+        settings["scenario_set"] = Path(settings["scenario_set"]).name  # no path of this machine
     for derived in ("rejudged", "rescored"):
         if isinstance(settings.get(derived), Mapping):
             settings[derived] = {name: value for name, value in settings[derived].items() if name != "from"}
@@ -173,55 +163,53 @@ def _provenance(
         "unscored": run.scores.unscored,
         "models": sorted({dialogue.model for dialogue in used}),
         "user_simulators": sorted({dialogue.user for dialogue in used}),
-        "licence": dict(_licences(run, used)),
+        "licence": _licences(run, used),
         "files": {file.name: file.rows for file in files},
         "settings": settings,
     }
 
 
-def _licences(run: Run, used: Sequence[Transcript]) -> list[tuple[str, str]]:
-    """Each part of the data and its terms."""
+def _licences(run: Run, used: Sequence[Transcript]) -> dict[str, str]:
+    """The terms of each part of the data."""
     environment = str(run.settings.get("environment"))
     shipped = run.settings.get("scenario_set") in load_environment(environment).scenarios.sets
-    licence = _PACKAGE / "environments" / environment / "scenarios" / "LICENSE"
-    parts: list[tuple[str, str]] = []
+    licence = Path(heartloop.__file__).parent / "environments" / environment / "scenarios" / "LICENSE"
     if (run.path / RAW).is_file():
-        parts.append(("dialogues", "imported: the licence of their source"))
+        parts = {"dialogues": "imported: the licence of their source"}
     elif shipped and licence.is_file():
         ours = "CC BY 4.0, credit: heartloop scenarios, the heartloop authors"
-        parts.append(("scenarios: the person's written lines, titles and facts", ours))
+        parts = {"scenarios: the person's written lines, titles and facts": ours}
     else:
-        parts.append(("scenarios", "not shipped with heartloop: the licence of their source"))
+        parts = {"scenarios": "not shipped with heartloop: the licence of their source"}
     for model in sorted({dialogue.model for dialogue in used}):
         if model == HUMAN:
-            parts.append(("replies of a person", "ask the person before you publish them"))
+            parts["replies of a person"] = "ask the person before you publish them"
         elif is_baseline(model):
             terms = "a scripted baseline of heartloop: Apache-2.0; replies written for its scenarios: CC BY 4.0"
-            parts.append((f"replies of {model}", terms))
+            parts[f"replies of {model}"] = terms
         else:
-            parts.append((f"replies of {model}", "the terms of that model or function"))
+            parts[f"replies of {model}"] = "the terms of that model or function"
     roles = {model for dialogue in used for role, model in dialogue.models.items() if role != "policy"} | {d.user for d in used}
     for model in sorted(roles - {EMBEDDED}):
-        parts.append((f"messages, thoughts and judgements of {model}", "the terms of that model"))
+        parts[f"messages, thoughts and judgements of {model}"] = "the terms of that model"
     return parts
 
 
 def _card(
-    run: Run, format: str, files: Sequence[DataFile], facts: Mapping[str, Any], used: Sequence[Transcript], how: Sequence[str]
+    format: str, files: Sequence[DataFile], facts: Mapping[str, Any], used: Sequence[Transcript], how: Sequence[str]
 ) -> str:
-    settings, licences = facts["settings"], _licences(run, used)
-    spec = load_environment(str(settings.get("environment")))
+    spec = load_environment(str(facts["settings"].get("environment")))
     header: dict[str, Any] = {
         "pretty_name": f"heartloop {spec.title}: {format}",
         "license": "other",
         "license_name": "by-part",
         "license_link": "README.md",
         "tags": ["heartloop", "dialogue", "empathy", "synthetic"],
+        "configs": [
+            {"config_name": file.config, "data_files": file.name, **({"default": True} if file is files[0] else {})}
+            for file in files
+        ],
     }
-    header["configs"] = [
-        {"config_name": file.config, "data_files": file.name, **({"default": True} if place == 0 else {})}
-        for place, file in enumerate(files)
-    ]
     simulators = ", ".join(f"`{_plain(name)}`" for name in facts["user_simulators"])
     lines = [
         "---", yaml_text(header).strip(), "---", "",
@@ -240,7 +228,7 @@ def _card(
         f"- Settings, prompt hashes and scenario fingerprints: `{PROVENANCE}`.",
         f"- {_written(used)}",
         "", "## Licence", "", "| part | terms |", "|---|---|",
-        *(f"| {_plain(part)} | {_plain(terms)} |" for part, terms in licences), "",
+        *(f"| {_plain(part)} | {_plain(terms)} |" for part, terms in facts["licence"].items()), "",
         "CC BY 4.0: https://creativecommons.org/licenses/by/4.0/", "",
     ]  # fmt: skip
     return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Results of evaluation harnesses: lm-evaluation-harness, LiveCodeBench's runner, and Inspect. Files of one task are its repeats.
 
-lm-evaluation-harness writes `results_DATE.json`, and with `--log_samples` a `samples_TASK_DATE.jsonl` beside it; without it there
-are means and standard errors alone. LiveCodeBench writes `..._eval_all.json`. What is unreadable is an error: a benchmark that
-silently lacks a file would compare other items.
+lm-evaluation-harness writes `results_DATE.json`, and with `--log_samples` also `samples_TASK_DATE.jsonl`; without it there are
+means and standard errors alone. LiveCodeBench writes `..._eval_all.json`. An unreadable file is an error: without it, other items
+would be compared.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
 
 class Item(NamedTuple):
-    """An item of a task over all its repeats."""
+    """An item of a task over all its repeats (`runs`)."""
 
     total: float
     """Successes."""
     of: float
     """Trials: repeats, or parts such as the instructions of a prompt."""
     runs: int = 1
-    """Repeats."""
 
     @property
     def rate(self) -> float:
@@ -49,7 +48,7 @@ class TaskResult(NamedTuple):
     n: int | None
     """Items."""
     items: Mapping[str, Item]
-    """By name; empty where only means are stored."""
+    """By name; empty if only means are stored."""
     settings: Mapping[str, Any]
     """temperature, top_p, top_k, max_tokens, shots, version: those that are known."""
     unscored: int
@@ -84,26 +83,18 @@ def pooled(repeats: Sequence[TaskResult]) -> TaskResult:
     first = repeats[0]
     if len(repeats) == 1:
         return first
-    shared = set.intersection(*(set(one.items) for one in repeats))
     every = set[str]().union(*(one.items for one in repeats))
-    items = {
-        name: Item(
-            sum(one.items[name].total for one in repeats),
-            sum(one.items[name].of for one in repeats),
-            sum(one.items[name].runs for one in repeats),
-        )
-        for name in first.items
-        if name in shared
-    }
+    shared = [name for name in first.items if all(name in one.items for one in repeats)]
+    items = {name: Item(*map(sum, zip(*(one.items[name] for one in repeats), strict=True))) for name in shared}
     errors = [one.stderr for one in repeats if one.stderr is not None]
     settings = {name: value for name, value in first.settings.items() if all(one.settings.get(name) == value for one in repeats)}
     return first._replace(
-        mean=_mean(items.values()) if items else sum(one.mean for one in repeats) / len(repeats),
+        mean=mean_rate(items.values()) if items else sum(one.mean for one in repeats) / len(repeats),
         stderr=sum(errors) / len(errors) if len(errors) == len(repeats) else None,
         n=len(items) or first.n,
         items=items,
         settings=settings,
-        unscored=max(one.unscored for one in repeats) + len(every - shared),
+        unscored=max(one.unscored for one in repeats) + len(every) - len(shared),
         files=tuple(file for one in repeats for file in one.files),
     )
 
@@ -154,21 +145,17 @@ def _inspect(path: Path) -> list[TaskResult]:
     if not log.samples:
         raise InputError(f"{path} holds no samples; expected a log with them (inspect eval --log-samples)")
     by_metric: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    names = {str(sample.id) for sample in log.samples}
     for sample in log.samples:
         for metric, value in _inspect_values(sample.scores or {}):
             by_metric[metric][str(sample.id)].append(value)
-    epochs = log.eval.config.epochs or 1
+    epochs, task = log.eval.config.epochs or 1, log.eval.task.rpartition("/")[2]
+    settings, number = _inspect_settings(log), len({sample.id for sample in log.samples})
     results = []
     for metric, values in by_metric.items():
         items = {name: Item(sum(each), len(each), len(each)) for name, each in values.items() if len(each) == epochs}
         if items:
-            mean = sum(item.rate for item in items.values()) / len(items)
-            task = log.eval.task.rpartition("/")[2]
-            unscored = len(names - items.keys())
-            results.append(
-                TaskResult("inspect", task, metric, mean, None, len(items), items, _inspect_settings(log), unscored, (path,))
-            )
+            n, mean = len(items), mean_rate(items.values())
+            results.append(TaskResult("inspect", task, metric, mean, None, n, items, settings, number - n, (path,)))
     if not results:
         raise InputError(f"{path} holds no score that is a number; expected scores of {log.eval.task}")
     return results
@@ -184,13 +171,10 @@ def _inspect_values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _inspect_settings(log: EvalLog) -> dict[str, Any]:
-    asked = {
-        **log.eval.model_generate_config.model_dump(),
-        **{k: v for k, v in log.plan.config.model_dump().items() if v is not None},
-    }
+    asked = {**log.eval.model_generate_config.model_dump(), **_known(log.plan.config.model_dump())}
     settings = {name: asked.get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
     settings |= {"version": log.eval.task_version, "limit": log.eval.config.limit}
-    return {name: value for name, value in settings.items() if value is not None}
+    return _known(settings)
 
 
 def _lm_eval(path: Path, content: Mapping[str, Any]) -> Iterator[TaskResult]:
@@ -203,12 +187,12 @@ def _lm_eval(path: Path, content: Mapping[str, Any]) -> Iterator[TaskResult]:
             if not chosen or metric.endswith("_stderr") or isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
             items, unscored = _by_item(samples, metric, chosen)
+            mean = mean_rate(items.values()) if items else float(value)
+            if not 0 <= mean <= 1:  # also nan
+                raise InputError(f"{path}: {task}, {name} is {mean}; expected a share from 0 to 1")
             error = metrics.get(f"{metric}_stderr,{chosen}")
-            known = isinstance(error, (int, float)) and math.isfinite(error)
-            yield TaskResult(
-                "lm-eval", task, name, _mean(items.values()) if items else _share(value, f"{path}: {task}, {name}"),
-                float(error) if known else None, len(items) or n, items, settings, unscored, (path,),
-            )  # fmt: skip
+            stderr = float(error) if isinstance(error, (int, float)) and math.isfinite(error) else None
+            yield TaskResult("lm-eval", task, name, mean, stderr, len(items) or n, items, settings, unscored, (path,))
 
 
 def _samples(path: Path, task: str) -> list[Mapping[str, Any]]:
@@ -252,6 +236,10 @@ def _lm_eval_settings(task: str, content: Mapping[str, Any]) -> dict[str, Any]:
         "chat template": bool(content["chat_template"]) if "chat_template" in content else None,
         "questions": content.get("task_hashes", {}).get(task),
     }
+    return _known(settings)
+
+
+def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
@@ -263,20 +251,11 @@ def _livecodebench(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[TaskRe
     words = path.name.removesuffix("_eval_all.json").split("_")
     settings = {"temperature": float(words[-1])} if words[-1].replace(".", "", 1).isdigit() else {}
     unscored = len(items) - len(runs)
-    return [
-        TaskResult(
-            "livecodebench", "codegeneration", "pass@1", _mean(runs.values()), None, len(runs), runs, settings, unscored, (path,),
-        )
-    ]  # fmt: skip
+    mean = mean_rate(runs.values())
+    return [TaskResult("livecodebench", "codegeneration", "pass@1", mean, None, len(runs), runs, settings, unscored, (path,))]
 
 
-def _mean(items: Iterable[Item]) -> float:
+def mean_rate(items: Iterable[Item]) -> float:
     """Successes over trials, each item weighed by its trials in one run."""
     chosen = list(items)
     return sum(item.rate * item.of / item.runs for item in chosen) / sum(item.of / item.runs for item in chosen)
-
-
-def _share(value: float, what: str) -> float:
-    if not 0 <= value <= 1:  # also nan
-        raise InputError(f"{what} is {value}; expected a share from 0 to 1")
-    return float(value)

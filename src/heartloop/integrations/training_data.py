@@ -41,22 +41,25 @@ class _Dialogue(NamedTuple):
         return not any(turn.silent or turn.truncated for turn in self.stored.turns)
 
     @property
-    def person(self) -> tuple[str, str, str]:
-        return (self.stored.environment, self.stored.scenario, self.stored.fingerprint)
+    def person(self) -> tuple[str, str]:
+        return (self.stored.scenario, self.stored.fingerprint)
 
     @property
-    def first_reply(self) -> int:
-        return next(index for index, message in enumerate(self.messages) if message["role"] == "assistant")
+    def places(self) -> list[int]:
+        """Places of the replies among the messages."""
+        return [place for place, message in enumerate(self.messages) if message["role"] == "assistant"]
 
 
-class _Reply(NamedTuple):
-    """One judged reply in its context. `change` is in points."""
+class _Candidate(NamedTuple):
+    """A reply in its context, or a dialogue after its opening."""
 
     dialogue: _Dialogue
-    turn: int
-    context: Messages
-    text: str
-    change: float
+    prompt: Messages
+    completion: Messages
+    points: float
+    """The change of the score by the reply, or the score."""
+    further: Row
+    """Further columns of its pairs."""
 
 
 def export_sft(
@@ -86,8 +89,9 @@ def export_sft(
             continue
         used.append(best.stored)
         rows.append({
-            "messages": best.messages, **_from(best.stored), "points": best.points,
-            "candidates": len(alike), "mean_points": fmean(one.points for one in alike),
+            "messages": best.messages,
+            **{name: getattr(best.stored, name) for name in ("environment", "scenario", "model", "repeat", "user")},
+            "points": best.points, "candidates": len(alike), "mean_points": fmean(one.points for one in alike),
         })  # fmt: skip
     if not rows:
         reasons = [
@@ -108,14 +112,12 @@ def export_sft(
     return write_dataset(source, out, "sft", [data], used=used, how=how, options=options)
 
 
-def export_dpo(
-    run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None
-) -> list[Path]:  # fmt: skip
-    """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), where there are some.
+def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None) -> list[Path]:
+    """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), if there are some.
 
     Replies: of all replies to the same messages the one that changed the score most, paired with each of the others. Dialogues:
-    of all dialogues of more than one reply with a scenario the one with the most points, paired with each of the others. What
-    was said several times in a context counts once, by its mean.
+    of all dialogues of more than one reply with a scenario the one with the most points, paired with each of the others. A reply
+    or dialogue that occurs several times counts once, by its mean.
 
     Args:
         model: use only dialogues of these models.
@@ -125,8 +127,10 @@ def export_dpo(
         raise UseError(f"--margin is {margin!r}; expected points of the environment, 0 or more")
     source = finished_run(run)
     dialogues, without_prompt = _dialogues(source, model)
-    replies = list(_reply_pairs(dialogues, margin or 0.0))
-    whole = list(_dialogue_pairs(dialogues, margin or 0.0))
+    complete = [dialogue for dialogue in dialogues if dialogue.complete]
+    replies = list(_pairs([reply for dialogue in dialogues for reply in _replies(dialogue)], margin or 0.0))
+    several = list(_pairs([_whole(dialogue) for dialogue in complete], margin or 0.0))
+    whole = [(row, used) for row, used in several if len(row["chosen"]) + len(row["rejected"]) > 2]  # others are of replies
     if not replies and not whole:
         raise InputError(
             f"{run} gives no pair: {amount(len(dialogues), 'scored dialogue')} of "
@@ -181,79 +185,45 @@ def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
     return dialogues, without
 
 
-def _reply_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
-    replies = [reply for dialogue in dialogues for reply in _replies(dialogue)]
-    for alike in _by(replies, lambda reply: (reply.dialogue.person, _text(reply.context))):
-        texts = [(fmean(reply.change for reply in same), same[0]) for same in _by(alike, lambda reply: (reply.text,))]
-        texts.sort(key=lambda pair: -pair[0])
-        best, chosen = texts[0]
-        for value, rejected in texts[1:]:
-            if _apart(best - value, margin):
-                yield (
-                    {
-                        "prompt": chosen.context,
-                        "chosen": [{"role": "assistant", "content": chosen.text}],
-                        "rejected": [{"role": "assistant", "content": rejected.text}],
-                        "margin": best - value, "score_chosen": best, "score_rejected": value, "turn": chosen.turn,
-                        **_from_both(chosen.dialogue.stored, rejected.dialogue.stored),
-                    },
-                    (chosen.dialogue.stored, rejected.dialogue.stored),
-                )  # fmt: skip
-
-
-def _replies(dialogue: _Dialogue) -> Iterator[_Reply]:
+def _replies(dialogue: _Dialogue) -> Iterator[_Candidate]:
     """The judged replies of a dialogue that are neither silent nor truncated, with the change of the points by each."""
     judged = [turn for turn in dialogue.stored.turns if turn.state is not None]
     course = course_of(dialogue.stored)
     if len(course) != len(judged) + 1:  # the environment does not say what a single reply changed
         return
-    places = [index for index, message in enumerate(dialogue.messages) if message["role"] == "assistant"]
     change = {turn.index: after - before for turn, before, after in zip(judged, course, course[1:], strict=False)}
-    for turn, place in zip(dialogue.stored.turns, places, strict=True):
+    for turn, place in zip(dialogue.stored.turns, dialogue.places, strict=True):
         if turn.index in change and not turn.silent and not turn.truncated:
-            yield _Reply(dialogue, turn.index, dialogue.messages[:place], turn.reply, change[turn.index])
+            reply = [{"role": "assistant", "content": turn.reply}]
+            yield _Candidate(dialogue, dialogue.messages[:place], reply, change[turn.index], {"turn": turn.index})
 
 
-def _dialogue_pairs(dialogues: Iterable[_Dialogue], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
-    several = [dialogue for dialogue in dialogues if dialogue.complete]
-    for alike in _by(several, lambda dialogue: (dialogue.person, _text(dialogue.messages[: dialogue.first_reply]))):
-        best = max(alike, key=lambda dialogue: dialogue.points)
-        for other in sorted(alike, key=lambda dialogue: -dialogue.points):
-            one_reply = len(best.stored.turns) == len(other.stored.turns) == 1  # a pair of replies
-            if not one_reply and other.messages != best.messages and _apart(best.points - other.points, margin):
-                start = best.first_reply
-                yield (
-                    {
-                        "prompt": best.messages[:start], "chosen": best.messages[start:], "rejected": other.messages[start:],
-                        "margin": best.points - other.points, "score_chosen": best.points, "score_rejected": other.points,
-                        **_from_both(best.stored, other.stored),
-                    },
-                    (best.stored, other.stored),
-                )  # fmt: skip
+def _whole(dialogue: _Dialogue) -> _Candidate:
+    start = dialogue.places[0]
+    return _Candidate(dialogue, dialogue.messages[:start], dialogue.messages[start:], dialogue.points, {})
 
 
-def _apart(difference: float, margin: float) -> bool:
-    return difference > 0.0 and difference >= margin
-
-
-def _from(dialogue: Transcript) -> Row:
-    return {
-        "environment": dialogue.environment, "scenario": dialogue.scenario, "model": dialogue.model, "repeat": dialogue.repeat,
-        "user": dialogue.user,
-    }  # fmt: skip
-
-
-def _from_both(chosen: Transcript, rejected: Transcript) -> Row:
-    return {
-        "environment": chosen.environment, "scenario": chosen.scenario, "chosen_model": chosen.model,
-        "rejected_model": rejected.model, "user": chosen.user,
-    }  # fmt: skip
+def _pairs(candidates: Iterable[_Candidate], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
+    """The best candidate of each prompt with each of the others, and the dialogues of both."""
+    for alike in _by(candidates, lambda one: (one.dialogue.person, _text(one.prompt))):
+        distinct = [(fmean(one.points for one in same), same[0]) for same in _by(alike, lambda one: _text(one.completion))]
+        (best, chosen), *others = sorted(distinct, key=lambda pair: -pair[0])
+        for value, rejected in others:
+            if best > value and best - value >= margin:
+                first, second = chosen.dialogue.stored, rejected.dialogue.stored
+                row = {
+                    "prompt": chosen.prompt, "chosen": chosen.completion, "rejected": rejected.completion,
+                    "margin": best - value, "score_chosen": best, "score_rejected": value, **chosen.further,
+                    "environment": first.environment, "scenario": first.scenario, "chosen_model": first.model,
+                    "rejected_model": second.model, "user": first.user,
+                }  # fmt: skip
+                yield row, (first, second)
 
 
 def _about_prompts(without: int) -> list[str]:
     if not without:
         return []
-    return [f"{amount(without, 'dialogue')} of the run stand without the system prompt: scenario or prompt changed since then."]
+    return [f"{amount(without, 'dialogue')} of the run have no system prompt here: scenario or prompt changed since then."]
 
 
 def _text(messages: Messages) -> tuple[tuple[str, str], ...]:

@@ -1,10 +1,8 @@
 """An environment of one answer for TRL's `GRPOTrainer`: rows of its dataset, and an async reward function (TRL 1.16).
 
-Imports no TRL; example in `examples/`.
-
-An answer that could not be judged is worth `None`. TRL makes it NaN, leaves it out of the mean and the std of its group, and
-gives it an advantage of 0: it is never imputed. Its tokens still count where TRL averages the loss over tokens, and in a KL term.
-A group with one judged answer has no contrast, so it gives no gradient either.
+Imports no TRL; example in `examples/`. An answer that could not be judged is worth `None`. TRL makes it NaN, leaves it out of the
+mean and the std of its group, and gives it an advantage of 0: it is never imputed. Its tokens still count if TRL averages the
+loss over tokens, and in a KL term. A group with one judged answer gives no gradient.
 """
 
 from __future__ import annotations
@@ -41,14 +39,14 @@ def dataset_rows(
     player = spec.players(dict.fromkeys(spec.role_names, ScriptedChat([])))  # opens dialogues, judges none
     ready = spec.make(spec.load(scenarios, variant=chosen.variant, exclude_tags=exclude_tags), player, chosen)
 
-    async def row(scenario: str) -> dict[str, Any]:
-        episode = ready.begin(scenario)
-        messages = {"system": episode.policy_prompt, "user": await episode.open()}
-        prompt = [{"role": role, "content": content} for role, content in messages.items() if content]
-        return {"prompt": prompt, "scenario": scenario}
-
     async def rows() -> list[dict[str, Any]]:
-        return [await row(scenario) for scenario in ready.scenario_ids]
+        found: list[dict[str, Any]] = []
+        for scenario in ready.scenario_ids:
+            episode = ready.begin(scenario)
+            messages = {"system": episode.policy_prompt, "user": await episode.open()}
+            prompt = [{"role": role, "content": content} for role, content in messages.items() if content]
+            found.append({"prompt": prompt, "scenario": scenario})
+        return found
 
     with ThreadPoolExecutor(1) as pool:  # a notebook's thread has a running event loop
         return pool.submit(asyncio.run, rows()).result()
@@ -90,12 +88,10 @@ def reward_function(
     ) -> list[float | None]:
         step = int(getattr(trainer_state, "global_step", 0))
         answers = [answer if isinstance(answer, str) else answer[-1]["content"] for answer in completions]
+        policies = [ScriptedChat([answer], name="policy") for answer in answers]
         try:
             transcripts = await asyncio.gather(
-                *(
-                    play(ready, name, ScriptedChat([answer], name="policy"), seed=seed + step)
-                    for name, answer in zip(scenario, answers, strict=True)
-                )
+                *(play(ready, name, policy, seed=seed + step) for name, policy in zip(scenario, policies, strict=True))
             )
         finally:
             if model is not None:

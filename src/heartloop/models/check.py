@@ -21,7 +21,7 @@ QUESTION = "Reply with the word OK."
 ROLE = "check"
 """Under which the meter counts the tokens."""
 
-_CONNECT = 5.0  # seconds until a connection stands; a wrong address may never answer
+_CONNECT = 5.0  # seconds until a connection is open; a wrong address may never answer
 _TRIES, _PAUSE = 3, 0.5  # attempts where no answer comes back, and seconds between them
 _PATIENCE = 10.0  # seconds after which no further attempt begins
 _LISTING = 5.0  # seconds for the server's list of models
@@ -34,7 +34,16 @@ class AskedRole(NamedTuple):
     model: ChatModel
     sampling: Sampling | None = None
     under_test: bool = False
-    """Whether it is needed only where its own dialogues are played, other than the model of a role."""
+    """Whether it is needed only if its own dialogues are played, other than the model of a role."""
+
+
+class _Endpoint(NamedTuple):
+    model: EndpointChat
+    sampling: Sampling
+    under_test: bool
+
+    def needed(self, under_test: Container[str]) -> bool:
+        return not self.under_test or self.model.name in under_test
 
 
 class EndpointCheck:
@@ -51,17 +60,18 @@ class EndpointCheck:
 
     def __init__(self, roles: Iterable[AskedRole], meter: Meter) -> None:
         self._meter = meter
-        distinct: dict[tuple[str, str], AskedRole] = {}
-        for role in roles:
-            if isinstance(role.model, EndpointChat):
-                key = (role.model.name, (role.sampling or Sampling()).model_dump_json())
-                if key not in distinct or not role.under_test:  # a role needs the model in every dialogue
-                    distinct[key] = role
+        distinct: dict[tuple[str, str], _Endpoint] = {}
+        for model, sampling, under_test in roles:
+            if isinstance(model, EndpointChat):
+                one = _Endpoint(model, sampling or Sampling(), under_test)
+                key = (model.name, one.sampling.model_dump_json())
+                if key not in distinct or not under_test:  # a role needs the model in every dialogue
+                    distinct[key] = one
         self._open = list(distinct.values())
 
     def due(self, under_test: Container[str]) -> bool:
         """Whether an endpoint is still to be asked before dialogues of these models are played."""
-        return any(self._needed(role, under_test) for role in self._open)
+        return any(one.needed(under_test) for one in self._open)
 
     async def ask(self, under_test: Container[str], *, tell: Callable[[str], None] = lambda text: None) -> None:
         """Asks the endpoints that are due, all at once, and no endpoint twice.
@@ -70,64 +80,53 @@ class EndpointCheck:
             under_test: models whose dialogues are to be played.
             tell: called with a sentence about each endpoint that is overloaded.
         """
-        due = [role for role in self._open if self._needed(role, under_test)]
+        due = [one for one in self._open if one.needed(under_test)]
         try:
             problems = [found for found in await asyncio.gather(*map(self._ask, due)) if found is not None]
         finally:
-            for role in due:
-                if isinstance(role.model, EndpointChat):
-                    await role.model.close()
+            for one in due:
+                await one.model.close()
         if errors := _lines(problem for problem in problems if not problem.passing):
             raise UseError("\n".join(errors))
-        self._open = [role for role in self._open if role not in due]
+        self._open = [one for one in self._open if one not in due]
         for text in _lines(problems):
             tell(text)
 
-    @staticmethod
-    def _needed(role: AskedRole, under_test: Container[str]) -> bool:
-        return not role.under_test or role.model.name in under_test
-
-    async def _ask(self, role: AskedRole) -> _Problem | None:
-        model, sampling = role.model, role.sampling or Sampling()
-        assert isinstance(model, EndpointChat)
+    async def _ask(self, one: _Endpoint) -> _Problem | None:
+        model = one.model
         try:
-            outcome, tries = await _attempts(model, sampling.model_copy(update={"max_tokens": 1}))
+            outcome, tries = await _attempts(model, one.sampling.model_copy(update={"max_tokens": 1}))
             if isinstance(outcome, Trouble) and outcome.status in _UNCLEAR:
-                outcome, tries = await _attempts(model, sampling)
+                outcome, tries = await _attempts(model, one.sampling)
         except UseError as error:  # without a key
-            return _problem(model, f"{error}; nothing was played", passing=False)
+            return _Problem(model.name, f"{error}; nothing was played", False)
         if isinstance(outcome, Reply):
             if not outcome.usage.estimated:
                 self._meter.record(model.name, ROLE, outcome.usage)
             return None
         if outcome.passing and outcome.status != 200:
-            return _problem(model, f"{model.name} at {model.address} answered {outcome.text} before the run.", passing=True)
+            return _Problem(model.name, f"{model.name} at {model.address} answered {outcome.text} before the run.", True)
         text = f"{model.error_of(outcome, tries)}{await _nearest(model, outcome)}; nothing was played"
-        return _problem(model, text, passing=False)
+        return _Problem(model.name, text, False)
 
 
 class _Problem(NamedTuple):
     model: str
     text: str
-    """What follows the model's name."""
     passing: bool
     """Whether the run may begin nevertheless."""
-
-
-def _problem(model: EndpointChat, text: str, *, passing: bool) -> _Problem:
-    return _Problem(model.name, text.removeprefix(model.name), passing)
 
 
 def _lines(problems: Iterable[_Problem]) -> list[str]:
     """A line for each text, with the names of its models: a wrong key is one problem."""
     models: dict[str, dict[str, None]] = {}
-    for problem in problems:
-        models.setdefault(problem.text, {})[problem.model] = None
+    for model, text, _ in problems:
+        models.setdefault(text.removeprefix(model), {})[model] = None
     return [" and ".join(names) + text for text, names in models.items()]
 
 
 async def _attempts(model: EndpointChat, sampling: Sampling) -> tuple[Reply | Trouble, int]:
-    """The outcome, after some attempts where no chat completion and no status came back; and the number of attempts."""
+    """The outcome and the number of attempts; repeated if neither a chat completion nor a status came back."""
     started = time.monotonic()
     tries = 1
     while True:
@@ -140,7 +139,7 @@ async def _attempts(model: EndpointChat, sampling: Sampling) -> tuple[Reply | Tr
 
 
 async def _nearest(model: EndpointChat, trouble: Trouble) -> str:
-    """Where the server lists its models and not this one, the one with the nearest name; otherwise empty."""
+    """If the server lists its models without this one, the one with the nearest name; otherwise empty."""
     if trouble.kind is not RefusedByServer or trouble.status not in {*_UNCLEAR, 404}:
         return ""
     names = await model.listed_models(within=_LISTING)

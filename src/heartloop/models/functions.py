@@ -15,6 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -33,11 +34,11 @@ class PythonChat:
 
     The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An `async def`
     runs in the event loop. A plain function runs in threads, several at a time, and has to be thread-safe. It gets no schema and
-    no sampling settings. `source` is the SHA-256 of the module's file.
+    no sampling settings.
 
     Args:
-        function: the function itself, where it is not imported by its name.
-        source: its hash.
+        function: by default the one that `name` imports.
+        source: its hash; by default the SHA-256 of the module's file.
     """
 
     def __init__(
@@ -81,30 +82,21 @@ class PythonChat:
     async def _answer(self, messages: list[dict[str, str]]) -> Any:
         if self._is_async:
             return await self._function(messages)
-        loop = asyncio.get_running_loop()
-        result: asyncio.Future[Any] = loop.create_future()
-
-        def settle(answer: Any, error: BaseException | None) -> None:
-            if result.done():  # timed out or cancelled
-                return
-            if error is not None:
-                result.set_exception(error)
-            else:
-                result.set_result(answer)
+        result: Future[Any] = Future()
+        result.set_running_or_notify_cancel()  # a call that timed out still ends in its thread
 
         def work() -> None:
-            try:
-                answer, error = self._function(messages), None
-            except Exception as raised:
-                answer, error = None, raised
-            except BaseException as raised:  # sys.exit() in the function ends the call, not the run
-                answer, error = None, ModelError(f"{self.name} raised {type(raised).__name__}({raised})")
             with contextlib.suppress(RuntimeError):  # the loop is closed: the run ended earlier
-                loop.call_soon_threadsafe(settle, answer, error)
+                try:
+                    result.set_result(self._function(messages))
+                except Exception as error:
+                    result.set_exception(error)
+                except BaseException as error:  # sys.exit() in the function ends the call, not the run
+                    result.set_exception(ModelError(f"{self.name} raised {type(error).__name__}({error})"))
 
         # one daemon thread a call, no pool: concurrency is that of the dialogues, and a hanging call cannot block the exit
         threading.Thread(target=work, daemon=True, name=self.name).start()
-        answer = await result
+        answer = await asyncio.wrap_future(result)
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -117,7 +109,9 @@ def function_name(function: Callable[..., Any]) -> str:
     """
     if inspect.isclass(function):
         raise UseError(f"a model is the class {function.__name__}; expected a name, or a function that takes messages")
-    named: Any = _inner(function)
+    named: Any = function
+    while isinstance(named, functools.partial):
+        named = named.func
     if not hasattr(named, "__qualname__"):
         named = type(named)
     return f"python:{named.__module__}:{named.__qualname__}"
@@ -126,9 +120,8 @@ def function_name(function: Callable[..., Any]) -> str:
 def function_source(function: Callable[..., Any]) -> str:
     """A SHA-256 that changes with the function.
 
-    It covers the function's source (its bytecode where there is none), plain values (texts, numbers, lists, dicts) among its
-    defaults, closure and globals, and the functions of the same module that it uses. It does not cover other modules, or the
-    state of objects.
+    It covers the function's source (or bytecode), plain values (texts, numbers, lists, dicts) among its defaults, closure and
+    globals, and the functions of the same module that it uses; not other modules or the state of objects.
     """
     digest = hashlib.sha256()
     _add(digest, function, set())
@@ -141,22 +134,12 @@ def function_model(name: str, function: Callable[..., Any], timeout: float) -> P
     A function that its name imports has the hash of its file, like the same function given by name, so that `heartloop eval
     --model python:module:function` resumes its runs. Others, as those of a notebook or script, have `function_source`.
     """
-    module, _, path = name.removeprefix("python:").partition(":")
-    if module != "__main__":
-        try:
-            importable = pkgutil.resolve_name(f"{module}:{path}") is function
-        except (ImportError, AttributeError, ValueError):
-            importable = False
-        if importable:
-            return PythonChat(name, timeout=timeout)
+    path = name.removeprefix("python:")
+    if not path.startswith("__main__:"):
+        with contextlib.suppress(ImportError, AttributeError, ValueError):
+            if pkgutil.resolve_name(path) is function:
+                return PythonChat(name, timeout=timeout)
     return PythonChat(name, timeout=timeout, function=function, source=function_source(function))
-
-
-def _inner(function: Any) -> Any:
-    """The function beneath partial objects."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
 
 
 def _add(digest: Any, function: Any, known: set[int]) -> None:

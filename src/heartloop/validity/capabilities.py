@@ -19,15 +19,23 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table
-from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.blocks import Block, Chart, Column, Row, Series, Table
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import mean_pairwise_pearson
-from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import dialogue_key, items_of, needs_judge, only_means, question, recorded, spoken
+from heartloop.validity.suites import (
+    dialogue_key,
+    items_of,
+    model_rows,
+    needs_judge,
+    only_means,
+    points_of,
+    question,
+    recorded,
+    spoken,
+)
 
 _LEVELS = 5
 _STEP = re.compile(r"(?P<before>.*?(?:global_step|checkpoint|step)[-_])(?P<step>\d+)(?P<after>.*)")
@@ -43,12 +51,10 @@ PUBLISHED: Mapping[str, float] = {
 
 
 class Capability(NamedTuple):
-    """A capability and its rubric."""
-
     name: str
     asks: str
     levels: tuple[str, ...]
-    """From 1 to 5."""
+    """Descriptions of 1 to 5."""
 
     @property
     def field(self) -> str:
@@ -112,127 +118,93 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
     each = ", ".join(f'"{one.field}": {{"why": "what in the talk shows it, in one sentence", "level": 1 to 5}}' for one in parts)
     prompt = load_prompt("heartloop.validity", "capabilities")
     return [
-        question(
-            dialogue_key(dialogue),
-            [Message(role="user", content=prompt.fill(text=spoken(dialogue), rubric=rubric, form=f"{{{each}}}"))],
-            _form(),
-        )
-        for dialogue in material.dialogues
+        question(dialogue_key(one), prompt.fill(text=spoken(one), rubric=rubric, form=f"{{{each}}}"), _form())
+        for one in material.dialogues
     ]
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     names = [one.name for one in load_capabilities()]
+    fields = [one.field for one in load_capabilities()]
     judging = {judge: given for judge, given in answers.items() if given}
     notes = [f"{judge} answered no question." for judge in answers if judge not in judging]
     whole = [one for one in material.dialogues if judging and all(dialogue_key(one) in given for given in judging.values())]
     if not whole:
         notes.append("No dialogue was placed by every judge, so there is no result.")
-        return Result({}, tuple(notes), Table("Nothing answered", (), ()), ())
-    levels_d_j_c = np.array([[_levels(given[dialogue_key(one)]) for given in judging.values()] for one in whole], dtype=float)
-    models = [model for model in material.models if any(one.model == model for one in whole)]
-    rows = [_row(model, whole, levels_d_j_c.mean(axis=1), material.models.index(model)) for model in models]
-    by_judge = {
-        judge: [[float(value) for value in _of(model, whole, levels_d_j_c[:, place]).mean(axis=0)] for model in models]
-        for place, judge in enumerate(judging)
+        return Result({}, notes, Table("Nothing answered", (), ()), ())
+    levels_j_d_c = np.array(
+        [[[given[dialogue_key(one)][field]["level"] for field in fields] for one in whole] for given in judging.values()],
+        dtype=float,
+    )
+    rows = model_rows(material, list(zip(whole, levels_j_d_c.mean(axis=0).tolist(), strict=True)), within=(1.0, _LEVELS))
+    places = {row.head: [place for place, one in enumerate(whole) if one.model == row.head] for row in rows}
+    by_judge: dict[str, dict[str, list[float]]] = {
+        judge: {model: levels_d_c[mine].mean(axis=0).tolist() for model, mine in places.items()}
+        for judge, levels_d_c in zip(judging, levels_j_d_c, strict=True)
     }
     agreement = {
-        name: judge_agreement({j: dict(zip(models, (row[n] for row in rows_m), strict=True)) for j, rows_m in by_judge.items()})
+        name: judge_agreement({judge: {m: each[n] for m, each in values.items()} for judge, values in by_judge.items()})
         for n, name in enumerate(names)
     }
-    notes.insert(0, _said(whole, material.dialogues, list(judging), models, agreement))
-    page = _page(models, rows, names, by_judge, agreement)
+    notes.insert(0, _summary(len(whole), len(material.dialogues), list(judging), len(rows), agreement))
     record = {
         "dialogues": len(whole),
         "left_out": len(material.dialogues) - len(whole),
         "judges": {
-            judge: {model: dict(zip(names, values, strict=True)) for model, values in zip(models, rows_m, strict=True)}
-            for judge, rows_m in by_judge.items()
+            judge: {model: dict(zip(names, each, strict=True)) for model, each in values.items()}
+            for judge, values in by_judge.items()
         },
         "models": {row.head: recorded(row, names) for row in rows},
         "pearson_of_judges": agreement,
     }
-    columns = tuple(Column(name.split()[0].capitalize(), digits=2) for name in names)
-    short = Table("Capabilities, 1 to 5", columns, only_means(rows))
-    return Result(record, tuple(notes), short, tuple(page))
+    short = tuple(Column(name.split()[0].capitalize(), digits=2) for name in names)
+    return Result(record, notes, Table("Capabilities, 1 to 5", short, only_means(rows)), _page(rows, by_judge, agreement))
 
 
-def _levels(answer: Mapping[str, Any]) -> list[int]:
-    return [answer[one.field]["level"] for one in load_capabilities()]
-
-
-def _of(model: str, dialogues: Sequence[Transcript], values_d_c: Any) -> Any:
-    """The rows of one model."""
-    return values_d_c[[place for place, one in enumerate(dialogues) if one.model == model]]
-
-
-def _row(model: str, dialogues: Sequence[Transcript], values_d_c: Any, place: int) -> Row:
-    scenarios = [one.scenario for one in dialogues if one.model == model]
-    mine_d_c = _of(model, dialogues, values_d_c)
-    return Row(model, tuple(estimate(list(column), scenarios, within=(1.0, _LEVELS)) for column in mine_d_c.T), place)
-
-
-def _said(
-    whole: Sequence[Transcript],
-    every: Sequence[Transcript],
-    judges: Sequence[str],
-    models: Sequence[str],
-    agreement: Mapping[str, float | None],
-) -> str:
-    words = f"{amount(len(whole), 'dialogue')} of {amount(len(models), 'model')}, placed by {' and '.join(judges)}."
-    if len(whole) < len(every):
-        words += f" {len(every) - len(whole)} of {len(every)} dialogues are left out: a judge gave no usable answer."
+def _summary(whole: int, every: int, judges: Sequence[str], models: int, agreement: Mapping[str, float | None]) -> str:
+    words = f"{amount(whole, 'dialogue')} of {amount(models, 'model')}, placed by {' and '.join(judges)}."
+    if whole < every:
+        words += f" {every - whole} of {every} dialogues are left out: a judge gave no usable answer."
     known = [r for r in agreement.values() if r is not None]
     if known:
-        words += f" Over {amount(len(models), 'model')} the judges agree with a mean Pearson's r of {min(known):.2f} to "
-        return words + f"{max(known):.2f} per capability (published: 0.67 to 0.98)."
+        return (
+            f"{words} Over {amount(models, 'model')} the judges agree with a mean Pearson's r of {min(known):.2f} to "
+            f"{max(known):.2f} per capability (published: 0.67 to 0.98)."
+        )
     return words + " Agreement of judges needs two judges and three models, and values that differ between models."
 
 
 def _page(
-    models: Sequence[str],
-    rows: Sequence[Row],
-    names: Sequence[str],
-    by_judge: Mapping[str, Sequence[Sequence[float]]],
-    agreement: Mapping[str, float | None],
+    rows: Sequence[Row], by_judge: Mapping[str, Mapping[str, Sequence[float]]], agreement: Mapping[str, float | None]
 ) -> list[Block]:
-    columns = tuple(Column(name.capitalize(), digits=2) for name in names)
-    page: list[Block] = [Table("Capabilities", columns, tuple(rows), help="1 to 5, mean over judges and dialogues.")]
-    bars = tuple(Series(row.head, _points(names, row), row.model) for row in rows)
-    page.append(Chart("Capabilities by model", "bars", bars, "capability", "level", 0.0, float(_LEVELS)))
-    means = {row.head: row.cells for row in rows}
-    for training, steps in checkpoints(models).items():
+    names = [name.capitalize() for name in agreement]
+    columns = tuple(Column(name, digits=2) for name in names)
+    bars = tuple(Series(row.head, points_of(names, row.cells), row.model) for row in rows)
+    page: list[Block] = [
+        Table("Capabilities", columns, tuple(rows), help="1 to 5, mean over judges and dialogues."),
+        Chart("Capabilities by model", "bars", bars, "capability", "level", 0.0, float(_LEVELS)),
+    ]
+    cells = {row.head: row.cells for row in rows}
+    for training, steps in checkpoints(list(cells)).items():
         lines = tuple(
-            Series(name.capitalize(), tuple(_point(step, means[model][n]) for step, model in steps.items()))
-            for n, name in enumerate(names)
+            Series(name, points_of(steps, (cells[model][n] for model in steps.values()))) for n, name in enumerate(names)
         )
         page.append(Chart(f"Over training, {training}", "lines", lines, "step", "level", 1.0, float(_LEVELS)))
     if len(by_judge) > 1:
-        placed = []
-        for judge, values_m in by_judge.items():
-            placed.append(Row(judge, ()))
-            placed += [Row(model, tuple(values), row.model) for model, values, row in zip(models, values_m, rows, strict=True)]
+        placed: list[Row] = []
+        for judge, values in by_judge.items():
+            placed += [Row(judge, ()), *(Row(row.head, tuple(values[row.head]), row.model) for row in rows)]
         page.append(Table("Each judge", columns, tuple(placed), corner="Judge and model"))
         page.append(
             Table(
                 "Agreement of the judges",
                 (Column("Pearson's r", digits=3), Column("Published", digits=3)),
-                tuple(Row(name.capitalize(), (agreement[name], PUBLISHED[name])) for name in names),
+                tuple(Row(name.capitalize(), (r, PUBLISHED[name])) for name, r in agreement.items()),
                 help="Mean over pairs of judges of the correlation over models; published for five judges and seven models.",
                 corner="Capability",
             )
         )
     return page
-
-
-def _points(names: Sequence[str], row: Row) -> tuple[Point, ...]:
-    return tuple(_point(name.capitalize(), cell) for name, cell in zip(names, row.cells, strict=True))
-
-
-def _point(x: float | str, cell: object) -> Point:
-    if not isinstance(cell, Estimate):
-        raise TypeError(f"{cell!r} is no estimate")
-    return Point(x, cell.mean, cell.low, cell.high)
 
 
 CAPABILITIES = RunSuite(

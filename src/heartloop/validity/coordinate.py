@@ -10,28 +10,27 @@ one question with the others; shares of strategies (suite `strategies`) are not 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import zip_longest
+from statistics import fmean
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
-from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.evaluation.scores import group_of
-from heartloop.validity.suites import dialogue_key, needs_judge, question, spoken
+from heartloop.validity.suites import dialogue_key, needs_judge, question, spoken, titled
 
 EACH = 10
 """Best and worst dialogues of a model, each."""
 REPEATS = 3
 ENOUGH = 0.75
 """Share of a model's reasons that must be answered before a profile is made of them."""
-_PROMPTS = ("coordinate-reason", "coordinate-profile", "coordinate-place")
 
 
 class _Reason(BaseModel):
@@ -59,12 +58,12 @@ def best_and_worst(dialogues: Sequence[Transcript], each: int = EACH) -> tuple[l
 
     A group gives at most half of its dialogues to either side; where no group has two, groups do not count.
     """
+    ordered = sorted(dialogues, key=lambda one: (-(one.score or 0.0), one.key))
     groups: dict[str, list[Transcript]] = defaultdict(list)
-    for one in sorted(dialogues, key=lambda one: (-(one.score or 0.0), one.key)):
+    for one in ordered:
         groups[group_of(one)].append(one)
     if not any(len(mine) > 1 for mine in groups.values()):
-        groups = defaultdict(list, {"": [*chain.from_iterable(groups.values())]})
-        groups[""].sort(key=lambda one: (-(one.score or 0.0), one.key))
+        groups = {"": ordered}
     halves = [(mine[: len(mine) // 2], mine[::-1][: len(mine) // 2]) for _, mine in sorted(groups.items())]
 
     def in_turn(sides: Sequence[Sequence[Transcript]]) -> list[Transcript]:
@@ -74,37 +73,30 @@ def best_and_worst(dialogues: Sequence[Transcript], each: int = EACH) -> tuple[l
 
 
 def _questions(material: Material, answers: Answers) -> list[Question]:
-    reason, profile, place = (load_prompt("heartloop.validity", name) for name in _PROMPTS)
+    reason, profile, place = (load_prompt("heartloop.validity", f"coordinate-{name}") for name in ("reason", "profile", "place"))
     asked: list[Question] = []
     for model in material.models:
         notes: list[str] = []
         sides = best_and_worst([one for one in material.dialogues if one.model == model])
         for outcome, one in [(word, one) for word, side in zip(("better", "worse"), sides, strict=True) for one in side]:
-            content = reason.fill(outcome=outcome, text=spoken(one))
-            asked.append(question(key := f"reason|{dialogue_key(one)}", [Message(role="user", content=content)], _Reason))
+            asked.append(question(key := f"reason|{dialogue_key(one)}", reason.fill(outcome=outcome, text=spoken(one)), _Reason))
             if key in answers:
                 notes.append(f"- Went {outcome}: {answers[key]['reason']}")
         if not notes or len(notes) < ENOUGH * sum(map(len, sides)):
             continue
-        content = profile.fill(reasons="\n".join(notes))
-        asked.append(question(key := f"profile|{model}", [Message(role="user", content=content)], _Profile))
+        asked.append(question(key := f"profile|{model}", profile.fill(reasons="\n".join(notes)), _Profile))
         if key in answers:
-            placing = [Message(role="user", content=place.fill(profile="\n".join(_paragraphs(answers[key]))))]
+            placing = place.fill(profile="\n".join(_paragraphs(answers[key])))
             asked += [question(f"place|{model}|{repeat}", placing, _Place, repeat=repeat) for repeat in range(REPEATS)]
     return asked
 
 
 def _paragraphs(profile: Mapping[str, Any]) -> list[str]:
-    return [
-        f"Role: {profile['role']}",
-        f"Personality: {profile['personality']}",
-        f"Distance: {profile['distance']}",
-        profile["summary"],
-    ]
+    return [*(f"{name.capitalize()}: {profile[name]}" for name in ("role", "personality", "distance")), profile["summary"]]
 
 
 def _lacks(material: Material) -> str | None:
-    if not any(sum(one.model == model for one in material.dialogues) > 1 for model in material.models):
+    if len(material.dialogues) == len(material.models):
         return "it compares the best and the worst dialogues of a model, and no model has two"
     return needs_judge(material)
 
@@ -123,30 +115,26 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
             notes.append(f"{judge} did not place {' and '.join(missing)}: too few of its answers could be read.")
         if not placed:
             continue
-        record[judge] = {model: {**one, "profile": given[f"profile|{model}"]} for model, one in placed.items()}
-        title = "Social-cognition coordinate" if len(answers) == 1 else f"Social-cognition coordinate, {judge}"
-        points = tuple(Series(model, (Point(one["x"], one["y"]),), material.models.index(model)) for model, one in placed.items())
-        page.append(
-            Chart(
-                title, "points", points, "structured (-1) to creative (+1)", "solution (-1) to empathy (+1)", -1.0, 1.0,
-                help="Left: structured, right: creative. Below: solution, above: empathy.", x_low=-1.0, x_high=1.0,
-            )
+        profiles = {model: given[f"profile|{model}"] for model in placed}
+        record[judge] = {model: {**one, "profile": profiles[model]} for model, one in placed.items()}
+        title = titled("Social-cognition coordinate", judge, answers)
+        series: list[Series] = []
+        rows: list[Row] = []
+        for model, one in placed.items():
+            number = material.models.index(model)
+            series.append(Series(model, (Point(one["x"], one["y"]),), number))
+            rows.append(Row(model, (one["x"], one["y"], one["spread"], one["n"]), number))
+        chart = Chart(
+            title, "points", tuple(series), "structured (-1) to creative (+1)", "solution (-1) to empathy (+1)", -1.0, 1.0,
+            help="Left: structured, right: creative. Below: solution, above: empathy.", x_low=-1.0, x_high=1.0,
         )  # fmt: skip
         columns = (Column("x", digits=2), Column("y", digits=2), Column("Spread", digits=2), Column("n"))
-        rows = tuple(
-            Row(model, (one["x"], one["y"], one["spread"], one["n"]), material.models.index(model))
-            for model, one in placed.items()
-        )
-        table = Table(f"{title}: values", columns, rows, help="Mean of n answers; spread is their largest range on either axis.")
+        help = "Mean of n answers; spread is their largest range on either axis."
+        table = Table(f"{title}: values", columns, tuple(rows), help=help)
         summary = summary or table
-        page.append(table)
-        page += [
-            Text(
-                f"Profile of {model}" + ("" if len(answers) == 1 else f", {judge}"), tuple(_paragraphs(given[f"profile|{model}"]))
-            )
-            for model in placed
-        ]
-    return Result(record, tuple(notes), summary or Table("Nothing placed", (), ()), tuple(page))
+        texts = [Text(titled(f"Profile of {m}", judge, answers), tuple(_paragraphs(one))) for m, one in profiles.items()]
+        page += [chart, table, *texts]
+    return Result(record, notes, summary or Table("Nothing placed", (), ()), page)
 
 
 def _placed(model: str, given: Answers) -> dict[str, Any] | None:
@@ -154,11 +142,9 @@ def _placed(model: str, given: Answers) -> dict[str, Any] | None:
     places = [given[key] for repeat in range(REPEATS) if (key := f"place|{model}|{repeat}") in given]
     if not places:
         return None
-    xs, ys = [one["x"] for one in places], [one["y"] for one in places]
-    return {
-        "x": math.fsum(xs) / len(xs), "y": math.fsum(ys) / len(ys), "n": len(places),
-        "spread": float(max(max(xs) - min(xs), max(ys) - min(ys))),
-    }  # fmt: skip
+    xs, ys = ([one[axis] for one in places] for axis in ("x", "y"))
+    spread = float(max(max(xs) - min(xs), max(ys) - min(ys)))
+    return {"x": fmean(xs), "y": fmean(ys), "n": len(places), "spread": spread}
 
 
 COORDINATE = RunSuite(

@@ -12,25 +12,25 @@ that its change may end at another state; the paper does not say how many contex
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.blocks import Block, Column, Estimate, Row, Table
-from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
-from heartloop.scoring.statistics import estimate, paired_difference
-from heartloop.validity.suites import dialogue_key, needs_judge, only_means, question
+from heartloop.scoring.statistics import paired_difference
+from heartloop.validity.suites import dialogue_key, means, needs_judge, only_means, question, recorded
 
 MESSAGES = 50
 """Messages of each user of which expression is asked; ours."""
 PUBLISHED = {"acceptance": (52.4, 33.1), "expression": (78.6, 63.6)}
 """Percent for the vanilla and the challenging user simulator (RLVER, Table 3)."""
 _TOP = 10
+_PERCENT = (0.0, 100.0)
 _MARKS = ("attitude", "thoughts", "needs", "overall")
 
 
@@ -57,12 +57,12 @@ def judged_replies(material: Material) -> dict[str, list[Judged]]:
     """The replies that each user judged, by user; several dialogues with the same context count as one each."""
     found: dict[str, list[Judged]] = {}
     for dialogue in material.dialogues:
-        course, said = material.spec.scale.course(dialogue), [dialogue.opening]
+        course, messages = material.spec.scale.course(dialogue), [dialogue.opening]
         judged = [turn for turn in dialogue.turns if turn.state is not None]
         for place, (turn, before, after) in enumerate(zip(judged, course, course[1:], strict=False)):
             earlier = judged[place - 1] if place else None
-            said += [turn.reply] if earlier is None else [earlier.message, turn.reply]
-            context = (dialogue.model, dialogue.scenario, dialogue.repeat, *said)
+            messages += [turn.reply] if earlier is None else [earlier.message, turn.reply]
+            context = (dialogue.model, dialogue.scenario, dialogue.repeat, *messages)
             found.setdefault(dialogue.user, []).append(Judged(context, dialogue.scenario, after - before))
     return found
 
@@ -88,78 +88,57 @@ def _messages(material: Material, user: str) -> Iterator[tuple[str, Transcript, 
         yield key, *found[key]
 
 
-@cache
-def _prompt() -> Any:
-    return load_prompt("heartloop.validity", "expression")
-
-
 def _questions(material: Material, answers: Answers) -> list[Question]:
     if needs_judge(material) is not None:
         return []
+    prompt = load_prompt("heartloop.validity", "expression")
     asked = []
-    for user in _users(material):
+    for user in material.users:
         for key, dialogue, place in _messages(material, user):
             turn = dialogue.turns[place]
-            text = _prompt().fill(
+            text = prompt.fill(
                 needs=material.spec.scenarios.text(material.scenarios[dialogue.scenario]),
                 thoughts=" ".join(thought.strip() for thought in turn.thoughts.values() if thought.strip()),
-                message=turn.message,
+                message=turn.message or "",
             )
-            asked.append(question(key, [Message(role="user", content=text)], _Expression))
+            asked.append(question(key, text, _Expression))
     return asked
 
 
-def _users(material: Material) -> list[str]:
-    return list(dict.fromkeys(dialogue.user for dialogue in material.dialogues))
+def _accepted(replies: Sequence[Judged]) -> list[float]:
+    return [100.0 * (one.change > 0) for one in replies]
 
 
-class _User(NamedTuple):
-    """One user's numbers; shares in percent."""
-
-    name: str
-    same: Estimate | None
-    """Acceptance on the same contexts."""
-    every: Estimate | None
-    """Acceptance on all its replies."""
-    change: Estimate | None
-    """Mean change on the same contexts, in points."""
-    score: Estimate | None
-
-
-def _share(replies: Sequence[Judged]) -> Estimate | None:
-    return estimate([100.0 * (one.change > 0) for one in replies], [one.scenario for one in replies], within=(0.0, 100.0))
-
-
-def _user(material: Material, name: str, every: Sequence[Judged], same: Sequence[Judged]) -> _User:
-    mine = [dialogue for dialogue in material.dialogues if dialogue.user == name]
-    points = [material.spec.scale.points * (dialogue.score or 0.0) for dialogue in mine]
-    return _User(
-        name, _share(same), _share(every), estimate([one.change for one in same], [one.scenario for one in same]),
-        estimate(points, [dialogue.scenario for dialogue in mine]),
-    )  # fmt: skip
+def _acceptance(replies: Sequence[Judged]) -> Estimate | None:
+    rows = zip((one.scenario for one in replies), ([share] for share in _accepted(replies)), strict=True)
+    return next(iter(means(rows, within=_PERCENT)), None)
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     every = judged_replies(material)
     same = same_contexts(every)
-    users = [_user(material, name, every.get(name, ()), same.get(name, ())) for name in _users(material)]
-    first, *others = users
-    count = len(same[first.name]) if first.name in same else 0
+    first, *others = material.users
+    count = len(same.get(first, ()))
     notes = [
         f"{amount(count, 'context')} that every user judged; acceptance is the share after which the score rises. "
         f"Published: {PUBLISHED['acceptance'][0]} % and {PUBLISHED['acceptance'][1]} % for a challenging user."
     ]
-    if any(len(every.get(user.name, ())) > count for user in users):
+    if any(len(replies) > count for replies in every.values()):
         notes.append("All replies are of other contexts for each user, so that their acceptance does not compare users.")
-    differences = []
-    for other in others:
-        difference = _difference(same[first.name], same[other.name]) if count else None
-        if difference is not None:
-            differences.append(Row(f"{other.name} less {first.name}", (difference,)))
+    rows: list[Row] = []
+    for user in material.users:
+        shared = same.get(user, [])
+        (change,) = means((one.scenario, [one.change]) for one in shared) or (None,)
+        (score,) = means((one.scenario, [material.points(one)]) for one in material.dialogues if one.user == user)
+        rows.append(Row(user, (_acceptance(shared), _acceptance(every.get(user, [])), change, score)))
+    differences: list[Row] = []
+    for other in others if count else ():
+        sides = [_accepted(same[user]) for user in (first, other)]
+        difference = paired_difference(*sides, clusters=[one.scenario for one in same[first]]).of(count)
+        differences.append(Row(f"{other} less {first}", (difference,)))
     columns = (Column("Same contexts, %"), Column("All replies, %"), Column("Change", digits=2), Column("Score"))
-    rows = tuple(Row(user.name, (user.same, user.every, user.change, user.score)) for user in users)
     table = Table(
-        "Acceptance", columns, rows, corner="User",
+        "Acceptance", columns, tuple(rows), corner="User",
         help="Replies after which the score rises; mean change of the score on the same contexts, and final score, in points.",
     )  # fmt: skip
     page: list[Block] = [table]
@@ -167,57 +146,43 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         page.append(
             Table("Differences on the same contexts", (Column("Acceptance, points"),), tuple(differences), corner="Users")
         )
+    names = ("same", "every", "change", "score")
     record: dict[str, Any] = {
         "same_contexts": count,
-        "users": {user.name: _recorded(user) for user in users},
-        "differences": {row.head: cell._asdict() for row in differences if isinstance(cell := row.cells[0], Estimate)},
+        "users": {row.head: {**dict.fromkeys(names), **recorded(row, names)} for row in rows},
+        "differences": {row.head: recorded(row, ("difference",))["difference"] for row in differences},
         "expression": {},
     }
     for judge, given in answers.items():
-        part = _expression(material, judge, given, notes)
-        if part is not None:
-            record["expression"][judge], block = part
-            page.append(block)
-    return Result(record, tuple(notes), table._replace(rows=only_means(rows), help=""), tuple(page))
+        marked = _expression(material, judge, given, notes)
+        if marked:
+            record["expression"][judge] = {row.head: recorded(row, _MARKS) for row in marked}
+            marks = tuple(Column(mark.capitalize()) for mark in _MARKS)
+            page.append(Table(f"Expression of needs, {judge}", marks, tuple(marked), corner="User", help="Percent of 10."))
+    return Result(record, notes, table._replace(rows=only_means(rows), help=""), page)
 
 
-def _difference(first: Sequence[Judged], other: Sequence[Judged]) -> Estimate | None:
-    """Of acceptance, other less first, in points; pairs of the same context."""
-    sides = ([100.0 * (one.change > 0) for one in side] for side in (first, other))
-    return paired_difference(*sides, clusters=[one.scenario for one in first]).of(len(first))
-
-
-def _recorded(user: _User) -> dict[str, Any]:
-    return {name: None if value is None else value._asdict() for name, value in user._asdict().items() if name != "name"}
-
-
-def _expression(material: Material, judge: str, given: Answers, notes: list[str]) -> tuple[dict[str, Any], Table] | None:
+def _expression(material: Material, judge: str, given: Answers, notes: list[str]) -> list[Row]:
     """Each user's marks by one judge, in percent of 10."""
-    rows, record = [], {}
-    for user in _users(material):
+    rows: list[Row] = []
+    for user in material.users:
         marked = [(dialogue.scenario, given[key]) for key, dialogue, _ in _messages(material, user) if key in given]
         if not marked:
             notes.append(f"{judge} marked no message of {user}: it wrote none itself with thoughts, or no answer could be read.")
             continue
-        scenarios = [scenario for scenario, _ in marked]
-        cells = tuple(
-            estimate([100 / _TOP * answer[mark] for _, answer in marked], scenarios, within=(0.0, 100.0)) for mark in _MARKS
+        numbers = [(scenario, [100 / _TOP * answer[mark] for mark in _MARKS]) for scenario, answer in marked]
+        rows.append(Row(user, means(numbers, within=_PERCENT)))
+    if rows:
+        overall = ", ".join(f"{row.head} {cell.mean:.1f} %" for row in rows if isinstance(cell := row.cells[-1], Estimate))
+        notes.append(
+            f"Expression of needs by {judge}: {overall}. Published: {PUBLISHED['expression'][0]} % and "
+            f"{PUBLISHED['expression'][1]} %."
         )
-        rows.append(Row(user, cells))
-        record[user] = {mark: None if cell is None else cell._asdict() for mark, cell in zip(_MARKS, cells, strict=True)}
-    if not rows:
-        return None
-    overall = ", ".join(f"{row.head} {cell.mean:.1f} %" for row in rows if isinstance(cell := row.cells[-1], Estimate))
-    notes.append(
-        f"Expression of needs by {judge}: {overall}. Published: {PUBLISHED['expression'][0]} % and "
-        f"{PUBLISHED['expression'][1]} %."
-    )
-    columns = tuple(Column(mark.capitalize()) for mark in _MARKS)
-    return record, Table(f"Expression of needs, {judge}", columns, tuple(rows), corner="User", help="Percent of 10.")
+    return rows
 
 
 def _lacks(material: Material) -> str | None:
-    if len(_users(material)) < 2:
+    if len(material.users) < 2:
         return "it compares users; pass runs with two user simulators, or a run and its heartloop rejudge"
     return None
 

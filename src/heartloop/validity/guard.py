@@ -1,12 +1,11 @@
-"""General capability before and after training: what `heartloop guard` compares and says.
+"""General capability before and after training, for `heartloop guard`.
 
 EIBench, section 5.5.3 and Appendix C; RLVER, Table 2.
 
 A difference is that of the same items: each item's rate over its repeats, after less before, with the t interval of their mean
-over items; an item counts by its trials (the instructions of a prompt). Where only means are stored, the harness's standard
-errors are added as if the samples were independent, which is too wide; without these, nothing but the means is said. That a
-fall is not significant does not show that there is none, so each benchmark says whether its interval excludes one larger than a
-margin.
+over items; an item counts by its trials (the instructions of a prompt). If only means are stored, the harness's standard errors
+are added as if the samples were independent, which is too wide; without these, there is no interval. That a fall is not
+significant does not show that there is none, so each verdict says whether its interval excludes a fall larger than a margin.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Any, Literal, NamedTuple
 
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table
 from heartloop.core.errors import InputError
 from heartloop.environments.suites import Result
 from heartloop.evaluation.compare import Comparison
-from heartloop.integrations.harness import Item, TaskResult
+from heartloop.integrations.harness import Item, TaskResult, mean_rate
 from heartloop.scoring.statistics import mean_interval, share_interval
 from heartloop.validity.suites import items_of
 
@@ -38,11 +37,11 @@ class HarnessTask(NamedTuple):
     task: str
     metric: str
     per: str = ""
-    """The metric that counts the trials of `metric`; empty where it is a share."""
+    """The metric that counts the trials of `metric`; empty if that is a share."""
 
 
 class Benchmark(NamedTuple):
-    """A benchmark, and how the paper that used it measured."""
+    """A benchmark with the settings of the paper that used it."""
 
     name: str
     items: int
@@ -61,7 +60,7 @@ class Change(NamedTuple):
     after: float
     difference: float
     low: float | None
-    """Ends of the 95 % interval of the difference; `None` where nothing is known of it."""
+    """Ends of the 95 % interval of the difference; `None` if they are not known."""
     high: float | None
     items: int | None
     paired: bool
@@ -69,7 +68,7 @@ class Change(NamedTuple):
     notes: tuple[str, ...]
 
     def verdict(self, margin: float) -> str:
-        """What the interval says, in words; `margin` in points."""
+        """The meaning of the interval in words; `margin` in points."""
         if self.low is None or self.high is None:
             return "no interval"
         if self.high < 0:
@@ -95,20 +94,17 @@ def changes(before: Sequence[TaskResult], after: Sequence[TaskResult]) -> tuple[
     """The benchmarks that both have, and sentences on what could not be compared."""
     known = [{(one.harness, one.task, one.metric): one for one in side} for side in (before, after)]
     found, notes = [], []
-    used: set[tuple[str, str]] = set()
+    unknown = {(one.harness, one.task) for side in (before, after) for one in side}
     for benchmark in benchmarks():
         halves = [[task for task in benchmark.tasks if task[:3] in side] for side in known]
-        used |= {(task.harness, task.task) for half in halves for task in half}
+        unknown -= {(task.harness, task.task) for half in halves for task in half}
         shared = [task for task in halves[0] if task in halves[1]]
         if shared:
-            task = shared[0]
-            sides = [_by(task, side) for side in known]
-            found.append(_change(benchmark, task, *sides))
+            found.append(_change(benchmark, shared[0], *(_by(shared[0], side) for side in known)))
+        elif all(halves):
+            notes.append(f"{benchmark.name} has results of another harness before training than after; it is not compared.")
         elif any(halves):
-            place = "before" if halves[0] else "after"
-            other = f"; {'after' if halves[0] else 'before'} has it in another harness" if all(halves) else ""
-            notes.append(f"{benchmark.name} stands only {place} training{other}; it is not compared.")
-    unknown = {(one.harness, one.task) for side in (before, after) for one in side} - used
+            notes.append(f"{benchmark.name} has results only {'before' if halves[0] else 'after'} training; it is not compared.")
     if unknown:
         names = ", ".join(sorted(task for _, task in unknown))
         notes.append(f"No benchmark of the papers, or none of its metrics: {names}; not compared.")
@@ -128,31 +124,27 @@ def _by(task: HarnessTask, known: Mapping[tuple[str, str, str], TaskResult]) -> 
         for name, item in result.items.items()
         if name in trials.items and trials.items[name].total > 0
     }
-    weight = sum(item.of / item.runs for item in items.values())
-    mean = sum(item.rate * item.of / item.runs for item in items.values()) / weight
-    return result._replace(items=items, mean=mean, stderr=None, n=len(items))
+    return result._replace(items=items, mean=mean_rate(items.values()), stderr=None, n=len(items))
 
 
 def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: TaskResult) -> Change:
     shared = [name for name in before.items if name in after.items]
     notes = [*_notes(benchmark, before, after)]
     if shared:
-        alone = len(before.items.keys() ^ after.items.keys())
-        if alone:
-            notes.append(f"{alone} items stand on one side only and are left out")
+        if alone := len(before.items.keys() ^ after.items.keys()):
+            notes.append(f"{alone} items are on one side only and are left out")
         weights = [before.items[name].of / before.items[name].runs for name in shared]
         scale = 100 * len(shared) / sum(weights)
         sides = [
             [scale * weight * side.items[name].rate for name, weight in zip(shared, weights, strict=True)]
             for side in (before, after)
         ]
-        interval = mean_interval([b - a for a, b in zip(*sides, strict=True)])
-        a, b = (math.fsum(side) / len(side) for side in sides)
-        _, _, low, high = interval.of(len(shared))
+        _, difference, low, high = mean_interval([b - a for a, b in zip(*sides, strict=True)]).of(len(shared))
         if low == high:  # no item differs from another, which few items do by chance: up to Wilson's bound might
             reach = 100 * share_interval(0, len(shared)).high
-            low, high = max(-100.0, interval.mean - reach), min(100.0, interval.mean + reach)
-        return Change(benchmark, task, a, b, interval.mean, low, high, len(shared), True, tuple(notes))
+            low, high = max(-100.0, difference - reach), min(100.0, difference + reach)
+        rates = (fmean(sides[0]), fmean(sides[1]))
+        return Change(benchmark, task, *rates, difference, low, high, len(shared), True, tuple(notes))
     difference = 100 * (after.mean - before.mean)
     low = high = None
     if before.stderr is not None and after.stderr is not None:
@@ -165,7 +157,7 @@ def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: 
 
 
 def _notes(benchmark: Benchmark, before: TaskResult, after: TaskResult) -> Iterator[str]:
-    """What makes the two sides differ besides the training, and both from the paper."""
+    """Differences between the sides besides the training, and between both and the paper."""
     for name in dict.fromkeys((*before.settings, *after.settings)):
         a, b = before.settings.get(name), after.settings.get(name)
         if a != b:
@@ -197,49 +189,45 @@ def guard_result(found: Sequence[Change], notes: Sequence[str], margin: float, g
     """
     columns = (Column("Before"), Column("After"), Column("Difference"), Column("Items", digits=0), Column("Says"))
     rows: list[Row] = []
+    texts = [f"{one.benchmark.name}: {one.verdict(margin)}." for one in found]
+    texts += [f"{one.benchmark.name}: {'; '.join(one.notes)}." for one in found if one.notes]
+    gained: dict[str, Any] | None = None
     if gain is not None:
-        cells = (gain.mean_a, gain.mean_b, gain.difference.of(gain.pairs), gain.pairs)
-        rows.append(Row(str(gain.a.settings["environment"]), (*cells, f"{gain.scenarios} scenarios, points of the score")))
+        difference, environment = gain.difference, str(gain.a.settings["environment"])
+        cells = (gain.mean_a, gain.mean_b, difference.of(gain.pairs), gain.pairs)
+        rows.append(Row(environment, (*cells, f"{gain.scenarios} scenarios, points of the score")))
+        gained = {
+            "environment": environment, "before": gain.mean_a, "after": gain.mean_b, "pairs": gain.pairs,
+            "difference": difference.mean, "low": difference.low, "high": difference.high, "warnings": list(gain.warnings),
+        }  # fmt: skip
+        texts += [f"Evaluations: {warning.rstrip('.')}." for warning in gain.warnings]
+    series: list[Series] = []
+    record: dict[str, Any] = {}
     for one in found:
+        name, verdict = one.benchmark.name, one.verdict(margin)
         change = Estimate(one.items or 0, one.difference, one.low, one.high)
-        rows.append(Row(one.benchmark.name, (one.before, one.after, change, one.items, one.verdict(margin))))
+        rows.append(Row(name, (one.before, one.after, change, one.items, verdict)))
+        if one.low is not None:
+            series.append(Series(name, (Point(name, *change[1:]),), len(series)))
+        record[name] = {
+            **{field: getattr(one, field) for field in ("before", "after", "difference", "low", "high", "items", "paired")},
+            "verdict": verdict, "notes": list(one.notes), "harness": one.task.harness, "task": one.task.task,
+        }  # fmt: skip
     table = Table(
         "Before and after training", columns, tuple(rows), corner="Benchmark",
         help="Points of 100; the difference with its 95 % interval over items, of the same items where samples are stored.",
     )  # fmt: skip
-    short = tuple(row._replace(cells=row.cells[:3]) for row in rows)
-    said = [f"{one.benchmark.name}: {one.verdict(margin)}." for one in found]
-    remarks = [f"{one.benchmark.name}: {'; '.join(one.notes)}." for one in found if one.notes]
     page: list[Block] = [table]
-    if drawn := [one for one in found if one.low is not None]:
-        series = tuple(
-            Series(one.benchmark.name, (Point(one.benchmark.name, one.difference, one.low, one.high),), number)
-            for number, one in enumerate(drawn)
-        )
-        page.append(Chart("Differences", "points", series, "benchmark", "after less before, points", help="0 is no change."))
-    record = {
-        "margin": margin,
-        "benchmarks": {
-            one.benchmark.name: {
-                **{name: getattr(one, name) for name in ("before", "after", "difference", "low", "high", "items", "paired")},
-                "verdict": one.verdict(margin), "notes": list(one.notes), "harness": one.task.harness, "task": one.task.task,
-            }
-            for one in found
-        },
-        "gain": None if gain is None else {
-            "environment": gain.a.settings["environment"], "before": gain.mean_a, "after": gain.mean_b, "pairs": gain.pairs,
-            "difference": gain.difference.mean, "low": gain.difference.low, "high": gain.difference.high,
-            "warnings": list(gain.warnings),
-        },
-        "notes": list(notes),
-    }  # fmt: skip
-    summary = table._replace(columns=columns[:3], rows=short, help="")
-    warned = [] if gain is None else [f"Evaluations: {warning.rstrip('.')}." for warning in gain.warnings]
-    return Result(record, (*said, *remarks, *warned, *notes), summary, tuple(page))
+    if series:
+        axes = ("benchmark", "after less before, points")
+        page.append(Chart("Differences", "points", tuple(series), *axes, help="0 is no change."))
+    short = tuple(row._replace(cells=row.cells[:3]) for row in rows)
+    numbers = {"margin": margin, "benchmarks": record, "gain": gained, "notes": list(notes)}
+    return Result(numbers, [*texts, *notes], table._replace(columns=columns[:3], rows=short, help=""), page)
 
 
 def commands(model: str, harness: Literal["lm-eval", "inspect"], out: str) -> list[str]:
-    """Shell commands that measure a model on the benchmarks of the papers, with their settings; comments say what is left out.
+    """Shell commands that measure a model on the papers' benchmarks with their settings; comments name what is left out.
 
     Args:
         model: a checkpoint's folder, or a name on the Hugging Face hub.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
+from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Judges, RejudgingSuite, Variants
 from heartloop.evaluation.rejudging import RejudgeSettings, Rejudging
@@ -16,32 +16,17 @@ from heartloop.evaluation.settings import Job
 
 
 class JudgedVariants:
-    """A run and the judges that read it in every variant.
+    """A run and the judges that read it in every variant of a suite.
 
     Args:
-        run: the source, played or imported.
-        name: the suite's.
-        options: of the environment; only those that rejudging can change.
-        scenarios: set or file; by default what the source names.
-        sampling: of the judges.
-        prices: by model, beside those of the source.
         limit: number of scored dialogues, sampled by their keys; a larger limit includes those of a smaller one.
+        how: further arguments of `Rejudging`.
     """
 
     def __init__(
-        self,
-        run: Path,
-        name: str,
-        suite: RejudgingSuite,
-        judges: Judges,
-        *,
-        options: Mapping[str, Any] | None = None,
-        scenarios: str | None = None,
-        sampling: Sampling | None = None,
-        prices: Mapping[str, Mapping[str, float]] | None = None,
-        limit: int | None = None,
+        self, run: Path, name: str, suite: RejudgingSuite, judges: Judges, *, limit: int | None = None, **how: Any
     ) -> None:
-        self._source = Rejudging(run, judges.judge, options=options, scenarios=scenarios, sampling=sampling, prices=prices)
+        self._source = Rejudging(run, judges.judge, **how)
         self._name = name
         self._suite = suite
         self._judges = judges
@@ -76,34 +61,25 @@ class JudgedVariants:
 
         async def play_job(job: Job) -> Transcript:
             played, scenario = self._source.stored[job.key]
-            return await self._judges.transcript(
-                played,
-                scenario,
-                variant=variant,
-                preset=str(self._source.settings.options["preset"]),
-                original=stored.get(job.key),
-            )
+            preset = str(self._source.settings.options["preset"])
+            return await self._judges.transcript(played, scenario, variant=variant, preset=preset, original=stored.get(job.key))
 
         return play_job
 
 
+def _named(run: Path) -> Path:
+    """The path of a run by a name of its own."""
+    return run if run.name not in ("", "..") else run.resolve()
+
+
 def beside(run: Path, *words: str) -> Path:
-    """The folder of a validation where `--out` is not given.
+    """The folder of a validation without `--out`: next to the run.
 
-    >>> beside(Path("runs/a")).as_posix()
-    'runs/a-validity'
-    """
-    here = run if run.name not in ("", "..") else run.resolve()
-    return here.with_name("-".join([here.name, "validity", *words]))
-
-
-def output_folder(run: Path, suite: str, judge: str) -> Path:
-    """The folder of a suite that rejudges runs where `--out` is not given: beside the run.
-
-    >>> output_folder(Path("runs/a"), "flip", "lab/judge").as_posix()
+    >>> beside(Path("runs/a"), "flip", "lab/judge").as_posix()
     'runs/a-validity-flip-lab-judge'
     """
-    return beside(run, suite, re.sub(r"[^a-zA-Z0-9_.-]+", "-", judge))
+    here = _named(run)
+    return here.with_name("-".join([here.name, "validity", *(re.sub(r"[^a-zA-Z0-9_.-]+", "-", word) for word in words)]))
 
 
 def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> list[dict[str, Path]]:
@@ -112,12 +88,11 @@ def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> lis
     >>> [paths["original"].as_posix() for paths in directories(Path("v"), [Path("a/run"), Path("b/run")], ["original"])]
     ['v/run/original', 'v/run-2/original']
     """
-    names: list[str] = []
-    for run in runs:
-        name = run.name if run.name not in ("", "..") else run.resolve().name
-        again = sum(other == name for other in (one.name for one in runs[: len(names)]))
-        names.append(f"{name}-{again + 1}" if again else name)
-    return [{variant: out / name / variant for variant in variants} for name in names]
+    names = [_named(run).name for run in runs]
+    folders = [
+        f"{name}-{names[:number].count(name) + 1}" if name in names[:number] else name for number, name in enumerate(names)
+    ]
+    return [{variant: out / folder / variant for variant in variants} for folder in folders]
 
 
 def judged_variants(paths: Sequence[Mapping[str, Path]], suite: RejudgingSuite) -> list[Variants]:

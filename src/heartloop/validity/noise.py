@@ -4,17 +4,17 @@ RLVER, Appendix E.3.
 A context is a stored dialogue up to one reply. The environment's own judge judges that reply ten times at temperature 0.5, by the
 rules of the run and with the stored judgements of the replies before it; up to 100 contexts are sampled. Published: the direction
 of the change agrees in 90.2 %. The paper does not say agreement with what; here it is the share of the judgements that have their
-context's most frequent sign (positive, none, negative), and beside it the share of pairs of judgements with the same sign. The
-noise of a dialogue's score is the SD if every reply were judged anew with errors that do not depend on each other. Departures:
-the change is read from the score, which ends at the ends of its scale; the judge is the one given, which need not be the run's,
-and is told the environment's own turn limit where its prompt names one.
+context's most frequent sign (positive, none, negative), and the share of pairs of judgements with the same sign. The noise of a
+dialogue's score is the SD if every reply were judged again with independent errors. Departures: the change is read from the
+score, which is bounded by its scale; the judge is the one given, which need not be the run's, and its prompt has the
+environment's own turn limit if it names one.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.core.blocks import Chart, Column, Estimate, Point, Row, Series, Table
-from heartloop.core.chat import ChatModel, ScriptedChat
+from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table
+from heartloop.core.chat import EMBEDDED, ChatModel, ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.text import amount
@@ -31,23 +31,12 @@ from heartloop.environments.dialogue_text import chance
 from heartloop.environments.replay import judged_prompts, rejudged
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import sign_agreement
-from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import dialogue_key, fingerprint_of, only_means
+from heartloop.validity.suites import dialogue_key, fingerprint_of, means, only_means, recorded, titled
 
 CONTEXTS, INFERENCES, TEMPERATURE = 100, 10, 0.5
 PUBLISHED = 90.2
 """Percent of the judgements of 100 contexts, ten of each, with the same direction of change (RLVER, Appendix E.3)."""
 _SEEDS = 10_007  # larger than the number of calls in a dialogue, so that no repeat has the seed of another's call
-
-
-class _Context(NamedTuple):
-    dialogue: Transcript
-    """Up to the reply that is judged."""
-    key: str
-
-    @property
-    def turn(self) -> int:
-        return len(self.dialogue.turns) - 1
 
 
 def majority_share(changes: Sequence[float]) -> float:
@@ -65,35 +54,31 @@ def pair_share(changes: Sequence[float]) -> float:
     >>> round(pair_share([3.0, 1.0, -2.0]), 3)
     0.333
     """
-    pairs = list(combinations(changes, 2))
-    return sign_agreement([a for a, _ in pairs], [b for _, b in pairs])
+    return sign_agreement(*zip(*combinations(changes, 2), strict=True))
 
 
 class Noise(NamedTuple):
-    """One context's judgements in numbers."""
+    """One context's judgements in numbers; mean and sample SD of the change in points."""
 
-    key: str
     scenario: str
     mean: float
-    """Mean change, in points."""
     sd: float
-    """Sample SD of the change, in points."""
     majority: float
+    """Percent."""
     pairs: float
+    """Percent."""
     judgements: int
 
 
-def _contexts(material: Material) -> list[_Context]:
-    """Up to `CONTEXTS` judged replies, sampled by their keys; a dialogue that stands in several runs counts once."""
+def _contexts(material: Material) -> dict[str, Transcript]:
+    """Up to `CONTEXTS` dialogues up to a judged reply, sampled by their keys; a dialogue of several runs counts once."""
     found: dict[str, tuple[Transcript, int]] = {}
     for dialogue in material.dialogues:
         if dialogue.scenario in material.scenarios:
             for place, turn in enumerate(dialogue.turns):
-                key = f"{dialogue_key(dialogue)}|{turn.index}"
-                if turn.state is not None and key not in found:
-                    found[key] = dialogue, place
-    chosen = sorted(found, key=lambda key: chance("noise", key))[:CONTEXTS]
-    return [_Context(_until(*found[key]), key) for key in chosen]
+                if turn.state is not None:
+                    found.setdefault(f"{dialogue_key(dialogue)}|{turn.index}", (dialogue, place))
+    return {key: _until(*found[key]) for key in sorted(found, key=lambda key: chance("noise", key))[:CONTEXTS]}
 
 
 def _until(dialogue: Transcript, place: int) -> Transcript:
@@ -102,19 +87,19 @@ def _until(dialogue: Transcript, place: int) -> Transcript:
     return dialogue.model_copy(update={"turns": dialogue.turns[: place + 1], "calls": calls, "stop": "goodbye"})
 
 
-def _question(material: Material, context: _Context, number: int) -> Question:
-    spec, played = material.spec, context.dialogue
+def _question(material: Material, key: str, played: Transcript, number: int) -> Question:
+    spec = material.spec
 
     async def answer(model: ChatModel | None, sampling: Sampling | None) -> Mapping[str, Any]:
         if spec.stored.one_reply is None:
             raise InputError(f"{spec.name} does not judge one reply by itself")
         chosen = (sampling or Sampling()).over(Sampling(temperature=TEMPERATURE)).seeded(played.seed, number * _SEEDS)
-        judge = spec.stored.one_reply(played, spec.judge(model, chosen), context.turn)
+        judge = spec.stored.one_reply(played, spec.judge(model, chosen), len(played.turns) - 1)
         turns = max(int(spec.options.model_fields["max_turns"].default), len(played.turns) + 1)
         options = spec.read_options({**spec.stored.options(played), "max_turns": turns})
         result = await rejudged(spec, played, material.scenarios[played.scenario], judge, options)
         if result.failure is not None:
-            raise InputError(f"{context.key}: {result.failure.detail}")
+            raise InputError(f"{key}: {result.failure.detail}")
         course = spec.scale.course(result)
         return {"change": round(course[-1] - course[-2], 6)}
 
@@ -124,26 +109,28 @@ def _question(material: Material, context: _Context, number: int) -> Question:
         played.fingerprint, played.preset, played.variant, played.opening, played.start, number, dict(prompts),
         [turn.model_dump(mode="json", include={"reply", "message", "state", "thoughts"}) for turn in played.turns],
     )  # fmt: skip
-    return Question(f"{context.key}|{number}", fingerprint, answer)
+    return Question(f"{key}|{number}", fingerprint, answer)
 
 
 def _questions(material: Material, answers: Answers) -> list[Question]:
-    return [_question(material, context, number) for context in _contexts(material) for number in range(INFERENCES)]
+    return [
+        _question(material, key, played, number) for key, played in _contexts(material).items() for number in range(INFERENCES)
+    ]
 
 
 def _measured(material: Material, answers: Answers) -> list[Noise]:
     """The contexts with at least two judgements."""
     measured = []
-    for context in _contexts(material):
-        changes = [answers[key]["change"] for n in range(INFERENCES) if (key := f"{context.key}|{n}") in answers]
+    for context, played in _contexts(material).items():
+        changes = [answers[key]["change"] for n in range(INFERENCES) if (key := f"{context}|{n}") in answers]
         if len(changes) > 1:
             mean, sd = float(np.mean(changes)), round(float(np.std(changes, ddof=1)), 9)
-            scenario = context.dialogue.scenario
-            measured.append(Noise(context.key, scenario, mean, sd, majority_share(changes), pair_share(changes), len(changes)))
+            shares = 100 * majority_share(changes), 100 * pair_share(changes)
+            measured.append(Noise(played.scenario, mean, sd, *shares, len(changes)))
     return measured
 
 
-def _rooted(variance: Estimate) -> Estimate:
+def _root(variance: Estimate) -> Estimate:
     """An estimate of a variance as one of an SD."""
     ends = (None if end is None else math.sqrt(max(0.0, end)) for end in (variance.low, variance.high))
     return Estimate(variance.n, math.sqrt(variance.mean), *ends)
@@ -151,25 +138,23 @@ def _rooted(variance: Estimate) -> Estimate:
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     turns = float(np.mean([sum(turn.state is not None for turn in one.turns) for one in material.dialogues]))
+    contexts = len(_contexts(material))
     record: dict[str, Any] = {}
     notes: list[str] = []
     rows: list[Row] = []
-    page: list[Any] = []
+    page: list[Block] = []
     for judge, given in answers.items():
         measured = _measured(material, given)
         if not measured:
             notes.append(f"{judge} judged no context twice.")
             continue
-        scenarios = [one.scenario for one in measured]
-        majority = estimate([100 * one.majority for one in measured], scenarios, within=(0.0, 100.0))
-        pairs = estimate([100 * one.pairs for one in measured], scenarios, within=(0.0, 100.0))
-        sd = estimate([one.sd for one in measured], scenarios, within=(0.0, math.inf))
-        variance = estimate([turns * one.sd**2 for one in measured], scenarios, within=(0.0, math.inf))
-        if majority is None or pairs is None or sd is None or variance is None:
-            raise InputError("no context was judged twice; expected some")  # unreachable: there is a context
-        dialogue = _rooted(variance)
+        shares = means(((one.scenario, (one.majority, one.pairs)) for one in measured), within=(0.0, 100.0))
+        spreads = means(((one.scenario, (one.sd, turns * one.sd**2)) for one in measured), within=(0.0, math.inf))
+        majority, pairs, sd, variance = (cell for cell in (*shares, *spreads) if cell is not None)
+        cells = (majority, pairs, sd, dialogue := _root(variance))
+        rows.append(Row(judge, cells))
         judgements = sum(one.judgements for one in measured)
-        failed = len(_contexts(material)) * INFERENCES - judgements
+        failed = contexts * INFERENCES - judgements
         notes.append(
             f"{judge} judged {amount(len(measured), 'context')} {judgements / len(measured):.3g} times each: "
             f"{majority.mean:.1f} % of the changes have the sign that is most frequent in their context (published: "
@@ -177,53 +162,46 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         )
         if failed:
             notes.append(f"{failed} judgements of {judge} failed and are left out.")
-        if judge == "embedded":
+        if judge == EMBEDDED:
             notes.append("The embedded judge answers the same every time, so it has no noise; that does not make it right.")
-        cells = (majority, pairs, sd, dialogue)
-        rows.append(Row(judge, cells))
         names = ("same_sign_as_majority", "same_sign_in_pairs", "sd_of_change", "sd_of_dialogue")
         record[judge] = {
             "contexts": len(measured), "judgements": judgements, "failed": failed, "judged_replies_per_dialogue": turns,
-            **{name: cell._asdict() for name, cell in zip(names, cells, strict=True)},
+            **recorded(rows[-1], names),
         }  # fmt: skip
-        spread = tuple(Point(one.mean, one.sd) for one in measured)
-        title = "Noise by change" if len(answers) == 1 else f"Noise by change, {judge}"
-        page.append(Chart(title, "points", (Series("contexts", spread),), "mean change, points", "SD of the change, points", 0.0))
-        page.append(_close_calls(judge, measured))
+        series = Series("contexts", tuple(Point(one.mean, one.sd) for one in measured))
+        axes = ("mean change, points", "SD of the change, points", 0.0)
+        page += [Chart(titled("Noise by change", judge, answers), "points", (series,), *axes), _close_calls(judge, measured)]
     columns = (Column("Majority, %"), Column("Pairs, %"), Column("SD, change", digits=2), Column("SD, dialogue", digits=2))
     table = Table(
         "Noise of the reward", columns, tuple(rows), corner="Judge",
         help="Changes with their context's most frequent sign; pairs with the same sign; SD of a change and of a dialogue's "
         "score, in points.",
     )  # fmt: skip
-    return Result(record, tuple(notes), table._replace(rows=only_means(rows), help=""), (table, *page) if rows else ())
+    return Result(record, notes, table._replace(rows=only_means(rows), help=""), (table, *page) if rows else ())
 
 
 def _close_calls(judge: str, measured: Sequence[Noise]) -> Table:
     """Agreement by the size of the mean change: a sign is uncertain mostly where the change is small."""
-    groups: dict[str, list[Noise]] = defaultdict(list)
-    for one in measured:
-        size = abs(one.mean)
-        groups["below 1" if size < 1 else "1 to 3" if size < 3 else "3 or more"].append(one)
+    sizes = {"below 1": (0.0, 1.0), "1 to 3": (1.0, 3.0), "3 or more": (3.0, math.inf)}
     rows = tuple(
-        Row(name, (estimate([100 * one.majority for one in group], [one.scenario for one in group], within=(0.0, 100.0)),))
-        for name in ("below 1", "1 to 3", "3 or more")
-        if (group := groups.get(name))
+        Row(name, means(group, within=(0.0, 100.0)))
+        for name, (low, high) in sizes.items()
+        if (group := [(one.scenario, (one.majority,)) for one in measured if low <= abs(one.mean) < high])
     )
     return Table(f"Same sign by size of the mean change, {judge}", (Column("Majority, %"),), rows, corner="Points")
 
 
 def noise_of(path: Path, judge: str) -> str:
-    """What the suite found of a judge, in words, for the plan of a training run.
+    """The noise of a judge, in words, for the plan of a training run.
 
     Args:
         path: a `validity.json` with the suite's numbers.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        measured = found.get("noise", {})
-        known = " and ".join(measured) or "no judge"
+        measured = json.loads(path.read_text(encoding="utf-8")).get("noise", {})
         if judge not in measured:
+            known = " and ".join(measured) or "no judge"
             raise InputError(f"{path} has the noise of {known}; expected {judge}, the user of the recipe")
         one = measured[judge]
         sd, same = one["sd_of_dialogue"], one["same_sign_as_majority"]["mean"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,35 +17,10 @@ from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slop
 from heartloop.evaluation.leaderboard import terminal_table
 from heartloop.report.drawing import Frame
 from heartloop.report.site import Site, copy_assets, templates
-from heartloop.scoring.statistics import Interval
+from heartloop.validity.suites import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import rich.table
-
-_STATIC = ("report.css", "page.js")
-
-
-class DrawnSlope(NamedTuple):
-    """A slope's ends as heights in its SVG, and in words."""
-
-    before: float
-    after: float
-    kind: str
-    """`falls`, `rises` or `ties`."""
-    words: str
-
-
-class DrawnPanel(NamedTuple):
-    """A panel's lines in its SVG."""
-
-    frame: Frame
-    slopes: tuple[DrawnSlope, ...]
-    mean: DrawnSlope
-    ticks: tuple[tuple[float, str], ...]
-    falling: int
-    """Slopes that fall."""
 
 
 class Part(NamedTuple):
@@ -56,7 +32,6 @@ class Part(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Paper and section; empty where the suite names none."""
         return self.suite.source if isinstance(self.suite, RunSuite) else ""
 
     @property
@@ -65,13 +40,19 @@ class Part(NamedTuple):
         return self.name.replace("-", " ").capitalize()
 
 
-def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
-    """Writes numbers; what is not finite is null."""
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
+        yield
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
+
+
+def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
+    """Writes numbers; what is not finite is null."""
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
 
 
 def write_validity_page(
@@ -80,39 +61,35 @@ def write_validity_page(
     """Writes the page into `out` and returns its `index.html`.
 
     Args:
-        about: what was validated, below the title; with one part, its own sentence stands there.
+        about: what was validated, below the title; with one part, its own sentence replaces it.
         left_out: suites that did not run: name, title and why.
     """
     site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
-    html = (
-        templates()
-        .get_template("validity.html")
-        .render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
-    )
-    try:
+    template = templates().get_template("validity.html")
+    html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
+    with _writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        copy_assets(out / "assets", _STATIC)
+        copy_assets(out / "assets", ("report.css", "page.js"))
         (out / "index.html").write_text(html, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
 
 
-def drawn(panel: SlopePanel) -> DrawnPanel:
-    """A panel as lines of an SVG of 180 by 180 pixels."""
+def drawn(panel: SlopePanel) -> dict[str, Any]:
+    """A panel as lines of an SVG of 180 by 180 pixels, as the template of the page reads it."""
     frame = Frame(left=40.0, top=8.0, width=132.0, height=150.0, turns=1, low=panel.low, high=panel.high)
 
-    def line(slope: Slope) -> DrawnSlope:
+    def line(slope: Slope) -> dict[str, Any]:
         change = slope.after - slope.before
         kind = "ties" if abs(change) <= panel.tie else "falls" if change < 0 else "rises"
         words = f"{slope.name}: {slope.before:.2f} to {slope.after:.2f}"
-        return DrawnSlope(frame.y(slope.before), frame.y(slope.after), kind, words)
+        return {"before": frame.y(slope.before), "after": frame.y(slope.after), "kind": kind, "words": words}
 
-    slopes = tuple(line(slope) for slope in panel.slopes)
+    slopes = [line(slope) for slope in panel.slopes]
     values = [value for slope in panel.slopes for value in (slope.before, slope.after)]
     marks = sorted({min(values), max(values), *([0.0] if min(values) < 0 < max(values) else [])})
-    ticks = tuple((frame.y(value), f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}") for value in marks)
-    return DrawnPanel(frame, slopes, line(panel.mean), ticks, sum(slope.kind == "falls" for slope in slopes))
+    ticks = [(frame.y(value), f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}") for value in marks]
+    falling = sum(slope["kind"] == "falls" for slope in slopes)
+    return {"frame": frame, "slopes": slopes, "mean": line(panel.mean), "ticks": ticks, "falling": falling}
 
 
 def _without_nan(value: Any) -> Any:
@@ -152,6 +129,5 @@ def print_results(parts: Sequence[Part], left_out: Sequence[tuple[str, str, str]
 
 def _cell(value: Estimate | float | int | str | None, column: Column) -> str:
     if isinstance(value, Estimate):
-        low, high = (math.nan if end is None else end for end in (value.low, value.high))
-        return Interval(value.mean, low, high).words(column.digits)
+        return words_of(value, column.digits)
     return "" if value is None else f"{value:.{column.digits}f}" if isinstance(value, float) else str(value)

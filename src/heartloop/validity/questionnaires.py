@@ -13,18 +13,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from statistics import fmean
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from heartloop.core.blocks import Chart, Column, Estimate, Row, Table
-from heartloop.core.dialogue import Message, Transcript
+from heartloop.core.blocks import Block, Chart, Column, Table
+from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
-from heartloop.scoring.statistics import estimate, pearson_if_known
-from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, question, recorded, spoken
+from heartloop.scoring.statistics import pearson_if_known
+from heartloop.validity.suites import (
+    dialogue_key,
+    items_of,
+    model_points,
+    model_rows,
+    needs_judge,
+    question,
+    recorded,
+    spoken,
+    titled,
+)
 
 REPEATS = 3
 _LEVELS = 6
@@ -96,16 +106,13 @@ def _questions(name: str, material: Material, answers: Answers) -> list[Question
     items = load_questionnaire(name).items
     listed = "\n".join(f"{number}. {text}" for number, (text, _) in enumerate(items, start=1))
     prompt = load_prompt("heartloop.validity", name)
-    return [
-        question(
-            f"{dialogue_key(dialogue)}|{repeat}",
-            [Message(role="user", content=prompt.fill(text=text, items=listed, number=str(len(items))))],
-            _form(len(items)), repeat=repeat,
-        )
-        for dialogue in material.dialogues
-        if (text := _text(name, dialogue))
-        for repeat in range(REPEATS)
-    ]  # fmt: skip
+    form = _form(len(items))
+    asked: list[Question] = []
+    for dialogue in material.dialogues:
+        if text := _text(name, dialogue):
+            content = prompt.fill(text=text, items=listed, number=str(len(items)))
+            asked += [question(f"{dialogue_key(dialogue)}|{n}", content, form, repeat=n) for n in range(REPEATS)]
+    return asked
 
 
 def _lacks(name: str, material: Material) -> str | None:
@@ -114,91 +121,60 @@ def _lacks(name: str, material: Material) -> str | None:
     return needs_judge(material)
 
 
-class _Rated(NamedTuple):
-    """A dialogue with its score in points and its dimensions, means over the repeats that were answered."""
-
-    dialogue: Transcript
-    points: float
-    dimensions: Mapping[str, float]
-
-    @property
-    def total(self) -> float:
-        return math.fsum(self.dimensions.values()) / len(self.dimensions)
-
-
-def _rated(name: str, material: Material, answers: Answers) -> list[_Rated]:
+def _rated(name: str, material: Material, answers: Answers) -> list[tuple[Transcript, list[float]]]:
+    """Points, the mean over the dimensions, and each dimension of every dialogue, over the repeats that were answered."""
     questionnaire = load_questionnaire(name)
-    rated: list[_Rated] = []
+    rated: list[tuple[Transcript, list[float]]] = []
     for dialogue in material.dialogues:
         given = [answers[key] for repeat in range(REPEATS) if (key := f"{dialogue_key(dialogue)}|{repeat}") in answers]
         if given:
             each = [dimension_scores(questionnaire, [item["agreement"] for item in one["answers"]]) for one in given]
-            means = {part: math.fsum(one[part] for one in each) / len(each) for part in questionnaire.parts}
-            rated.append(_Rated(dialogue, material.spec.scale.points * (dialogue.score or 0.0), means))
+            dimensions = [fmean(one[part] for one in each) for part in questionnaire.parts]
+            rated.append((dialogue, [material.points(dialogue), fmean(dimensions), *dimensions]))
     return rated
 
 
 def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Result:
     questionnaire = load_questionnaire(name)
+    columns = (Column("Score"), *(Column(part.capitalize(), digits=2) for part in ("mean", *questionnaire.parts)))
     record: dict[str, Any] = {}
     notes: list[str] = []
-    page: list[Any] = []
+    page: list[Block] = []
     summary: Table | None = None
     for judge, given in answers.items():
         rated = _rated(name, material, given)
         if not rated:
             notes.append(f"{judge} answered no question.")
             continue
-        rows: list[Row] = []
-        means: list[tuple[float, float]] = []
-        for number, model in enumerate(material.models):
-            mine = [one for one in rated if one.dialogue.model == model]
-            if not mine:
-                continue
-            scenarios = [one.dialogue.scenario for one in mine]
-            cells: list[Estimate | None] = [estimate([one.points for one in mine], scenarios)]
-            cells.append(estimate([one.total for one in mine], scenarios))
-            cells += [estimate([one.dimensions[part] for one in mine], scenarios) for part in questionnaire.parts]
-            rows.append(Row(model, tuple(cells), number))
-            means.append((float(np.mean([one.points for one in mine])), float(np.mean([one.total for one in mine]))))
-        within = pearson_if_known([one.points for one in rated], [one.total for one in rated])
-        over = pearson_if_known([score for score, _ in means], [total for _, total in means])
-        said = [
+        rows = model_rows(material, rated)
+        pairs = [(points, total) for _, (points, total, *_) in rated]
+        of_models = [[(points, total) for dialogue, (points, total, *_) in rated if dialogue.model == row.head] for row in rows]
+        within = pearson_if_known(*zip(*pairs, strict=True))
+        over = pearson_if_known(*zip(*([fmean(side) for side in zip(*mine, strict=True)] for mine in of_models), strict=True))
+        correlations = [
             f"{r.words()} over {amount(number, what)}"
-            for r, number, what in ((within, len(rated), "dialogue"), (over, len(means), "model"))
+            for r, number, what in ((within, len(rated), "dialogue"), (over, len(rows), "model"))
             if r is not None
         ]
         notes.append(
-            f"Pearson's r of the score and the mean of {judge}'s answers: {', '.join(said)}. Published over 18 models: "
+            f"Pearson's r of the score and the mean of {judge}'s answers: {', '.join(correlations)}. Published over 18 models: "
             f"{_PUBLISHED[name]:.3f}."
-            if said
+            if correlations
             else f"{judge} rated {amount(len(rated), 'dialogue')}, too few or too alike to correlate with the score."
         )
-        title = "Questionnaire and score" if len(answers) == 1 else f"Questionnaire and score, {judge}"
-        columns = (
-            Column("Score"),
-            Column("Mean", digits=2),
-            *(Column(part.capitalize(), digits=2) for part in questionnaire.parts),
-        )
-        table = Table(title, columns, tuple(rows), help=f"Questionnaire from {questionnaire.low:g} to {questionnaire.high:g}.")
+        title = titled("Questionnaire and score", judge, answers)
+        low, high = questionnaire.low, questionnaire.high
+        table = Table(title, columns, tuple(rows), help=f"Questionnaire from {low:g} to {high:g}.")
         summary = summary or table._replace(columns=columns[:2], rows=tuple(row._replace(cells=row.cells[:2]) for row in rows))
-        chart = Chart(
-            f"{title}: models",
-            "points",
-            model_points(rows),
-            "score",
-            "mean of the questionnaire",
-            questionnaire.low,
-            questionnaire.high,
-        )
-        page += [table, chart]
+        axes = ("score", "mean of the questionnaire", low, high)
+        page += [table, Chart(f"{title}: models", "points", model_points(rows), *axes)]
         record[judge] = {
             "dialogues": len(rated),
-            "pearson_dialogues": None if within is None else within._asdict(),
-            "pearson_models": None if over is None else over._asdict(),
+            "pearson_dialogues": within and within._asdict(),
+            "pearson_models": over and over._asdict(),
             "models": {row.head: recorded(row, (column.name for column in columns)) for row in rows},
         }
-    return Result(record, tuple(notes), summary or Table("Nothing answered", (), ()), tuple(page))
+    return Result(record, notes, summary or Table("Nothing answered", (), ()), page)
 
 
 _PUBLISHED = {"blri": 0.818, "utterance": 0.788}

@@ -11,14 +11,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Point, Row, Series, Table, Text
+from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.core.text import amount
@@ -27,7 +28,7 @@ from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.reader.features import lacks_english, tokens_of
 from heartloop.scoring.effects import standardised_distance
 from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
-from heartloop.validity.suites import items_of
+from heartloop.validity.suites import items_of, points_of, words_of
 
 SAMPLE = 42
 """Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
@@ -38,8 +39,8 @@ _PARTS = 3
 _SENTENCES = re.compile(r"[.!?\n]+")
 
 
-class Said(NamedTuple):
-    """What one user said in one dialogue."""
+class Talk(NamedTuple):
+    """The messages of one user in one dialogue."""
 
     cluster: str
     """Dialogues with the same cluster are not independent: a scenario, or a dialogue of people."""
@@ -51,35 +52,57 @@ class Said(NamedTuple):
         """The messages after the first."""
         return self.messages[1:]
 
+    @property
+    def tokens(self) -> list[str]:
+        """The words after the first message."""
+        return [token for text in self.answers for token in tokens_of(text)]
+
 
 class Measure(NamedTuple):
-    """A number a dialogue, from all dialogues of one side; `None` where a dialogue is too short for it."""
-
     name: str
     about: str
     digits: int
     bounds: tuple[float, float]
     """Lowest and highest possible value."""
-    of: Callable[[Sequence[Said]], list[float | None]]
+    of: Callable[[Talk], Any]
+    """The number of a dialogue, or what `distance` compares; `None` if the dialogue is too short for it."""
+    distance: Callable[[Any, Any], float] | None = None
+    """If given, the number is the mean distance to dialogues of other clusters, at most `_OTHERS` of them, evenly spaced."""
+
+    def values(self, side: Sequence[Talk]) -> list[float | None]:
+        """The number of each dialogue of one side."""
+        each = [self.of(talk) for talk in side]
+        if self.distance is None:
+            return each
+        sample = list(zip(each, side, strict=True))[:: math.ceil(len(side) / _OTHERS)]
+        values: list[float | None] = []
+        for mine, talk in zip(each, side, strict=True):
+            others = [
+                self.distance(mine, theirs)
+                for theirs, other in sample
+                if mine is not None and theirs is not None and other.cluster != talk.cluster
+            ]
+            values.append(fmean(others) if others else None)
+        return values
 
 
 @cache
-def _words() -> Mapping[str, frozenset[tuple[str, ...]]]:
-    return {name: frozenset(tuple(entry.split()) for entry in entries) for name, entries in items_of("simulator").items()}
+def _words() -> Mapping[str, frozenset[str]]:
+    return {name: frozenset(entries) for name, entries in items_of("simulator").items()}
 
 
-def _holds(tokens: Sequence[str], kind: str) -> bool:
-    listed = _words()[kind]
-    lengths = {len(entry) for entry in listed}
-    return any(tuple(tokens[place : place + n]) in listed for n in lengths for place in range(len(tokens) - n + 1))
+@cache
+def _listed(kind: str) -> re.Pattern[str]:
+    """The entries of one or more words of a list, in words with a space between them."""
+    return re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, _words()[kind]))})(?!\S)")
+
+
+def _holds(kind: str, text: str) -> bool:
+    return _listed(kind).search(" ".join(tokens_of(text))) is not None
 
 
 def _is_first_person(token: str) -> bool:
-    return (token.split("'")[0],) in _words()["first_person"] or token in ("im", "ive")
-
-
-def _negates(token: str) -> bool:
-    return token.endswith("n't") or (token,) in _words()["negation"]
+    return token.split("'")[0] in _words()["first_person"] or token in ("im", "ive")
 
 
 def pleasantness(text: str) -> float:
@@ -94,20 +117,21 @@ def pleasantness(text: str) -> float:
     for sentence in _SENTENCES.split(text):
         tokens = tokens_of(sentence)
         for place, token in enumerate(tokens):
-            pleasant = (token,) in _words()["pleasant"]
-            if pleasant or (token,) in _words()["unpleasant"]:
-                negated = any(map(_negates, tokens[max(0, place - _NEAR) : place]))
+            pleasant = token in _words()["pleasant"]
+            if pleasant or token in _words()["unpleasant"]:
+                before = tokens[max(0, place - _NEAR) : place]
+                negated = any(word.endswith("n't") or word in _words()["negation"] for word in before)
                 found[pleasant != negated] += 1
     return (found[True] - found[False]) / found.total() if found else 0.0
 
 
-def _length(said: Said) -> float | None:
-    return sum(len(tokens_of(text)) for text in said.answers) / len(said.answers) if said.answers else None
+def _length(talk: Talk) -> float | None:
+    return len(talk.tokens) / len(talk.answers) if talk.answers else None
 
 
-def _variety(said: Said) -> float | None:
+def _variety(talk: Talk) -> float | None:
     """The expected share of different words among `SAMPLE` words of the dialogue, drawn without replacement (HD-D)."""
-    counts = Counter(token for text in said.answers for token in tokens_of(text))
+    counts = Counter(talk.tokens)
     total = counts.total()
     if total < SAMPLE:
         return None
@@ -115,72 +139,39 @@ def _variety(said: Said) -> float | None:
     return math.fsum(1 - share for share in missing) / SAMPLE
 
 
-def _share(holds: Callable[[str], bool]) -> Callable[[Said], float | None]:
+def _share(holds: Callable[[str], bool]) -> Callable[[Talk], float | None]:
     """Percent of the messages after the first that hold something."""
-    return lambda said: 100 * sum(map(holds, said.answers)) / len(said.answers) if said.answers else None
+    return lambda talk: 100 * sum(map(holds, talk.answers)) / len(talk.answers) if talk.answers else None
 
 
 def _asks(text: str) -> bool:
     return "?" in text or "？" in text
 
 
-def _agrees(text: str) -> bool:
-    return _holds(tokens_of(text), "agreement")
-
-
-def _refuses(text: str) -> bool:
-    return _holds(tokens_of(text), "pushback")
-
-
 def _discloses(text: str) -> bool:
     """Whether a sentence has a word of the first person and one for a feeling."""
     return any(
-        any(map(_is_first_person, tokens)) and (_holds(tokens, "pleasant") or _holds(tokens, "unpleasant"))
-        for tokens in map(tokens_of, _SENTENCES.split(text))
+        any(map(_is_first_person, tokens_of(sentence))) and (_holds("pleasant", sentence) or _holds("unpleasant", sentence))
+        for sentence in _SENTENCES.split(text)
     )
 
 
-def _first_person(said: Said) -> float | None:
-    tokens = [token for text in said.answers for token in tokens_of(text)]
+def _first_person(talk: Talk) -> float | None:
+    tokens = talk.tokens
     return 100 * sum(map(_is_first_person, tokens)) / len(tokens) if tokens else None
 
 
-def _relief(said: Said) -> float | None:
+def _relief(talk: Talk) -> float | None:
     """Slope of the least-squares line of `pleasantness` over the messages, the first included."""
-    values = [pleasantness(text) for text in said.messages]
+    values = [pleasantness(text) for text in talk.messages]
     return float(np.polyfit(range(len(values)), values, 1)[0]) if len(values) >= _PARTS else None
 
 
-def _each(of: Callable[[Said], float | None]) -> Callable[[Sequence[Said]], list[float | None]]:
-    return lambda side: [of(said) for said in side]
-
-
-def _from_others(
-    vector: Callable[[Said], Any], distance: Callable[[Any, Any], float]
-) -> Callable[[Sequence[Said]], list[float | None]]:
-    """Each dialogue's mean distance to the dialogues of other clusters, at most `_OTHERS` of them, evenly spaced."""
-
-    def of(side: Sequence[Said]) -> list[float | None]:
-        vectors = [vector(said) for said in side]
-        sample = list(zip(vectors, side, strict=True))[:: math.ceil(len(side) / _OTHERS)]
-        found: list[float | None] = []
-        for mine, said in zip(vectors, side, strict=True):
-            others = [
-                distance(mine, theirs)
-                for theirs, other in sample
-                if mine is not None and theirs is not None and other.cluster != said.cluster
-            ]
-            found.append(math.fsum(others) / len(others) if others else None)
-        return found
-
-    return of
-
-
-def _course(said: Said) -> Any:
+def _course(talk: Talk) -> Any:
     """Mean `pleasantness` of the first, middle and last third of the messages; `None` with fewer than three."""
-    if len(said.messages) < _PARTS:
+    if len(talk.messages) < _PARTS:
         return None
-    values = np.array([pleasantness(text) for text in said.messages])
+    values = np.array([pleasantness(text) for text in talk.messages])
     return np.array([part.mean() for part in np.array_split(values, _PARTS)])
 
 
@@ -188,9 +179,9 @@ def _root_mean_square(mine: Any, theirs: Any) -> float:
     return float(np.sqrt(np.mean((mine - theirs) ** 2)))
 
 
-def _sample(said: Said) -> frozenset[tuple[str, str]] | None:
+def _sample(talk: Talk) -> frozenset[tuple[str, str]] | None:
     """The pairs of neighbouring words among the first `SAMPLE` words after the first message."""
-    tokens = [token for text in said.answers for token in tokens_of(text)][:SAMPLE]
+    tokens = talk.tokens[:SAMPLE]
     return frozenset(pairwise(tokens)) if len(tokens) == SAMPLE else None
 
 
@@ -201,47 +192,46 @@ def _unshared(mine: frozenset[Any], theirs: frozenset[Any]) -> float:
 _PERCENT = (0.0, 100.0)
 
 MEASURES: tuple[Measure, ...] = (
-    Measure("Words", "words a message", 1, (0.0, math.inf), _each(_length)),
-    Measure("Variety", f"share of different words among {SAMPLE} words of the dialogue (HD-D)", 2, (0.0, 1.0), _each(_variety)),
-    Measure("Questions", "% of messages with a question mark", 0, _PERCENT, _each(_share(_asks))),
-    Measure("First person", "% of words that are I, me, my, mine or myself", 1, _PERCENT, _each(_first_person)),
+    Measure("Words", "words a message", 1, (0.0, math.inf), _length),
+    Measure("Variety", f"share of different words among {SAMPLE} words of the dialogue (HD-D)", 2, (0.0, 1.0), _variety),
+    Measure("Questions", "% of messages with a question mark", 0, _PERCENT, _share(_asks)),
+    Measure("First person", "% of words that are I, me, my, mine or myself", 1, _PERCENT, _first_person),
     Measure(
-        "Disclosure", "% of messages with a sentence in the first person that names a feeling", 0, _PERCENT,
-        _each(_share(_discloses)),
+        "Disclosure", "% of messages with a sentence in the first person that names a feeling", 0, _PERCENT, _share(_discloses),
     ),
-    Measure("Relief", "rise of pleasantness (-1 to 1) a message, from words for feelings", 3, (-1.0, 1.0), _each(_relief)),
+    Measure("Relief", "rise of pleasantness (-1 to 1) a message, from words for feelings", 3, (-1.0, 1.0), _relief),
     Measure(
         "Spread", "mean distance of a dialogue's course of pleasantness, in thirds, to those of others", 2, (0.0, 2.0),
-        _from_others(_course, _root_mean_square),
+        _course, _root_mean_square,
     ),
     Measure(
         "Unlike", f"% of word pairs, among the first {SAMPLE} words, that two dialogues do not share", 1, _PERCENT,
-        _from_others(_sample, _unshared),
+        _sample, _unshared,
     ),
-    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _each(_share(_agrees))),
-    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _each(_share(_refuses))),
+    Measure("Agreement", "% of messages that agree or thank", 0, _PERCENT, _share(partial(_holds, "agreement"))),
+    Measure("Pushback", "% of messages that refuse or object", 0, _PERCENT, _share(partial(_holds, "pushback"))),
 )  # fmt: skip
 
 
-def said_by_user(dialogue: Transcript) -> Said:
+def talk_of(dialogue: Transcript) -> Talk:
     """The messages of a transcript's user, the opening included; empty ones left out."""
     messages = (dialogue.opening, *(turn.message for turn in dialogue.turns))
-    return Said(dialogue.scenario, tuple(text for text in messages if text is not None and text.strip()))
+    return Talk(dialogue.scenario, tuple(text for text in messages if text is not None and text.strip()))
 
 
-def read_people(path: Path) -> list[Said]:
+def read_people(path: Path) -> list[Talk]:
     """Real dialogues: a run directory or `transcripts.jsonl` of imported logs, ESConv (`.json`), EmpatheticDialogues (`.csv`), or
     a chat log in JSON lines; of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
     """
     transcripts = path / "transcripts.jsonl" if path.is_dir() else path
     if transcripts.name == "transcripts.jsonl" and transcripts.exists():
-        found = {one.key: said_by_user(one) for one in read_transcripts(transcripts)}
-        return [Said(f"{number}", one.messages) for number, one in enumerate(found.values())]
+        found = {one.key: talk_of(one) for one in read_transcripts(transcripts)}
+        return [Talk(f"{number}", one.messages) for number, one in enumerate(found.values())]
     kinds = {".json": "esconv", ".csv": "empathetic"}
     suffixes = [path.suffix] if not path.is_dir() else [s for s in (".jsonl", *kinds) if any(path.glob(f"*{s}"))] or [""]
     listed = read_dialogues(path, kinds.get(suffixes[0], "messages")).dialogues
     return [
-        Said(f"{number}", tuple(turn.text for turn in one.turns if turn.speaker == "person")) for number, one in enumerate(listed)
+        Talk(f"{number}", tuple(turn.text for turn in one.turns if turn.speaker == "person")) for number, one in enumerate(listed)
     ]
 
 
@@ -253,71 +243,72 @@ class _Compared(NamedTuple):
     """One measure on both sides."""
 
     measure: Measure
-    mine: Estimate | None
+    simulator: Estimate | None
     people: Estimate | None
     distance: Interval | None
 
-    @property
-    def row(self) -> Row:
-        distance = None if self.distance is None or self.mine is None else self.distance.of(self.mine.n)
-        return Row(self.measure.name, (self._words(self.mine), self._words(self.people), distance))
-
-    def _words(self, value: Estimate | None) -> str | None:
-        """An estimate in the measure's own digits: the rows of one column have different units."""
-        if value is None:
-            return None
-        low, high = (math.nan if end is None else end for end in (value.low, value.high))
-        return Interval(value.mean, low, high).words(self.measure.digits)
+    def row(self, words: Callable[[Estimate, int], str]) -> Row:
+        """The estimates in words, in the measure's own digits: the rows of one column have different units."""
+        sides = (side and words(side, self.measure.digits) for side in (self.simulator, self.people))
+        return Row(self.measure.name, (*sides, self.distance and self.simulator and self.distance.of(self.simulator.n)))
 
 
-def _compared(mine: Sequence[Said], people: Sequence[Said]) -> list[_Compared]:
-    found: list[_Compared] = []
+def _compared(mine: Sequence[Talk], people: Sequence[Talk]) -> list[_Compared]:
+    compared: list[_Compared] = []
     for measure in MEASURES:
         sides = []
         for side in (mine, people):
-            kept = [(value, said.cluster) for value, said in zip(measure.of(side), side, strict=True) if value is not None]
-            sides.append(([value for value, _ in kept], [cluster for _, cluster in kept]))
+            known = [(value, talk.cluster) for value, talk in zip(measure.values(side), side, strict=True) if value is not None]
+            sides.append(([value for value, _ in known], [cluster for _, cluster in known]))
         (values, clusters), (others, other_clusters) = sides
         distance = standardised_distance(values, others, clusters=clusters, other_clusters=other_clusters)
         mean, other = (estimate(*both, within=measure.bounds) for both in sides)
-        found.append(_Compared(measure, mean, other, distance))
-    return found
+        compared.append(_Compared(measure, mean, other, distance))
+    return compared
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     assert material.people is not None
-    people = [said for said in read_people(material.people) if said.answers]
+    people = [talk for talk in read_people(material.people) if talk.answers]
     if not people:
         raise InputError(f"{material.people} has no dialogue in which the person speaks twice; expected at least one")
     notes = [f"Compared with {amount(len(people), 'dialogue')} of {material.people.name}. 0 is like people, in either direction."]
     if len(people) < _FEW:
         notes.append(f"Below {_FEW} real dialogues the intervals of the distances are too narrow.")
-    if any(lacks_english(" ".join(said.messages)) for said in people):
+    if _has_other_languages(people):
         notes.append("Some real dialogues are not in English; only length, variety, questions and unlikeness can be read there.")
-    record: dict[str, Any] = {"people": {"dialogues": len(people), "messages": sum(len(said.answers) for said in people)}}
-    record["simulators"] = {}
+    record: dict[str, Any] = {"people": _counts(people), "simulators": {}}
     rows: list[Row] = []
     cards: list[Block] = []
     series: list[Series] = []
-    for number, user in enumerate(dict.fromkeys(dialogue.user for dialogue in material.dialogues)):
+    for number, user in enumerate(material.users):
         dialogues = [dialogue for dialogue in material.dialogues if dialogue.user == user]
-        side = [said for said in map(said_by_user, dialogues) if said.answers]
+        side = [talk for talk in map(talk_of, dialogues) if talk.answers]
         if not side:
             notes.append(f"{user} answered in no dialogue.")
             continue
         compared = _compared(side, people)
-        read = _reads_the_score(dialogues)
-        rows += [Row(user, ()), *(_short(one) for one in compared)]
-        cards += [_card(user, side, compared, read), _table(user, compared)]
-        points = tuple(Point(one.measure.name, *one.distance.of(len(side))[1:]) for one in compared if one.distance is not None)
-        series.append(Series(user, points, number))
-        if any(lacks_english(" ".join(said.messages)) for said in side):
+        # whether the word lists see what the environment scores
+        slopes = [(slope, one.score) for one in dialogues if (slope := _relief(talk_of(one))) is not None]
+        relief = pearson_if_known([slope for slope, _ in slopes], [score or 0.0 for _, score in slopes])
+        rows += [Row(user, ()), *(one.row(lambda side, digits: f"{side.mean:.{digits}f}") for one in compared)]
+        table = Table(
+            f"{user} and people", (Column("Simulator"), Column("People"), Column("Distance", 2)),
+            tuple(one.row(words_of) for one in compared), corner="Measure",
+            help="Means over dialogues with 95 % intervals; empty where no dialogue is long enough, or none differs.",
+        )  # fmt: skip
+        cards += [_card(user, side, compared, relief), table]
+        distances = [one.distance and one.distance.of(len(side)) for one in compared]
+        series.append(Series(user, points_of((one.measure.name for one in compared), distances), number))
+        if _has_other_languages(side):
             notes.append(f"Some dialogues of {user} are not in English; most measures count English words.")
         record["simulators"][user] = {
-            "dialogues": len(side),
-            "messages": sum(len(said.answers) for said in side),
-            "relief_and_score": None if read is None else read._asdict(),
-            "measures": {one.measure.name: _recorded(one) for one in compared},
+            **_counts(side),
+            "relief_and_score": relief and relief._asdict(),
+            "measures": {
+                measure.name: {name: value and value._asdict() for name, value in zip(_Compared._fields[1:], values, strict=True)}
+                for measure, *values in compared
+            },
         }
     if not rows:
         raise InputError("no simulated user answered a reply; expected dialogues with messages after the first")
@@ -327,51 +318,32 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         "Distance to people", "bars", tuple(series), "measure", "standard deviations",
         help="0 is like people. Lines are 95 % intervals.",
     )  # fmt: skip
-    return Result(record, tuple(notes), summary, (chart, *cards, _COUNTED, _READING))
+    return Result(record, notes, summary, (chart, *cards, _COUNTED, _READING))
 
 
-def _short(one: _Compared) -> Row:
-    means = tuple(None if value is None else f"{value.mean:.{one.measure.digits}f}" for value in (one.mine, one.people))
-    return Row(one.measure.name, (*means, one.row.cells[2]))
+def _counts(side: Sequence[Talk]) -> dict[str, int]:
+    return {"dialogues": len(side), "messages": sum(len(talk.answers) for talk in side)}
 
 
-def _reads_the_score(dialogues: Sequence[Transcript]) -> Interval | None:
-    """Correlation over dialogues of relief by words and score: whether the word lists see what the environment scores."""
-    slopes = [(_relief(said_by_user(one)), one.score) for one in dialogues]
-    both = [(slope, score) for slope, score in slopes if slope is not None and score is not None]
-    return pearson_if_known([slope for slope, _ in both], [score for _, score in both])
+def _has_other_languages(side: Sequence[Talk]) -> bool:
+    return any(lacks_english(" ".join(talk.messages)) for talk in side)
 
 
-def _card(user: str, side: Sequence[Said], compared: Sequence[_Compared], read: Interval | None) -> Card:
-    known = sorted(((abs(one.distance.mean), one) for one in compared if one.distance is not None), key=lambda pair: pair[0])
-    apart = [one for _, one in known if one.distance is not None and (one.distance.low > 0 or one.distance.high < 0)]
+def _card(user: str, side: Sequence[Talk], compared: Sequence[_Compared], relief: Interval | None) -> Card:
+    known = [(one.measure.name.lower(), one.distance) for one in compared if one.distance is not None]
+    known.sort(key=lambda pair: abs(pair[1].mean))
+    apart = [name for name, distance in known if distance.low > 0 or distance.high < 0]
     facts = [
-        ("Dialogues", f"{len(side)} in {amount(len({said.cluster for said in side}), 'scenario')}"),
-        ("Messages after the first", str(sum(len(said.answers) for said in side))),
+        ("Dialogues", f"{len(side)} in {amount(len({talk.cluster for talk in side}), 'scenario')}"),
+        ("Messages after the first", str(_counts(side)["messages"])),
         ("Apart from people", f"{len(apart)} of {amount(len(known), 'measure')} (interval without 0)"),
     ]
     if known:
-        facts += [
-            (name, ", ".join(f"{one.measure.name.lower()} {one.distance.mean:+.2f}" for one in some if one.distance is not None))
-            for name, some in (
-                ("Nearest", [one for _, one in known[:3]]),
-                ("Furthest", [one for _, one in known[::-1][:3]]),
-            )
-        ]
-    if read is not None:
-        facts.append(("Relief by words and score", f"r = {read.words()}"))
+        words = [f"{name} {distance.mean:+.2f}" for name, distance in known]
+        facts += [("Nearest", ", ".join(words[:3])), ("Furthest", ", ".join(words[::-1][:3]))]
+    if relief is not None:
+        facts.append(("Relief by words and score", f"r = {relief.words()}"))
     return Card(f"User simulator: {user}", tuple(facts), help="Distances in standard deviations.")
-
-
-def _table(user: str, compared: Sequence[_Compared]) -> Table:
-    columns = (Column("Simulator"), Column("People"), Column("Distance", 2))
-    about = "Means over dialogues with 95 % intervals; empty where no dialogue is long enough, or none differs."
-    return Table(f"{user} and people", columns, tuple(one.row for one in compared), help=about, corner="Measure")
-
-
-def _recorded(one: _Compared) -> dict[str, Any]:
-    parts = {"simulator": one.mine, "people": one.people, "distance": one.distance}
-    return {name: None if value is None else value._asdict() for name, value in parts.items()}
 
 
 _COUNTED = Card("What is counted", tuple((measure.name, measure.about) for measure in MEASURES))
@@ -383,13 +355,13 @@ _READING = Text(
         "its interval does. The first message counts for relief and spread alone, since the scenario often gives it.",
         "Words are counted, not understood: irony, indirect refusals and feelings without a listed word are missed, and only "
         "English is read. Simulated users and people also differ in topics, in whom they talk to and in how long they talk. A "
-        "simulator near people in all measures may still react to replies as nobody would.",
+        "simulator near people in all measures may still react to replies as no person would.",
     ),
 )
 
 SIMULATOR = RunSuite(
     "Do the simulated users write and react as people do?",
-    "Length, variety, questions, disclosure, relief, spread and cooperativeness of the users' messages, beside those of people "
+    "Length, variety, questions, disclosure, relief, spread and cooperativeness of the users' messages, compared with people "
     "in real dialogues, by counts of words.",
     "",
     _result,

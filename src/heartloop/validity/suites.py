@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
+import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
 from heartloop.core.blocks import Estimate, Point, Row, Series
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
@@ -26,6 +28,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import Material, Question, RejudgingSuite, RunSuite
 from heartloop.evaluation.store import read_run, saved_settings
+from heartloop.scoring.statistics import Interval, estimate
 
 GENERIC: Mapping[str, Lazy] = {
     "blri": "heartloop.validity.questionnaires:BLRI",
@@ -53,7 +56,7 @@ def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
 
 def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
     """A suite that runs of an environment can be validated with."""
-    suites = _all(spec)
+    suites = {**GENERIC, **spec.suites}
     if name not in suites:
         raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(suites) or 'none'}{nearest(name, suites)}")
     suite: RunSuite | RejudgingSuite = load_attribute(suites[name])
@@ -62,12 +65,8 @@ def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
 
 def run_suites(spec: EnvironmentSpec) -> dict[str, RunSuite]:
     """The suites that read runs of an environment, by name."""
-    suites = {name: load_attribute(path) for name, path in _all(spec).items()}
+    suites = {name: suite_of(spec, name) for name in (*GENERIC, *spec.suites)}
     return {name: suite for name, suite in suites.items() if isinstance(suite, RunSuite)}
-
-
-def _all(spec: EnvironmentSpec) -> dict[str, Lazy]:
-    return {**GENERIC, **spec.suites}
 
 
 def material_of(
@@ -106,17 +105,55 @@ def material_of(
     if not dialogues:
         raise InputError(f"{' and '.join(map(str, runs))} has no scored dialogue; expected a finished run")
     ids = {dialogue.scenario for dialogue in dialogues}
-    kept = {name: one for name, one in found.items() if name in ids}
-    return Material(spec, tuple(dialogues), kept, tuple(judges), people, labels, ratings)
-
-
-Form = TypeVar("Form", bound=BaseModel)
+    known = {name: one for name, one in found.items() if name in ids}
+    return Material(spec, tuple(dialogues), known, tuple(judges), people, labels, ratings)
 
 
 @cache
 def items_of(name: str) -> Mapping[str, Any]:
     """The shipped table `items/NAME.toml`."""
     return tomllib.loads((resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows of a CSV file with a heading, or of JSON lines, each with its place in the file, for errors."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        is_json = text.lstrip().startswith("{")
+        lines = [line for line in text.splitlines() if line.strip()]
+        rows = list(map(json.loads, lines)) if is_json else list(csv.DictReader(text.splitlines()))
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"cannot read {path}: {error}; expected {expected}") from error
+    for number, row in enumerate(rows, start=1 if is_json else 2):
+        if any(row.get(column) is None for column in required):
+            raise InputError(f"{path}, line {number}: {dict(row)}; expected {expected}")
+        yield f"{path}, line {number}", row
+
+
+def means(
+    numbers: Iterable[tuple[str, Sequence[float]]], within: tuple[float, float] | None = None
+) -> tuple[Estimate | None, ...]:
+    """The mean of each column of numbers with its interval over scenarios; no column without a row.
+
+    Args:
+        numbers: rows of one length, each with its scenario.
+        within: lowest and highest possible value.
+    """
+    rows = list(numbers)
+    scenarios = [scenario for scenario, _ in rows]
+    return tuple(estimate(column, scenarios, within=within) for column in zip(*(values for _, values in rows), strict=True))
+
+
+def model_rows(
+    material: Material, numbers: Sequence[tuple[Transcript, Sequence[float]]], within: tuple[float, float] | None = None
+) -> list[Row]:
+    """The `means` of each model that has numbers."""
+    rows: list[Row] = []
+    for place, model in enumerate(material.models):
+        mine = [(dialogue.scenario, values) for dialogue, values in numbers if dialogue.model == model]
+        if mine:
+            rows.append(Row(model, means(mine, within), place))
+    return rows
 
 
 def only_means(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -140,6 +177,24 @@ def model_points(rows: Iterable[Row]) -> tuple[Series, ...]:
     )
 
 
+def words_of(estimate: Estimate, digits: int) -> str:
+    """Mean and ends, such as `0.50 (0.30 to 0.70)`."""
+    low, high = (math.nan if end is None else end for end in (estimate.low, estimate.high))
+    return Interval(estimate.mean, low, high).words(digits)
+
+
+def points_of(names: Iterable[float | str], cells: Iterable[object]) -> tuple[Point, ...]:
+    """The estimates among some cells as points of a chart, each at its name."""
+    return tuple(
+        Point(name, cell.mean, cell.low, cell.high) for name, cell in zip(names, cells, strict=True) if isinstance(cell, Estimate)
+    )
+
+
+def titled(title: str, judge: str, answers: Mapping[str, Any]) -> str:
+    """A title that names the judge if there are several."""
+    return title if len(answers) == 1 else f"{title}, {judge}"
+
+
 def dialogue_key(dialogue: Transcript) -> str:
     """A dialogue's key as one word of a question's key, `model|scenario|repeat|user`: runs of several users share the rest."""
     return "|".join(map(str, (*dialogue.key, dialogue.user)))
@@ -150,46 +205,32 @@ def fingerprint_of(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
-def question(
-    key: str,
-    messages: Sequence[Message],
-    form: type[Form],
-    *,
-    repeat: int = 0,
-    check: Callable[[Form], str | None] | None = None,
-    passages: Sequence[str] = (),
-) -> Question:
-    """A question whose answer is an instance of `form`.
+def question(key: str, text: str, form: type[BaseModel], *, repeat: int = 0) -> Question:
+    """A question to a language model, whose answer is an instance of `form`.
 
     Args:
         repeat: of the same question; shifts the sampling seed, so that repeats differ.
-        check: as in `core.judging.ask`.
-        passages: what can be quoted, as in `core.judging.ask`.
     """
-    sent = [message.model_dump() for message in messages]
+    messages = [Message(role="user", content=text)]
 
     async def answer(judge: ChatModel | None, sampling: Sampling | None) -> Mapping[str, Any]:
         if judge is None:
             raise UseError("this suite asks a language model; expected --judge service/model, not embedded")
         chosen = (sampling or Sampling()).seeded(0, repeat)
-        return (await ask(judge, messages, form, sampling=chosen, check=check, passages=passages)).model_dump(mode="json")
+        return (await ask(judge, messages, form, sampling=chosen)).model_dump(mode="json")
 
     schema = schema_of(form)
-    return Question(key, fingerprint_of(sent, dict(schema), repeat), answer, schema)
+    return Question(key, fingerprint_of([message.model_dump() for message in messages], dict(schema), repeat), answer, schema)
 
 
 def needs_judge(material: Material) -> str | None:
     """For `RunSuite.lacks` of a suite that asks a language model."""
-    if not any(name != "embedded" for name in material.judges):
-        return "it asks a judge; pass --judge service/model"
-    return None
+    return None if set(material.judges) - {EMBEDDED} else "it asks a judge; pass --judge service/model"
 
 
 def spoken(dialogue: Transcript) -> str:
     """The dialogue as text, a line a message, by USER and MODEL."""
-    told = [("USER", dialogue.opening)] if dialogue.opening is not None else []
+    messages = [("USER", dialogue.opening)]
     for turn in dialogue.turns:
-        told.append(("MODEL", turn.reply))
-        if turn.message is not None:
-            told.append(("USER", turn.message))
-    return dialogue_text(told)
+        messages += [("MODEL", turn.reply), ("USER", turn.message)]
+    return dialogue_text((speaker, text) for speaker, text in messages if text is not None)

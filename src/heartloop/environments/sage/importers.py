@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.importing import Imported, Importer, Record, problem_of, records
+from heartloop.environments.importing import Imported, Importer, Record, records
 from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
 from heartloop.environments.sage.scenario import (
     FORM,
@@ -42,10 +43,7 @@ def read_profiles(source: Path) -> Imported:
             raise InputError(f"{record.place} is a dialogue, not a profile; use `heartloop import sage-logs {source}`")
         if "form" in record.value:
             raise InputError(f"{record.place} was imported before; use the file as it is: --scenarios {source}")
-        try:
-            profile = ReleasedProfile.model_validate(record.value)
-        except ValidationError as error:
-            raise problem_of(record, error) from error
+        profile = record.read_as(ReleasedProfile)
         if profile.id in seen:
             raise InputError(f"{record.place}: id {profile.id!r} is already on line {seen[profile.id]}; remove one of the two")
         seen[profile.id] = record.number
@@ -68,6 +66,7 @@ COUNTED = {
 """Descriptions of the counts."""
 
 _LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
+"""What the released parser left at the start of a thought: a few words and a closing bracket."""
 _TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity", "feeling": "analyse"}
 """Names of the four thoughts here and in the release."""
 
@@ -108,11 +107,7 @@ class ReleasedLog(_Released):
 
 
 def read_logs(source: Path, *, model: str | None = None, user: str | None = None) -> Imported:
-    """The dialogues of a released log file, or of every `*.jsonl` in a folder.
-
-    Args:
-        model: name of the model under test; default: the file name without suffix.
-    """
+    """The dialogues of a released log file, or of every `*.jsonl` in a folder; by default the file's name is the model's."""
     files = sorted(path for path in source.glob("*.jsonl") if path.is_file()) if source.is_dir() else [source]
     if not files:
         raise InputError(f"{source} contains no log; expected *.jsonl files, one per model")
@@ -136,25 +131,10 @@ def read_logs(source: Path, *, model: str | None = None, user: str | None = None
     return Imported(transcripts=transcripts, raw=raw, counts=counts)
 
 
-def without_label(text: str) -> tuple[str, bool]:
-    """Removes the label (a few words and a closing bracket) that the released parser left in a thought.
-
-    Returns the text, and whether it had a label.
-
-    >>> without_label("人物]\\n很累。"), without_label("[叹气] 很累。")
-    (('很累。', True), ('[叹气] 很累。', False))
-    """
-    rest = _LABEL.sub("", text, count=1)
-    return rest, rest != text
-
-
 def _log(record: Record) -> ReleasedLog:
     if "history" not in record.value and "main_cha" in record.value:
         raise InputError(f"{record.place} is a profile, not a dialogue; use `heartloop import sage-profiles {record.path}`")
-    try:
-        log = ReleasedLog.model_validate(record.value)
-    except ValidationError as error:
-        raise problem_of(record, error) from error
+    log = record.read_as(ReleasedLog)
     for index, message in enumerate(log.history):
         place, role = f"{record.place}, history.{index}", "user" if index % 2 == 0 else "assistant"
         if message.role != role:
@@ -178,8 +158,8 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
     final = clamped(log.emo_point)
     replies, answers = log.history[1::2], log.history[2::2]
     turns = [
-        _turn(index, reply.content, answers[index] if index < len(answers) else None, emotions[index : index + 2], counts)
-        for index, reply in enumerate(replies)
+        _turn(index, reply.content, answer, emotions[index : index + 2], counts)
+        for index, (reply, answer) in enumerate(zip_longest(replies, answers))
     ]
     counts["unjudged replies"] += len(answers) < len(replies)
     counts["final emotion disagrees"] += final != emotions[-1]
@@ -225,21 +205,20 @@ def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[fl
     planning = answer.planning or _Planning()
     thoughts: dict[str, str] = {}
     for name, theirs in _TEXTS.items():
-        thoughts[name], labelled = without_label(getattr(planning, theirs))
-        counts["labels taken off"] += labelled
+        text = getattr(planning, theirs)
+        thoughts[name] = _LABEL.sub("", text, count=1)
+        counts["labels taken off"] += thoughts[name] != text
     evidence = {} if answer.thinking is None else {"thinking": answer.thinking}
     if planning.change is not None and planning.change != after - before:
         counts["changes that do not add up"] += 1
         evidence["change named"] = planning.change
-    state, change = {"emotion": after}, {"emotion": after - before}
-    thoughts = {name: text for name, text in thoughts.items() if text}
     return Turn(
         index=index,
         reply=reply,
         silent=silent,
-        state=state,
-        change=change,
-        thoughts=thoughts,
+        state={"emotion": after},
+        change={"emotion": after - before},
+        thoughts={name: text for name, text in thoughts.items() if text},
         evidence=evidence,
         message=answer.content,
     )
@@ -247,10 +226,8 @@ def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[fl
 
 def _stop(history: Sequence[_Message], final: float, counts: Counter[str]) -> StopReason:
     state, last = band(final), history[-1]
-    if state == "S":
-        return "success"
-    if state == "F":
-        return "failure"
+    if state in ("S", "F"):
+        return "success" if state == "S" else "failure"
     if last.role == "user" and says_goodbye(last.content):
         return "goodbye"
     counts["unclear ends"] += last.role == "user" and len(history) // 2 < MAX_TURNS

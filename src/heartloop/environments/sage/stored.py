@@ -60,8 +60,6 @@ def out_of_range(transcript: Transcript) -> bool:
 
 
 class StoredPerson(StandIn[SageUser]):
-    """A user simulator with stored messages, and the judge's or the stored appraisals."""
-
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         return self._judge.describe(variant)
 

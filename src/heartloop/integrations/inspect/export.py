@@ -99,7 +99,11 @@ def export_logs(run: Path, out: Path | None = None) -> list[Path]:
 def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, started: datetime) -> EvalLog:
     """The dialogues of one model as a log; `started` is shown as the time of the log and its events."""
     first = dialogues[0]
-    metrics = metrics_of(load_environment(first.environment).scale, options_of(settings))
+    scale = load_environment(first.environment).scale
+    metrics: Any = [
+        EvalMetricDefinition(name=f"heartloop/{name}", options=arguments or None)
+        for name, arguments in metrics_of(scale, options_of(settings)).items()
+    ]
     scenarios = list(dict.fromkeys(dialogue.scenario for dialogue in dialogues))
     name = hashlib.sha256(json.dumps([dict(settings), first.model], sort_keys=True, default=str).encode()).hexdigest()[:22]
     arguments = {
@@ -123,15 +127,7 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
         config=EvalConfig(epochs=1 + max(dialogue.repeat for dialogue in dialogues), fail_on_error=False, score_on_error=True),
         packages={"heartloop": str(settings.get("heartloop_version") or heartloop.__version__)},
         metadata={"heartloop": {key: value for key, value in settings.items() if key != "scenarios"}},
-        scorers=[
-            EvalScorer(
-                name=SCORER,
-                metrics=[
-                    EvalMetricDefinition(name=f"heartloop/{name}", options=arguments or None)
-                    for name, arguments in metrics.items()
-                ],
-            )
-        ],
+        scorers=[EvalScorer(name=SCORER, metrics=metrics)],
     )
     prompts = PolicyPrompts(settings)
     samples = [_sample(dialogue, prompts.of(dialogue) or "", started) for dialogue in dialogues]

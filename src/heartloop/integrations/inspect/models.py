@@ -44,18 +44,15 @@ _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Cha
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
 _EFFORTS = get_args(get_args(GenerateConfig.model_fields["reasoning_effort"].annotation)[0])
 _FINISH = {"max_tokens": "length", "model_length": "length"}
+_SAME = ("temperature", "top_p", "max_tokens", "top_k", "presence_penalty", "frequency_penalty")
+"""Settings with one name in `Sampling` and Inspect's `GenerateConfig`."""
 
 
 def sampling_of(config: GenerateConfig) -> Sampling:
     """The part of a configuration that heartloop sends itself; the seed is left to the dialogue."""
     try:
         return Sampling(
-            temperature=config.temperature,
-            top_p=config.top_p,
-            max_tokens=config.max_tokens,
-            top_k=config.top_k,
-            presence_penalty=config.presence_penalty,
-            frequency_penalty=config.frequency_penalty,
+            **{name: getattr(config, name) for name in _SAME},
             stop=tuple(config.stop_seqs) if config.stop_seqs else None,
             reasoning_effort=config.reasoning_effort,
             request=config.extra_body or {},
@@ -72,13 +69,8 @@ def config_of(sampling: Sampling) -> GenerateConfig:
     known = effort if effort in _EFFORTS else None
     extra = {**sampling.request, **({} if effort == known else {"reasoning_effort": effort})}
     return GenerateConfig(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        max_tokens=sampling.max_tokens,
+        **{name: getattr(sampling, name) for name in _SAME},
         seed=sampling.seed,
-        top_k=sampling.top_k,
-        presence_penalty=sampling.presence_penalty,
-        frequency_penalty=sampling.frequency_penalty,
         stop_seqs=list(sampling.stop) if sampling.stop else None,
         reasoning_effort=cast(Any, known),
         extra_body=extra or None,

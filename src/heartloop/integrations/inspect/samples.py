@@ -67,8 +67,8 @@ def score_of(transcript: Transcript) -> Score:
         "counts": transcript.counts,
     }
     points = points_of(transcript)
-    if transcript.failure is not None or points is None:
-        failure = transcript.failure
+    failure = transcript.failure
+    if failure is not None or points is None:
         role, why = (failure.role, f"{failure.kind}: {failure.detail}") if failure else ("user", "no outcome")
         return Score.unscored(reason=f"{role}_failed", explanation=f"The {role} failed: {why}", metadata=known)
     path = ", ".join(f"{name} {' → '.join(f'{state[name]:g}' for state in states)}" for name in names)

@@ -20,7 +20,6 @@ from inspect_ai.log import transcript as events
 from inspect_ai.model import GenerateConfig, ModelOutput, get_model, model_roles
 from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.model._model import active_model
-from inspect_ai.scorer import Metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from heartloop.core.chat import EMBEDDED, ChatModel, ScriptedChat
@@ -53,8 +52,6 @@ __all__ = ["TASKS", "dialogue", "failure", "heartloop_provider", "interval", "me
 """What Inspect registers."""
 
 LLM = "llm"
-_OWN = ("scenarios", "limit", "exclude_tags", "user")
-"""Parameters of the task itself; every other is an option of the environment."""
 
 
 def task_of(name: str) -> Callable[..., Task]:
@@ -94,20 +91,19 @@ def task_of(name: str) -> Callable[..., Task]:
             environment = spec.make(chosen, spec.players(anyone), chosen_options)  # refuses what cannot be played
         except (UseError, InputError) as error:
             raise PrerequisiteError(str(error)) from error
+        facts = {one.id: dict(environment.describe(one.id).get("facts", {})) for one in chosen}
+        samples = [Sample(id=one.id, input=one.title, metadata=facts[one.id]) for one in chosen]
         return Task(
-            dataset=MemoryDataset(
-                [
-                    Sample(id=one.id, input=one.title, metadata=dict(environment.describe(one.id).get("facts", {})))
-                    for one in chosen
-                ],
-                name=scenario_set,
-            ),
+            dataset=MemoryDataset(samples, name=scenario_set),
             solver=dialogue(
                 environment=name, scenarios=scenario_set, exclude_tags=",".join(tags), user=user,
                 options=chosen_options.model_dump(mode="json"),
             ),
             scorer=points(),
-            metrics=_metrics(spec, chosen_options),
+            metrics=[
+                registry_create("metric", f"heartloop/{metric}", **arguments)
+                for metric, arguments in metrics_of(spec.scale, chosen_options.model_dump()).items()
+            ],
             config=GenerateConfig(max_retries=RETRIES, attempt_timeout=round(TIMEOUT)),
             fail_on_error=False,
             score_on_error=True,
@@ -176,9 +172,10 @@ def dialogue(
 
 
 def _options_of(spec: EnvironmentSpec, given: Mapping[str, Any]) -> Options:
-    """The environment's options from `-T` values."""
+    """The environment's options from `-T` values; the task takes the reserved ones itself."""
     texts = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
-    return spec.read_options(spec.options.parse(texts, environment=spec.name, reserved=_OWN))
+    reserved = ("scenarios", "limit", "exclude_tags", "user")
+    return spec.read_options(spec.options.parse(texts, environment=spec.name, reserved=reserved))
 
 
 def _own(user: str, roles: Sequence[str]) -> ChatModel | None:
@@ -191,10 +188,8 @@ def _own(user: str, roles: Sequence[str]) -> ChatModel | None:
     return _opened(user)
 
 
-@cache
-def _opened(user: str) -> ChatModel:
-    """One model for all samples; a local server ends with this process."""
-    return resolve(user)
+_opened = cache(resolve)
+"""One model for all samples; a local server ends with this process."""
 
 
 def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, ChatModel | None]:
@@ -205,20 +200,13 @@ def _models_of(spec: EnvironmentSpec, user: str) -> dict[str, ChatModel | None]:
         raise UseError(f"-T user={user} plays no role, as every role has a model; leave it out, or leave a --model-role out")
     if user == LLM and absent and "user" not in given:
         raise UseError(_ask_for(absent))
-    if user == LLM:
-        return {role: InspectChat(get_model(role=role if role in given else "user")) for role in spec.role_names}
-    own = _own(user, spec.role_names)
+    own = InspectChat(get_model(role="user")) if user == LLM and absent else _own(user, spec.role_names)
     return {role: InspectChat(get_model(role=role)) if role in given else own for role in spec.role_names}
 
 
 def _ask_for(roles: Sequence[str]) -> str:
     models = " ".join(f"--model-role {role}=provider/model" for role in roles)
     return f"Pass {models}, or -T user={EMBEDDED} for the embedded user"
-
-
-def _metrics(spec: EnvironmentSpec, options: Options) -> list[Metric | dict[str, list[Metric]]]:
-    metrics = metrics_of(spec.scale, options.model_dump())
-    return [registry_create("metric", f"heartloop/{name}", **arguments) for name, arguments in metrics.items()]
 
 
 @cache
