@@ -28,16 +28,13 @@ from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import JudgedText
-from heartloop.environments.perm.scenario import BROKEN
 from heartloop.environments.perm.scenario import load_scenarios as read_samples
-from heartloop.environments.perm.scenario import parse as parse_form
 from heartloop.environments.perm.users import PermLLMUser
 from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.scenario import load_scenarios, load_set
-from heartloop.environments.sage.users import _FeelAnswer, _SpeakAnswer
-from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.environments.sage.users import _FeelAnswer
+from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.evaluation.store import RunDirectory, read_run, write_scores
-from heartloop.models.budget import load_prices
 from heartloop.models.client import _seconds
 from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
@@ -211,7 +208,6 @@ def _retry_after(header: str) -> str:
 # a simulator's answers
 
 _FEEL = {"content": "It asks.", "fit": "It fits.", "activity": "Well.", "feeling": "So.", "change": 4}
-_SPEAK = {"attitude": "open", "aim": "go on", "tone": "plain", "matter": "that day", "reply": "I think so.", "leaves": False}
 
 
 def _answers(whole: dict[str, Any]) -> st.SearchStrategy[str]:
@@ -238,15 +234,6 @@ def _feel(text: str) -> str:
         answer = asyncio.run(ask(ScriptedChat([text], cycle=True), _HELLO, _FeelAnswer, reasks=1))
         numbers = {float(n.rstrip(".")) for n in _DIGITS.findall(text) if n.count(".") <= 1}
         assert answer.change in numbers, f"{answer.change} stands nowhere in {text!r}"
-        return "value"
-
-    return _or_ours(read, AnswerError)
-
-
-def _speak(text: str) -> str:
-    def read() -> str:
-        answer = asyncio.run(ask(ScriptedChat([text], cycle=True), _HELLO, _SpeakAnswer, reasks=1))
-        Turn(index=0, reply=answer.reply, message=answer.reply).model_dump_json()
         return "value"
 
     return _or_ours(read, AnswerError)
@@ -279,14 +266,6 @@ def _graded(judge: str) -> Callable[[str], str]:
         return _or_ours(graded, AnswerError)
 
     return read
-
-
-def _two_parts(text: str) -> str:
-    answer = parse_form(text)
-    assert (answer.broken in BROKEN) != bool(answer.analysis and answer.response)
-    assert answer.analysis in text
-    assert answer.response in text
-    return "value" if not answer.broken else "broken"
 
 
 # files
@@ -395,35 +374,6 @@ def _logs(data: bytes) -> str:
     return _or_ours(read, InputError)
 
 
-_TOML = st.one_of(
-    st.sampled_from(["2", "2.5", "-1", "nan", "inf", '"2"', "true", "[1]", "1e400", "2020-01-01", "0x10", "9" * 400, "{a=1}"]),
-    _TEXTS,
-)
-_PRICES = st.lists(
-    st.tuples(st.sampled_from(['["a/b"]', "[a]", '"a/b"', "[[x]]"]), st.sampled_from(["input", "output", "x"]), _TOML, _TOML),
-    max_size=3,
-).map(lambda tables: "\n".join(f"{name}\n{key} = {one}\noutput = {two}" for name, key, one, two in tables))
-
-
-def _prices(data: bytes) -> str:
-    def read() -> str:
-        for price in load_prices(_file("prices.toml", data)).values():
-            assert _finite(tuple(price))
-            assert min(price) >= 0.0
-        return "value"
-
-    return _or_ours(read, InputError)
-
-
-def _shard(text: str) -> str:
-    def read() -> str:
-        shard = Shard.parse(text)
-        assert 1 <= shard.index <= shard.count
-        return "value"
-
-    return _or_ours(read, UseError)
-
-
 _SCENARIO = load_scenarios("support")[0].model_dump(mode="json")
 _IMPORTED = {"form": "sage-released/1", "source": "x", "record": profile(1)}
 _NOTE = {"started": "2026-01-01T00:00:00+00:00", "endpoints": {"a/b": {"address": "x"}}, "lost": [["m", "policy", 3, 4]]}
@@ -447,17 +397,8 @@ PARSERS = [
         1,
     ),
     Parser("appraisal of a user simulator", _answers(_FEEL), _feel, 4),
-    Parser("answer of a user simulator", _answers(_SPEAK), _speak, 3),
     Parser("grade of a judge", _answers(_GRADE) | _echoing(_GRADE), _graded("reception"), 4),
     Parser("marks of a bystander", _answers(_MARKS) | _echoing(_MARKS), _graded("bystander"), 3),
-    Parser(
-        "answer in two parts",
-        st.lists(
-            st.sampled_from(["# Analysis", "# Response", "a", " ", "# Analysis ", "#", "\r", "<think>"]) | st.text(max_size=6)
-        ).map("\n".join),
-        _two_parts,
-        1,
-    ),
     Parser("transcripts.jsonl", _lines(_TRANSCRIPT), _transcripts, 3),
     Parser("run directory", _RUN, _run, 3),
     Parser("log.jsonl", _lines(_NOTE), _noted, 1),
@@ -466,7 +407,5 @@ PARSERS = [
     Parser("released profiles", _lines(profile(1), profile(2, first=None)), _profiles, 2),
     Parser("released EIBench records", _lines(record(1), record(2, scene_tag="charm")), _records, 2),
     Parser("released dialogues", _lines(log(1, course(20)), log(2, [40, 45, 100])), _logs, 2),
-    Parser("price file", _broken(_PRICES) | st.binary(max_size=40), _prices, 1),
-    Parser("--shard", st.text(max_size=8) | st.tuples(_NUMBERS, _NUMBERS).map(lambda p: f"{p[0]}/{p[1]}"), _shard, 1),
 ]
 """Every parser of what comes from outside."""

@@ -209,21 +209,3 @@ async def test_over_http_a_server_without_structured_output_is_served_by_the_pro
     ):
         assert (await ask(model, QUESTION, Verdict)).warmth == 4
     assert [body.get("response_format", {}).get("type") for body in server.bodies] == ["json_schema", "json_object", None]
-
-
-class Feeling(BaseModel):
-    """The answer of the server's user simulator."""
-
-    feeling: str
-    change: int = Field(ge=-10, le=10)
-
-
-@pytest.mark.parametrize("fault", ["bad_json", "out_of_range", "length@feel"])
-async def test_over_http_an_invalid_answer_is_asked_again_or_raised(fault: str) -> None:
-    question = [Message(role="system", content='Answer with {"change": 0}'), QUESTION[1]]
-    async with FaultyServer(f"{fault}:2") as server, EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model:
-        assert -10 <= (await ask(model, question, Feeling)).change <= 10
-        assert len(server.requests) == 3
-    async with FaultyServer(fault) as server, EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model:
-        with pytest.raises(AnswerError, match="after 2 re-asks"):
-            await ask(model, question, Feeling)

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -18,15 +17,11 @@ from typer.testing import CliRunner, Result
 from heartloop.authoring.checks import problems_of_set
 from heartloop.cli.main import app
 from heartloop.core.chat import ScriptedChat
-from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.records import Problem, RecordErrors, Source, sources
 from heartloop.environments.registry import environment_names, load_environment, template_of
 from heartloop.models.baselines import Baseline
-from tests.commands import heartloop as command
-from tests.commands import over_http
-from tests.faulty_server import FaultyServer
 
 ENVIRONMENTS = [name for name in environment_names() if load_environment(name).scenarios.template]
 
@@ -69,16 +64,6 @@ def test_a_template_is_valid_and_breaks_no_rule(environment: str, short: bool, t
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_short_form_has_the_same_fields_with_the_same_values(environment: str, tmp_path: Path) -> None:
-    kind = load_environment(environment).scenarios
-    (whole,) = kind.load(str(written(tmp_path, environment)))
-    (short,) = kind.load(str(written(tmp_path, environment, short=True)))
-    asked = {"id", "title", "query", "first_message", "opening", "story", "user", "model", "goal"} & set(type(short).model_fields)
-    assert asked
-    assert {name: getattr(short, name) for name in asked} == {name: getattr(whole, name) for name in asked}
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_from_new_to_the_report(environment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert heartloop("scenarios", "new", environment).exit_code == 0
@@ -118,20 +103,6 @@ async def test_a_model_is_asked_as_the_person_of_the_short_form(environment: str
     done = await play(ready, scenario.id, Baseline("reflector"))
     assert PERSON[environment] in "".join(message.content for message in model.asked[0])
     assert done.score == (46.0 if environment == "sage" else None)
-
-
-@pytest.mark.parametrize("environment", ["sage", "perm"])
-async def test_the_short_form_from_new_to_the_report_with_a_model_behind_an_endpoint(environment: str, tmp_path: Path) -> None:
-    made = await asyncio.to_thread(command, "scenarios", "new", environment, "--short", "--out", "brief.yaml", cwd=tmp_path)
-    assert made.code == 0, made
-    played = ("--model", "heartloop/reflector", "--user", "lab/person", "--yes", "--out", "mine")
-    async with FaultyServer() as server:
-        done = await over_http(server, "eval", environment, "--scenarios", "brief.yaml", *played, cwd=tmp_path)
-    assert done.code == 0, done
-    (transcript,) = read_transcripts(tmp_path / "mine" / "transcripts.jsonl")
-    assert transcript.scored
-    report = await asyncio.to_thread(command, "report", "mine", cwd=tmp_path)
-    assert report.code == 0, report
 
 
 def test_all_errors_are_named_at_once_with_line_and_field(tmp_path: Path) -> None:

@@ -17,24 +17,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ConfigDict, Field
 
 import heartloop
-from benchmarks.answer_server import answer as usual_answer
 from benchmarks.unchanged.items import scenarios
 from benchmarks.unchanged.models import Policy, Scripted
 from heartloop.authoring import writing
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
 from heartloop.core.system import syntax_tree
-from heartloop.environments.eibench import users as eibench_user
 from heartloop.environments.empa import perturbations as direct_judge
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.environments.sage import users as sage_user
 from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
 from heartloop.environments.writing import Stage, Writing
@@ -184,11 +181,13 @@ def everything() -> dict[str, list[Schema]]:
     }
 
 
+@cache
 def asking() -> dict[str, int]:
     """Packages that call `ask`, with the number of calls in their source."""
     calls: Counter[str] = Counter()
     for path in SOURCE.rglob("*.py"):
-        tree = ast.walk(syntax_tree(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        tree = ast.walk(syntax_tree(text)) if "ask(" in text else ()
         number = sum(isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ask" for node in tree)
         parts = path.relative_to(SOURCE).with_suffix("").parts
         if number:
@@ -285,17 +284,6 @@ def test_shipped_scenarios_fit_what_a_writer_is_asked_for(writing: type[Writing]
     assert checked
 
 
-@pytest.mark.parametrize(
-    ("purpose", "answer"),
-    [("feel", sage_user._FeelAnswer), ("speak", sage_user._SpeakAnswer), ("react", eibench_user._Answer)],
-)
-def test_usual_answers_fit_twice_over(purpose: str, answer: type[BaseModel]) -> None:
-    for seed in range(50):
-        text = usual_answer(purpose, seed)
-        assert fits(json.loads(text), schema_of(answer))
-        assert 2 * len(text) < longest(schema_of(answer))
-
-
 # 4. both sides of the bounds, in the environments
 
 
@@ -312,13 +300,3 @@ def test_only_a_preset_that_counts_changes_out_of_range_lets_a_model_write_them(
 ) -> None:
     ranges = [given for of, schema in sent(environment) if of == preset for given in changes(schema).values()]
     assert set(ranges) == {(-limit, limit)}
-
-
-def test_the_auditors_values_cover_what_scenarios_have() -> None:
-    value = schema_of(writing._Audit)["properties"]["corrections"]["items"]["properties"]["value"]
-    assert [one["type"] for one in value["anyOf"]] == ["integer", "string", "array"]
-    for right in (0, 100, "a" * 1200, ["death", "war"]):
-        assert fits(right, value)
-    for wrong in (101, "a" * 1201, ["sadness"]):
-        assert not fits(wrong, value)
-    assert get_args(writing.Correction.model_fields["value"].annotation)
