@@ -33,7 +33,6 @@ from heartloop.training.laptop.corpus import (
     WarmStartSettings,
     environment_for,
     examples_of,
-    warm_start_of,
     words_in,
 )
 from heartloop.training.laptop.policy import MARKERS, Exchange, build_tokenizer, chat_template, new_model, prepare, rows_of
@@ -45,7 +44,7 @@ LEARN, TUNING = CorpusSettings().learn
 (HELD_OUT,) = CorpusSettings().held_out
 SMALL = CorpusSettings(learn=(LEARN.model_copy(update={"count": 6}),), held_out=(HELD_OUT.model_copy(update={"count": 2}),))
 MICRO = WarmStartSettings(corpus=SMALL, least_count=1, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
-ANSWERS = warm_start_of(read_recipe("perm_grpo_tiny")).corpus
+ANSWERS = read_recipe("perm_grpo_tiny").warm_start().corpus
 
 
 @pytest.fixture(scope="module")

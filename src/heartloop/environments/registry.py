@@ -157,6 +157,13 @@ def stratified(scenarios: Sequence[AnyScenario], limit: int | None) -> list[AnyS
     return [scenario for scenario in scenarios if scenario.id in chosen]
 
 
+def parted(scenarios: Sequence[AnyScenario], share: float) -> tuple[list[AnyScenario], list[AnyScenario]]:
+    """The training scenarios of one set, and the held-out share, stratified."""
+    held_out = stratified(scenarios, max(1, round(share * len(scenarios))))
+    held_out_ids = {scenario.id for scenario in held_out}
+    return [scenario for scenario in scenarios if scenario.id not in held_out_ids], held_out
+
+
 _ONLY_EMBEDDED = re.compile(r"^ *#\+ embedded\n.*?^ *#- embedded\n", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"^ *#[+-] embedded\n", re.MULTILINE)
 

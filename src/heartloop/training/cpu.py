@@ -114,18 +114,11 @@ class ServerCPU:
         model = AutoModelForCausalLM.from_pretrained(model_config.path, dtype=torch.float32)
         ends = end_tokens(model.generation_config, AutoTokenizer.from_pretrained(model_config.path))
         self._generator = BatchedGenerator(model, eos=ends, pad=min(ends), max_batch=int(rollout_config.max_num_seqs))
-        self._response_length = int(rollout_config.response_length)
         self._steps: int | None = None
 
     async def generate(self, request_id: str, prompt_ids: list[int], sampling_params: Mapping[str, Any], **_: Any) -> TokenOutput:
-        """One reply; `request_id` is not used."""
-        drawing = Drawing(
-            max_tokens=int(sampling_params.get("max_tokens") or self._response_length),
-            temperature=float(sampling_params.get("temperature", 1.0)),
-            top_p=float(sampling_params.get("top_p", 1.0)),
-            top_k=int(sampling_params.get("top_k", 0)),
-            seed=sampling_params.get("seed"),
-        )
+        """One reply to the agent loop, which gives all of `Drawing`; `request_id` is not used."""
+        drawing = Drawing(**{name: value for name, value in sampling_params.items() if name in Drawing._fields})
         drawn = await self._generator.generate(prompt_ids, drawing)
         return TokenOutput(
             token_ids=drawn.tokens, log_probs=drawn.logprobs, stop_reason="completed", extra_fields={"global_steps": self._steps}

@@ -31,7 +31,6 @@ import heartloop
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import end_with_parent, write_whole
 from heartloop.models.local import is_local
-from heartloop.training.laptop.corpus import warm_start_of
 from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.metrics import Failures, MetricsFile, step_line
 from heartloop.training.plan import missing
@@ -92,7 +91,7 @@ def _policy(recipe: Recipe, split: Split, policies: Path, progress: Callable[[st
     if name == LAPTOP:
         from heartloop.training.laptop.policy import prepare
 
-        return str(prepare(policies, warm_start_of(recipe), progress=progress).resolve())
+        return str(prepare(policies, recipe.warm_start(), progress=progress).resolve())
     if not is_local(name):
         return str(Path(name).resolve()) if Path(name).is_dir() else name
     model = prepare_gguf(policies, name, progress=progress)

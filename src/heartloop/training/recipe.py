@@ -18,14 +18,14 @@ from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import nearest
-from heartloop.environments.base import AnyScenario
 from heartloop.environments.records import yaml_value
-from heartloop.environments.registry import load_environment, stratified
+from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.environments.training import Training
 from heartloop.models.budget import DEAREST
 from heartloop.models.local import is_local
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
+from heartloop.training.laptop.corpus import WarmStartSettings, warm_start_of
 
 LAPTOP = "laptop"
 """Name of the small policy that is made before training (`training.laptop`)."""
@@ -396,9 +396,7 @@ class Recipe(Section):
                         f"policy.warm_start.corpus is {corpus}; a laptop policy learns from answers, as in {{answers: 4}}, where "
                         "the environment has a form of answers, elsewhere from dialogues"
                     )
-                from heartloop.training.laptop.corpus import warm_start_of  # it reads recipes
-
-                warm_start_of(self)
+                self.warm_start()
             elif given and not (has_form and is_local(self.policy.model)):
                 raise ValueError(
                     f"policy.warm_start is for the policy {LAPTOP!r}, or for {LOCAL_PREFIX}... where the environment has a form "
@@ -410,6 +408,11 @@ class Recipe(Section):
             first = error.errors()[0]
             where = ".".join(("policy.warm_start", *map(str, first["loc"])))
             raise ValueError(f"{where} is {first['input']!r}: {first['msg']}") from None
+
+    def warm_start(self) -> WarmStartSettings:
+        """Of the laptop policy."""
+        sets = self.scenarios
+        return warm_start_of(self.policy.warm_start, self.environment.name, sets.train, sets.held_out, sets.held_out_share)
 
     @property
     def hash(self) -> str:
@@ -467,13 +470,6 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     for key, value in changes.items():
         _put(given, key, value)
     return _validated(given, name) if changes else recipe
-
-
-def parted(scenarios: Sequence[AnyScenario], share: float) -> tuple[list[AnyScenario], list[AnyScenario]]:
-    """The training scenarios of one set, and the held-out share, stratified."""
-    held_out = stratified(scenarios, max(1, round(share * len(scenarios))))
-    held_out_ids = {scenario.id for scenario in held_out}
-    return [scenario for scenario in scenarios if scenario.id not in held_out_ids], held_out
 
 
 def _put(given: dict[str, Any], key: str, value: Any) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from verl.utils import tensordict_utils as tu
 
 from heartloop.core.errors import ModelError
 from heartloop.core.system import replacing, write_whole
-from heartloop.scoring.credit import ALPHA, SIGMA_MIN, turn_advantages
+from heartloop.scoring.credit import turn_advantages
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED, TRAINER
 
@@ -65,7 +65,7 @@ class RolloutRow(NamedTuple):
         return cls(*json.loads(text)) if text.startswith("[") else None
 
 
-def ctc_grpo_advantages(rows: Sequence[RolloutRow | None], shape: tuple[int, int], **settings: Any) -> Tensor:
+def ctc_grpo_advantages(rows: Sequence[RolloutRow | None], shape: tuple[int, ...], **settings: Any) -> Tensor:
     """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows.
 
     Args:
@@ -96,15 +96,9 @@ def ctc_grpo(
 
     Settings are read from `algorithm.ctc`: `alpha`, `sigma_min`, `centre`, `ddof`. The rewards by token are not used.
     """
-    settings: Mapping[str, Any] = (config.get("ctc", None) if config is not None else None) or {}
-    advantages = ctc_grpo_advantages(
-        [RolloutRow.of(str(text)) for text in index],
-        (token_level_rewards.shape[0], token_level_rewards.shape[1]),
-        alpha=float(settings.get("alpha", ALPHA)),
-        sigma_min=float(settings.get("sigma_min", SIGMA_MIN)),
-        centre=bool(settings.get("centre", True)),
-        ddof=int(settings.get("ddof", 1)),
-    )
+    settings = dict((config.get("ctc", None) if config is not None else None) or {})
+    rows = [RolloutRow.of(str(text)) for text in index]
+    advantages = ctc_grpo_advantages(rows, tuple(token_level_rewards.shape), **settings)
     advantages = advantages.to(token_level_rewards.device) * response_mask
     return advantages, advantages
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import replacing
-from heartloop.environments.registry import owner_of, stratified
-from heartloop.training.recipe import Recipe, parted
+from heartloop.environments.registry import owner_of, parted, stratified
+from heartloop.training.recipe import Recipe
 
 AGENT = "heartloop"
 """Name of the agent loop, in the column `agent_name` of the data."""

@@ -28,11 +28,10 @@ from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of, yaml_value
-from heartloop.environments.registry import load_environment
+from heartloop.environments.registry import load_environment, parted
 from heartloop.environments.spec import Ready
 from heartloop.environments.training import AnswerForm, Training
 from heartloop.models.baselines import Baseline
-from heartloop.training.recipe import Recipe, parted
 
 _IN_DIALOGUES: Mapping[str, float] = {
     "reflector": 2.0,
@@ -192,15 +191,16 @@ class WarmStartSettings(BaseModel):
         return hashlib.sha256("".join([self.model_dump_json(), *fingerprints]).encode()).hexdigest()[:12]
 
 
-def warm_start_of(recipe: Recipe) -> WarmStartSettings:
-    """The warm start of a recipe. Answers are to its training scenarios, whatever their limit, never to a held-out one."""
-    given = dict(recipe.policy.warm_start)
-    if recipe.environment.training.answer_form is not None:
-        sets = recipe.scenarios
-        learn = Source(environment=recipe.environment.name, scenarios=(sets.train,), share=sets.held_out_share)
-        held_out = learn.model_copy(update={"scenarios": (sets.held_out,), "held_out": True, "count": _TESTED})
-        given["corpus"] = {"learn": (learn,), "held_out": (held_out,), **given["corpus"]}
-    return WarmStartSettings.model_validate(given)
+def warm_start_of(
+    given: Mapping[str, Any], environment: str, train: str, held_out: str, share: float | None
+) -> WarmStartSettings:
+    """A recipe's warm start. Answers are to its training scenarios, whatever their limit, never to a held-out one."""
+    settings = dict(given)
+    learn = Source(environment=environment, scenarios=(train,), share=share)
+    if learn.answer_form is not None:
+        apart = learn.model_copy(update={"scenarios": (held_out,), "held_out": True, "count": _TESTED})
+        settings["corpus"] = {"learn": (learn,), "held_out": (apart,), **settings["corpus"]}
+    return WarmStartSettings.model_validate(settings)
 
 
 def examples_of(jobs: Sequence[Job], *, processes: int = 1) -> list[Example]:
