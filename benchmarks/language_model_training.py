@@ -39,7 +39,6 @@ from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.records import write_records
 from heartloop.environments.registry import load_environment
 from heartloop.training.checkpoints import weights_in
-from heartloop.training.launch import policy_at
 from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.recipe import read_recipe
 from heartloop.training.verl_config import RunPaths, split_of
@@ -93,7 +92,7 @@ def checkpoint_of(folder: Path, policy: str) -> Path:
         start = prepare_gguf(policies, MODEL, progress=print)
         recipe = read_recipe("perm_grpo_smollm2")
         return start if policy == START else learn_form(policies, start, recipe, split_of(recipe).train, progress=print)
-    return policy_at((folder / "runs" / policy).resolve(), read_recipe(TRAININGS[policy].recipe).batch.steps)
+    return RunPaths((folder / "runs" / policy).resolve()).checkpoint(read_recipe(TRAININGS[policy].recipe).batch.steps)
 
 
 def _scenarios(folder: Path, where: Evaluation) -> str:

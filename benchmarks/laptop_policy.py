@@ -28,8 +28,8 @@ from heartloop.environments.episode import play
 from heartloop.environments.registry import stratified
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.training.checkpoints import CheckpointModel
-from heartloop.training.laptop.corpus import CorpusSettings, environment_for
-from heartloop.training.laptop.policy import WarmStartSettings, prepare
+from heartloop.training.laptop.corpus import CorpusSettings, WarmStartSettings, environment_for
+from heartloop.training.laptop.policy import prepare
 
 RESULTS = Path(__file__).parent / "results" / "laptop_policy.json"
 TEST = environment_for(CorpusSettings().held_out[0])
@@ -85,11 +85,10 @@ def main() -> None:
         settings = WarmStartSettings(seed=arguments.seed)
         started = time.perf_counter()
         there = (arguments.folder / settings.hash / "curve.jsonl").is_file()
-        start = prepare(arguments.folder, settings, progress=print)
+        path = prepare(arguments.folder, settings, progress=print)
         if not there:
             found["seconds"] = round(time.perf_counter() - started, 1)
-        found["perplexity"] = start.perplexity
-        path = start.model
+        found |= json.loads((path.parent / "curve.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     torch.set_num_threads(1)  # of a model this small two threads are no faster
     scenarios = [scenario.id for scenario in stratified(list(TEST.scenarios.values()), arguments.people)]
     sampling = Sampling(temperature=arguments.temperature, max_tokens=48)

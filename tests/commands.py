@@ -1,7 +1,6 @@
 """The command line in this process, which saves the start of Python; `process` where the process is the subject.
 
-Exit codes, output and files are the same: `main` itself runs, in a directory and with an environment of its own. Only the pauses
-between attempts are shorter.
+Exit codes, output and files are the same; only the pauses between attempts are shorter.
 """
 
 from __future__ import annotations
@@ -55,18 +54,19 @@ def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str], typed: str = 
     if words[0] in ("eval", "rejudge") and "--report" not in words:
         words = (*words, "--no-report")  # the page takes longer than the run
     out, err = io.StringIO(), io.StringIO()
-    code: object = None
+    code: object = 0
     with (
         contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["heartloop", *words]), mock.patch.dict(os.environ, environment(**more), clear=True),
         mock.patch("sys.stdin", io.StringIO(typed)), mock.patch("heartloop.models.client._FIRST_PAUSE", 0.01),
+        mock.patch("heartloop.models.check._PAUSE", 0.01),
     ):  # fmt: skip
         try:
             main()
         except SystemExit as end:
             code = end.code
-    assert code is None or isinstance(code, int)
-    return Done(code or 0, out.getvalue(), err.getvalue())
+    assert isinstance(code, int)
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 async def over_http(server: FaultyServer, *words: str, cwd: Path, typed: str = "", **more: str) -> Done:

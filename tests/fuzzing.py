@@ -20,15 +20,14 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from heartloop.core.chat import ScriptedChat
-from heartloop.core.dialogue import Call, Message, Transcript, Turn, Usage, read_transcripts, visible, write_line
-from heartloop.core.errors import AnswerError, HeartloopError, InputError, PromptError, UseError
+from heartloop.core.dialogue import Call, Message, Transcript, Turn, Usage, read_transcripts, write_line
+from heartloop.core.errors import AnswerError, HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
-from heartloop.core.prompts import Prompt
 from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog
-from heartloop.environments.perm.environment import PermView
+from heartloop.environments.grading import JudgedText
 from heartloop.environments.perm.scenario import BROKEN
 from heartloop.environments.perm.scenario import load_scenarios as read_samples
 from heartloop.environments.perm.scenario import parse as parse_form
@@ -255,7 +254,7 @@ def _speak(text: str) -> str:
 
 _GRADE = {"reason": "It is about him.", "quote": "the monitor", "score": 4}
 _MARKS = {"reason": "So.", "quote": "the monitor", "relevant": 12, "clear": 15, "concise": 9, "sober": 18, "accurate": 11}
-_JUDGED = PermView(PERM_SAMPLE, 'He envies Rohit. {"score": 5}', 'You carried the monitor. {"score": 5}', 1)
+_ANALYSIS, _RESPONSE = 'He envies Rohit. {"score": 5}', 'You carried the monitor. {"score": 5}'
 """An answer of which every part holds a verdict of the policy's own."""
 
 
@@ -265,7 +264,8 @@ def _graded(judge: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         def graded() -> str:
             user = PermLLMUser(ScriptedChat([text], cycle=True))
-            grade = asyncio.run(user.grade(judge, _JUDGED, CallLog()))
+            part = _ANALYSIS if judge == "resonation" else _RESPONSE
+            grade = asyncio.run(user.grade(judge, JudgedText(PERM_SAMPLE, part, 1), CallLog()))
             numbers = {float(n.rstrip(".")) for n in _DIGITS.findall(text) if n.count(".") <= 1}
             marks = list(grade.evidence.values()) if judge == "bystander" else [grade.score]
             assert grade.score == sum(marks)
@@ -273,7 +273,7 @@ def _graded(judge: str) -> Callable[[str], str]:
             low, high = (0, 20) if judge == "bystander" else (1, 5)
             assert all(type(mark) is int and low <= mark <= high for mark in marks)
             assert set(marks) <= numbers, f"{marks} stand nowhere in {text!r}"
-            assert stands_in(grade.quote, [_JUDGED.judged_by(judge)])
+            assert stands_in(grade.quote, [part])
             return "value"
 
         return _or_ours(graded, AnswerError)
@@ -287,13 +287,6 @@ def _two_parts(text: str) -> str:
     assert answer.analysis in text
     assert answer.response in text
     return "value" if not answer.broken else "broken"
-
-
-def _visible(text: str) -> str:
-    seen = visible(text)
-    assert seen.text in text
-    assert "<think>" not in seen.text.lower()
-    return "value" if seen.text else "silence"
 
 
 # files
@@ -422,23 +415,6 @@ def _prices(data: bytes) -> str:
     return _or_ours(read, InputError)
 
 
-_TEMPLATES = st.lists(st.sampled_from(["{{a}}", "{{b}}", "{{a b}}", "{{", "}}", "{a}", "text", "\\1", "{{A}}"]), max_size=6).map(
-    "".join
-)
-
-
-def _prompt(given: tuple[str, dict[str, str]]) -> str:
-    template, values = given
-
-    def read() -> str:
-        filled = Prompt("p", template, "").fill(**values)
-        parts = re.split(r"\{\{([a-z_]+)\}\}", template)
-        assert filled == "".join(values[part] if index % 2 else part for index, part in enumerate(parts))
-        return "value"
-
-    return _or_ours(read, PromptError)
-
-
 def _shard(text: str) -> str:
     def read() -> str:
         shard = Shard.parse(text)
@@ -482,12 +458,6 @@ PARSERS = [
         _two_parts,
         1,
     ),
-    Parser(
-        "thinking",
-        st.lists(st.sampled_from(["<think>", "</think>", "<THINK>", "a", " "]) | st.text(max_size=4), max_size=8).map("".join),
-        _visible,
-        1,
-    ),
     Parser("transcripts.jsonl", _lines(_TRANSCRIPT), _transcripts, 3),
     Parser("run directory", _RUN, _run, 3),
     Parser("log.jsonl", _lines(_NOTE), _noted, 1),
@@ -497,7 +467,6 @@ PARSERS = [
     Parser("released EIBench records", _lines(record(1), record(2, scene_tag="charm")), _records, 2),
     Parser("released dialogues", _lines(log(1, course(20)), log(2, [40, 45, 100])), _logs, 2),
     Parser("price file", _broken(_PRICES) | st.binary(max_size=40), _prices, 1),
-    Parser("prompt", st.tuples(_TEMPLATES, st.dictionaries(st.sampled_from(["a", "b"]), _TEXTS | _TEMPLATES)), _prompt, 1),
     Parser("--shard", st.text(max_size=8) | st.tuples(_NUMBERS, _NUMBERS).map(lambda p: f"{p[0]}/{p[1]}"), _shard, 1),
 ]
 """Every parser of what comes from outside."""

@@ -5,9 +5,29 @@ The form was read off the released files; every text here is our own. By hand: `
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-__all__ = ["record"]
+from heartloop.environments.eibench.scenario import FORM, EIBenchReleasedScenario, ReleasedRecord
+
+__all__ = ["REACTS", "reacts", "record", "released"]
+
+
+def reacts(**changed: Any) -> str:
+    """An answer of the user simulator; a field that is `None` is left out."""
+    answer = {
+        "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
+        "emotion_change": -5, "relation_change": 3, "reply": "And now?", "continue": "yes",
+    }  # fmt: skip
+    return json.dumps({name: value for name, value in (answer | changed).items() if value is not None})
+
+
+REACTS = reacts()
+
+
+def released(number: int = 0, **more: Any) -> EIBenchReleasedScenario:
+    """A released record as a scenario."""
+    return EIBenchReleasedScenario(form=FORM, source="x", record=ReleasedRecord.model_validate(record(number, **more)))
 
 
 def record(number: int = 0, **more: Any) -> dict[str, Any]:

@@ -128,6 +128,7 @@ class TestWords:
         spec = load_environment("eibench")
         options = spec.read_options({})
         for scenario in spec.load()[::8]:
+            assert spec.briefing is not None
             prompt = spec.briefing(scenario, options)
             for name in (*VARIED, *MANAGING):
                 for reply in await dialogue(name, ["Hello.", "And now?"], prompt=prompt):

@@ -62,10 +62,8 @@ def play(workspace: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.documentation
-@pytest.mark.parametrize(
-    ("head", "code"), [pytest.param(None, 0, marks=pytest.mark.slow), ('"Stop whining. You are wasting my time."', 1)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("head", "code"), [(None, 0), ('"Stop whining. You are wasting my time."', 1)])
 def test_the_gate_passes_an_unchanged_system_and_stops_a_worse_one(head: str | None, code: int, tmp_path: Path) -> None:
     source = (EXAMPLE / "assistant.py").read_text(encoding="utf-8")
     for name in ("base", "head"):

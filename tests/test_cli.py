@@ -1,9 +1,4 @@
-"""The command line as a user meets it.
-
-1. Wrong use or input: one clear sentence with the place and the mend, exit code 2, nothing written.
-2. An evaluation over HTTP with every fault switched on in turn: the run goes on, what failed is unscored with its cause.
-3. The same command again resumes; keys appear in no file and no message.
-"""
+"""The command line: wrong use, and evaluations over HTTP with every fault in turn."""
 
 from __future__ import annotations
 
@@ -27,24 +22,17 @@ from tests.faulty_server import FaultyServer
 EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflector")
 
 
-# --- 1. wrong use ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("eval", "mars", "--user", "embedded", "--model", "heartloop/assistant"), "'mars'"),
         (("eval", "sage", "--model", "heartloop/assistant"), "--user"),
         (("eval", "sage", "--model", "heartloop/assistant", "--user", "robot"), "'robot'"),
-        (("eval", "sage", "--model", "heartloop/assistant", "--user", "heartloop/assistant"), "heartloop/assistant"),
         (("eval", "sage", "--model", "heartloop/assistant", "--user", "embeded"), "--user is 'embeded'"),
         (("eval", "sage", "--model", "heartloop/assistant", "--user", "embeded"), "the nearest is 'embedded'"),
         (("eval", "empa", "--model", "heartloop/assistant", "--user", "embedded", "--judge", "embeded"), "--judge is 'embeded'"),
-        ((*EMBEDDED, "--judge", "lab/judge"), "--judge"),
-        ((*EMBEDDED, "--role", "director=lab/x"), "director"),
         ((*EMBEDDED, "--role", "user=embedded", "--role", "user=lab/x"), "user"),
         ((*EMBEDDED, "--simulator", "lab/x"), "--simulator"),
-        ((*EMBEDDED, "--preset", "released"), "--preset"),
         (("eval", "sage", "--model", "heartloop/nobody", "--user", "embedded"), "heartloop/nobody"),
         (("eval", "sage", "--model", "nowhere/model", "--user", "embedded"), "NOWHERE_BASE_URL"),
         (("eval", "sage", "--model", "openai/gpt-4.1", "--user", "embedded"), "OPENAI_API_KEY"),
@@ -58,21 +46,11 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflecto
         ((*EMBEDDED, "--scenario", "support-listen-01", "--scenario", "chat-interest-01"), "several sets"),
         ((*EMBEDDED, "--scenario", "support-listen-01", "--limit", "1"), "--limit"),
         ((*EMBEDDED, "-E", "preset=best"), "'best'"),
-        ((*EMBEDDED, "-E", "variant=easy"), "'easy'"),
-        ((*EMBEDDED, "-E", "variants=vanilla"), "'variant'"),
-        ((*EMBEDDED, "-E", "max_turns"), "name=value"),
-        ((*EMBEDDED, "-E", "max_turns=0"), "max_turns"),
-        ((*EMBEDDED, "-E", "max_turns=4", "-E", "max-turns=5"), "max_turns"),
-        ((*EMBEDDED, "-E", "seed=4"), "--seed"),
         ((*EMBEDDED, "-E", "max_connections=4"), "--max-connections"),
         ((*EMBEDDED, "--request", "user.seed=1"), "user is embedded"),
-        ((*EMBEDDED, "-E", "success_at=5"), "success_at"),
         ((*EMBEDDED, "--shard", "9/8"), "--shard"),
-        ((*EMBEDDED, "--request", "policy.temp=1"), "policy.temp=1"),
         ((*EMBEDDED, "--request", "policy.temperature=0.5"), "takes only seed"),
-        ((*EMBEDDED, "--request", "policy.min_p=0.1"), "heartloop/reflector"),
-        ((*EMBEDDED, "--request", "user.min_p=0.1"), "user is embedded"),
-        ((*EMBEDDED, "--limit", "0"), "--limit"),
+        (("eval", "sage", "--model", "ollama/a", "--user", "embedded", "--max-cost", "0"), "--max-cost"),
         ((*EMBEDDED, "--repeats", "0"), "--repeats"),
         ((*EMBEDDED, "--max-tokens", "0"), "--max-tokens"),
         ((*EMBEDDED, "--prices", "no-such-file.toml"), "no-such-file.toml"),
@@ -80,7 +58,7 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflecto
         ((*EMBEDDED, "--out", "full"), "settings.json"),
         (("report", "nothing"), "nothing"),
         (("report", "full"), "full"),
-        (("scenarios", "show", "support-listen-99"), "'support-listen-99'"),
+        (("scenarios", "show", "sage", "support-listen-99"), "'support-listen-99'"),
         (("scenarios", "list", "broken.jsonl"), "broken.jsonl, line 2"),
         (("scenarios", "list", "schema.jsonl"), "schema.jsonl, line 1, goal"),
         (("scenarios", "list", "empty.jsonl"), "empty.jsonl"),
@@ -122,24 +100,16 @@ def test_check_of_a_broken_environment_ends_with_exit_code_1(monkeypatch: pytest
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "heartloop: the rewards do not add up\n")
 
 
-def test_max_cost_without_a_price_is_refused(tmp_path: Path) -> None:
-    words = ("eval", "sage", "--model", "lab/a", "--user", "embedded", "--max-cost", "1")
-    done = heartloop(*words, cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1")
-    assert done.code == 2
-    assert "lab/a" in done.err
-
-
 def test_help_loads_nothing_heavy() -> None:
-    """`heartloop --help` stays under 0.3 s because the libraries are not imported."""
     code = (
-        "import sys, heartloop.cli.main\n"
+        "import sys, heartloop\n"
+        "print([m for m in sys.modules if m.startswith('heartloop.')])\n"
+        "import heartloop.cli.main\n"
         "print([m for m in ('pydantic', 'numpy', 'scipy', 'aiohttp', 'pandas', 'jinja2', 'sklearn', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.split() == ["[]", "[]"]
 
-
-# --- 2. faults over HTTP --------------------------------------------------------------------------
 
 MENDED = [
     "rate_limit:3", "drop:3", "truncated_json:3", "error_in_200:2", "no_schema", "no_usage", "reasoning", "thinking@policy",
@@ -182,11 +152,11 @@ async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault:
         assert (transcript.failure.role, transcript.failure.kind) == BROKEN[fault]
         assert transcript.score is None
         assert transcript.stop == "failed"
-    card = json.loads((tmp_path / "run" / "scores.json").read_text())
-    assert "unscored" in json.dumps(card)
     assert "every dialogue of the pilot failed" in done.err
     assert f"2 x {BROKEN[fault][0]}, {BROKEN[fault][1]}: " in done.err
     assert "100.0% of the dialogues are unscored" in done.err
+    assert KEY not in done.out + done.err
+    assert files_with(KEY, tmp_path) == []
 
 
 async def test_the_run_goes_on_beside_what_failed_and_retries_it_only_when_asked(tmp_path: Path) -> None:
@@ -202,15 +172,6 @@ async def test_the_run_goes_on_beside_what_failed_and_retries_it_only_when_asked
         assert "1 dialogue played" in retried.out
 
 
-async def test_keys_appear_nowhere(tmp_path: Path) -> None:
-    async with FaultyServer("unauthorized") as server:
-        done = await over_http(server, *LAB, cwd=tmp_path)
-    async with FaultyServer() as server:
-        fine = await over_http(server, *LAB, "--out", "fine", cwd=tmp_path)
-    assert KEY not in done.out + done.err + fine.out + fine.err
-    assert files_with(KEY, tmp_path) == []
-
-
 async def test_a_token_limit_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     async with FaultyServer() as server:
         words = (*LAB, "--max-connections", "1")
@@ -224,14 +185,6 @@ async def test_a_token_limit_stops_and_a_higher_one_goes_on(tmp_path: Path) -> N
         assert f"{4 - kept} dialogues played" in higher.out
 
 
-async def test_a_pilot_says_what_the_rest_would_take(tmp_path: Path) -> None:
-    async with FaultyServer() as server:
-        done = await over_http(server, *LAB, "--pilot", cwd=tmp_path)
-    assert "Pilot: 2 more dialogues will take about" in done.err
-    assert done.code == 0
-    assert len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))) == 2
-
-
 async def test_a_dot_env_file_names_the_endpoint(tmp_path: Path) -> None:
     async with FaultyServer() as server:
         (tmp_path / ".env").write_text(f"HOME_LAB_BASE_URL={server.base_url}\nHOME_LAB_API_KEY={KEY}\n")
@@ -239,19 +192,6 @@ async def test_a_dot_env_file_names_the_endpoint(tmp_path: Path) -> None:
             server, "eval", "sage", "--yes", "--model", "home-lab/x", "--user", "embedded", "--limit", "1", cwd=tmp_path
         )
     assert done.code == 0, done
-
-
-async def test_cost_is_shown_with_a_price_file(tmp_path: Path) -> None:
-    (tmp_path / "prices.toml").write_text(
-        '["lab/policy"]\ninput = 1.0\noutput = 2.0\n["lab/person"]\ninput = 1.0\noutput = 2.0\n'
-    )
-    async with FaultyServer() as server:
-        done = await over_http(server, *LAB, "--prices", "prices.toml", "--max-cost", "50", cwd=tmp_path)
-    assert done.code == 0, done
-    assert "cost" in done.out
-
-
-# --- 3. and 4. without a network -------------------------------------------------------------------
 
 
 def test_the_same_command_resumes_and_gives_the_same_transcripts(tmp_path: Path) -> None:
@@ -263,6 +203,8 @@ def test_the_same_command_resumes_and_gives_the_same_transcripts(tmp_path: Path)
     again = heartloop(*words, cwd=tmp_path)
     assert "0 dialogues played" in again.out
     assert (run / "transcripts.jsonl").read_bytes() == before
+    mixed = heartloop(*words, "--out", str(run), "-E", "preset=released", cwd=tmp_path)
+    assert (mixed.code, "options.preset" in mixed.err) == (2, True)
     other = heartloop(*words, "--out", "other", cwd=tmp_path)
     assert other.code == 0
 
@@ -273,20 +215,9 @@ def test_the_same_command_resumes_and_gives_the_same_transcripts(tmp_path: Path)
     assert body(run) == body(tmp_path / "other")
 
 
-def test_other_settings_on_one_directory_are_refused_by_name(tmp_path: Path) -> None:
-    assert heartloop(*EMBEDDED, "--limit", "1", "--out", "run", cwd=tmp_path).code == 0
-    done = heartloop(*EMBEDDED, "--limit", "1", "--out", "run", "-E", "preset=released", cwd=tmp_path)
-    assert done.code == 2
-    assert "options.preset" in done.err
-
-
 def test_a_python_function_is_a_model(tmp_path: Path) -> None:
     (tmp_path / "my_agent.py").write_text(
         "def reply(messages):\n    return 'What happened then? ' + messages[-1]['content'][:20]\n"
     )
     done = heartloop("eval", "sage", "--user", "embedded", "--model", "python:my_agent:reply", "--limit", "2", cwd=tmp_path)
     assert done.code == 0, done
-    (tmp_path / "bad_agent.py").write_text("def reply(messages):\n    raise ValueError('out of words')\n")
-    done = heartloop("eval", "sage", "--user", "embedded", "--model", "python:bad_agent:reply", "--limit", "2", cwd=tmp_path)
-    assert done.code == 1
-    assert "unscored" in done.err

@@ -1,6 +1,4 @@
-"""`heartloop demo`: no key, no network; a leaderboard for each environment, one report; an earlier demo is replaced. A language
-model plays besides where it is installed, until its time is over.
-"""
+"""`heartloop demo` needs no key and no network; an installed language model plays until its time is over."""
 
 from __future__ import annotations
 
@@ -17,7 +15,6 @@ from heartloop.cli import demo
 from heartloop.cli.main import app
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message
-from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment, specs
 from heartloop.environments.spec import DemoRun
 
@@ -48,31 +45,17 @@ class Slow:
         return Reply("I am here, and the kettle is on.")
 
 
-@pytest.fixture
-def with_model(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The demo of one environment; what stands in the list is its language model, or is raised instead."""
-    from heartloop.models import names
-
-    models: list[Any] = []
-    resolve = names.resolve
+def test_a_language_model_that_is_too_slow_is_stopped_and_its_unfinished_scenarios_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from heartloop.models.names import resolve
 
     def instead(name: str, **how: Any) -> Any:
-        if name != demo.REAL_MODEL:
-            return resolve(name, **how)
-        if isinstance(models[0], Exception):
-            raise models[0]
-        return models[0]
+        return Slow() if name == demo.REAL_MODEL else resolve(name, **how)
 
     monkeypatch.setattr(demo, "resolve", instead)
     for spec in specs():
         monkeypatch.setattr(spec, "demo", DemoRun("general", 1) if spec.name == "sage" else None)
-    return models
-
-
-def test_a_language_model_that_is_too_slow_is_stopped_and_its_unfinished_scenarios_are_named(
-    with_model: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_model.append(Slow())
     monkeypatch.setattr(demo, "REAL_SECONDS", 2.0)
     done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
@@ -84,24 +67,17 @@ def test_a_language_model_that_is_too_slow_is_stopped_and_its_unfinished_scenari
     assert settings["sampling"]["policy"]["max_tokens"] == demo.REAL_TOKENS
 
 
-def test_without_the_language_model_the_demo_goes_on_and_says_so(with_model: list[Any], tmp_path: Path) -> None:
-    with_model.append(UseError("local/smollm2 needs xllamacpp"))
-    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    assert "Without a language model: local/smollm2 needs xllamacpp." in done.output
-    assert (tmp_path / "index.html").exists()
-    assert not (tmp_path / "language-model").exists()
-
-
 def test_an_earlier_demo_is_replaced_and_another_run_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for spec in specs():
         monkeypatch.setattr(spec, "demo", DemoRun("general", 1) if spec.name == "perm" else None)
-    monkeypatch.setattr(demo, "REAL_MODEL", "local/none.gguf")
+    monkeypatch.setattr(demo, "REAL_MODEL", "local/none.gguf")  # no such file
     for _ in range(2):
         done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
         assert done.exit_code == 0, done.output
         assert "heartloop/reflector" in done.output
+        assert "Without a language model: " in done.output
         assert "does not rank models" in done.output
+    assert not (tmp_path / "demo" / "language-model").exists()
     (tmp_path / "demo" / ".demo").unlink()
     refused = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
     assert refused.exit_code != 0

@@ -27,7 +27,6 @@ from heartloop.core.dialogue import (
     Transcript,
     Turn,
     Usage,
-    Visible,
     read_transcripts,
     total_usage,
     transcript_lines,
@@ -72,22 +71,16 @@ class TestVisible:
             ("<think>a</think><think>b</think> Tell me more.", "Tell me more."),
             ("<think>a</think> Tell me <think>b</think> more.", "more."),  # what precedes the last block may be a draft
             ("<THINK>a</Think>Tell me more.", "Tell me more."),
+            ("Sure. <think>plan: flatter her", "Sure."),
+            *(
+                (silence, "")
+                for silence in ("<think>She is hurt", " \n<Think>\n", "<think>a</think>\n<think>b", "a</think><think>b")
+            ),
+            *((silence, "") for silence in ("", "  \n ", "<think>She is hurt.</think>", "<think></think> \n", "</think>")),
         ],
-        ids=["no tags", "blanks", "closed", "tag in template", "several", "a draft between", "any case"],
     )
-    def test_only_what_follows_the_last_closing_tag_is_seen(self, reply: str, seen: str) -> None:
-        assert visible(reply) == Visible(seen, unclosed=False)
-
-    @pytest.mark.parametrize("reply", ["<think>She is hurt", " \n<Think>\n", "<think>a</think>\n<think>b", "a</think><think>b"])
-    def test_a_block_left_open_is_nothing_but_thinking_and_reaches_the_person_as_silence(self, reply: str) -> None:
-        assert visible(reply) == Visible("", unclosed=True)
-
-    def test_what_an_open_tag_hides_later_in_a_reply_stays_hidden(self) -> None:
-        assert visible("Sure. <think>plan: flatter her") == Visible("Sure.", unclosed=True)
-
-    @pytest.mark.parametrize("reply", ["", "  \n ", "<think>She is hurt.</think>", "<think></think> \n", "</think>"])
-    def test_an_empty_reply_or_one_of_thinking_alone_is_silence(self, reply: str) -> None:
-        assert visible(reply) == Visible("", unclosed=False)
+    def test_only_what_follows_the_last_closing_tag_and_no_open_block_is_seen(self, reply: str, seen: str) -> None:
+        assert visible(reply) == seen
 
     @given(
         thought=st.text(),
@@ -95,14 +88,14 @@ class TestVisible:
         tag=st.sampled_from(["</think>", "</THINK>", "</Think>"]),
     )
     def test_no_thought_before_the_last_closing_tag_is_ever_seen(self, thought: str, answer: str, tag: str) -> None:
-        seen = visible(f"<think>\ue000{thought}\ue000{tag}{answer}").text
+        seen = visible(f"<think>\ue000{thought}\ue000{tag}{answer}")
         assert "\ue000" not in seen
         assert seen in answer
 
     @given(st.lists(st.sampled_from(["<think>", "</think>", "secret", "open", " "]), max_size=12))
     def test_however_the_tags_are_strewn_no_closing_tag_and_nothing_before_it_gets_through(self, pieces: list[str]) -> None:
         reply = "".join(pieces)
-        seen = visible(reply).text
+        seen = visible(reply)
         assert "</think>" not in seen
         assert seen in reply.rpartition("</think>")[2]
 
@@ -150,6 +143,7 @@ class TestJsonLines:
 
     @given(st.text(st.characters() | st.characters(categories=["Cs"])))
     def test_half_an_emoji_at_the_cut_of_a_reply_does_not_cost_the_line(self, said: str) -> None:
+        assert writable("so \ud83e\udde8!") == "so 🧨!"
         kept = writable(said)
         kept.encode()
         assert writable(kept) == kept
@@ -162,23 +156,16 @@ class TestJsonLines:
         with pytest.raises(ValidationError, match="expected finite ones"):
             Turn(index=0, reply="Yes", evidence={"steps": [{"deep": (1.0, number)}]})
 
-    def test_two_halves_of_an_emoji_make_the_emoji_again(self) -> None:
-        assert writable("so \ud83e\udde8!") == "so 🧨!"
-
     def test_lines_are_read_in_order_and_blank_ones_skipped(self, tmp_path: Path) -> None:
         path = tmp_path / "transcripts.jsonl"
         written = [transcript(repeat=n, opening="a\u2028b\x85c\rd") for n in range(3)]
         path.write_text("\n".join(write_line(t) for t in written), encoding="utf-8", newline="")
         assert list(read_transcripts(path)) == written
 
-    def test_a_last_line_without_a_line_break_is_skipped(self, tmp_path: Path) -> None:
+    def test_a_last_line_without_a_line_break_is_skipped_or_an_error_on_request(self, tmp_path: Path) -> None:
         path = tmp_path / "transcripts.jsonl"
         path.write_text(write_line(transcript()) + write_line(transcript(repeat=1))[:70])
         assert [t.repeat for t in read_transcripts(path)] == [0]
-
-    def test_a_torn_tail_is_an_error_on_request(self, tmp_path: Path) -> None:
-        path = tmp_path / "transcripts.jsonl"
-        path.write_text(write_line(transcript()) + write_line(transcript(repeat=1))[:70])
         with pytest.raises(InputError, match="line 2"):
             list(read_transcripts(path, torn_tail=False))
 
@@ -222,43 +209,22 @@ class TestJsonLines:
         with pytest.raises(InputError, match=r"nowhere\.jsonl"):
             list(read_transcripts(tmp_path / "nowhere.jsonl"))
 
-    def test_a_written_value_cannot_be_changed(self) -> None:
-        with pytest.raises(ValidationError, match="frozen"):
-            transcript().score = 100.0
-
-    def test_the_same_dialogue_is_model_scenario_and_repeat(self) -> None:
-        assert transcript(repeat=2, seed=5, seconds=1.5).key == transcript(repeat=2).key == ("scripted", "tiny-01", 2)
-
-    def test_unscored_means_no_score_and_a_score_of_zero_is_a_score(self) -> None:
-        assert transcript(score=0.0).scored
-        assert not transcript(score=None, stop="failed").scored
-
 
 class TestUsage:
     """Tokens add up."""
 
-    def test_prompts_and_completions_add_up_apart(self) -> None:
+    def test_prompts_and_completions_add_up_apart_and_one_estimate_makes_the_sum_an_estimate(self) -> None:
         # 3 + 10 prompt, 4 + 20 completion: 13 + 24 = 37
-        both = Usage(prompt_tokens=3, completion_tokens=4) + Usage(prompt_tokens=10, completion_tokens=20)
-        assert both == Usage(prompt_tokens=13, completion_tokens=24)
+        both = Usage(prompt_tokens=3, completion_tokens=4) + Usage(prompt_tokens=10, completion_tokens=20, estimated=True)
+        assert both == Usage(prompt_tokens=13, completion_tokens=24, estimated=True)
         assert both.total == 37
-
-    @pytest.mark.parametrize(("one", "other", "both"), [(False, False, False), (True, False, True), (False, True, True)])
-    def test_one_estimate_makes_the_sum_an_estimate(self, one: bool, other: bool, both: bool) -> None:
-        assert (Usage(estimated=one) + Usage(estimated=other)).estimated is both
-
-    def test_the_sum_of_nothing_is_zero(self) -> None:
-        assert total_usage([]) == Usage()
+        assert not (Usage() + Usage()).estimated
 
     @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=8))
     def test_the_order_of_adding_does_not_matter(self, parts: list[tuple[int, int]]) -> None:
         usages = [Usage(prompt_tokens=p, completion_tokens=c) for p, c in parts]
         assert total_usage(usages) == total_usage(reversed(usages))
         assert total_usage(usages).total == sum(p + c for p, c in parts)
-
-    def test_negative_counts_are_refused(self) -> None:
-        with pytest.raises(ValidationError):
-            Usage(prompt_tokens=-1)
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": -0.1}, {"temperature": 2.1}, {"top_p": 0.0}, {"max_tokens": 0}, {"heat": 1}])

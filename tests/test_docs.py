@@ -147,6 +147,7 @@ def test_the_file_list_of_the_readme_is_the_package() -> None:
     assert len(names) == len(entries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "shown"), [("README.md", SHOWN), ("docs/baselines.md", None)])
 def test_the_results_are_those_of_the_demo(page: str, shown: Sequence[str] | None, demo_site: Path) -> None:
     table = RESULTS.search((ROOT / page).read_text(encoding="utf-8"))

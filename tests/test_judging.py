@@ -66,13 +66,9 @@ async def test_a_valid_answer_is_read_wherever_it_stands(text: str) -> None:
     assert len(model.asked) == 1
 
 
-async def test_raw_line_breaks_and_tabs_within_strings_are_read() -> None:
-    verdict, _ = await answer('{"note": "first\nsecond\tthird", "warmth": 2}')
+async def test_the_schema_and_the_sampling_settings_go_to_the_model_and_raw_line_breaks_and_tabs_are_read() -> None:
+    verdict, model = await answer('{"note": "first\nsecond\tthird", "warmth": 2}', sampling=Sampling(temperature=0.0))
     assert verdict.note == "first\nsecond\tthird"
-
-
-async def test_the_schema_and_the_sampling_settings_go_to_the_model() -> None:
-    _, model = await answer(GOOD, sampling=Sampling(temperature=0.0))
     assert model.schemas == [schema_of(Verdict)]
     assert model.samplings == [Sampling(temperature=0.0)]
 
@@ -126,11 +122,13 @@ async def test_the_re_ask_says_what_was_wrong(bad: str | Reply, problem: str) ->
     )
 
 
-async def test_only_the_last_answer_is_shown_again() -> None:
+async def test_only_the_last_answer_is_shown_again_and_every_raw_reply_is_reported_with_its_number() -> None:
     """The re-ask does not grow with the number of attempts."""
-    _, model = await answer("bad one", "bad two", GOOD)
+    replies: list[tuple[str, int]] = []
+    _, model = await answer("bad one", "bad two", GOOD, on_reply=lambda reply, reask: replies.append((reply.text, reask)))
     assert [len(asked) for asked in model.asked] == [2, 4, 4]
     assert model.asked[2][2].content == "bad two"
+    assert replies == [("bad one", 0), ("bad two", 1), (GOOD, 2)]
 
 
 async def test_a_check_can_refuse() -> None:
@@ -139,12 +137,6 @@ async def test_a_check_can_refuse() -> None:
     )
     assert verdict.warmth == 4
     assert "nobody is that warm" in model.asked[1][-1].content
-
-
-async def test_every_raw_reply_is_reported_with_its_number() -> None:
-    replies: list[tuple[str, int]] = []
-    await answer("bad", GOOD, on_reply=lambda reply, reask: replies.append((reply.text, reask)))
-    assert replies == [("bad", 0), (GOOD, 1)]
 
 
 # 3. no default
@@ -156,9 +148,6 @@ async def test_after_the_last_re_ask_an_answer_error_quotes_the_last_reply() -> 
     for part in ("judge", repr('{"note": "three, and nothing else"}'), "2 re-asks", "warmth: Field required", "Verdict"):
         assert part in str(caught.value)
     assert REASKS == 2
-
-
-async def test_the_re_asks_are_counted_and_a_long_answer_is_shortened() -> None:
     with pytest.raises(AnswerError, match=r"xxx\.\.\.' .*0 re-asks"):
         await answer("x" * 500, GOOD, reasks=0)
 

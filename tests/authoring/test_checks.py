@@ -1,10 +1,4 @@
-"""What a whole set of scenarios must pass before it ships.
-
-1. Each scenario's own rules, named with its id.
-2. No near-duplicates: character TF-IDF cosine above 0.5.
-3. No two people of the same name and trade.
-4. No line in the mouths of two people.
-"""
+"""What a whole set of scenarios must pass before it ships."""
 
 from __future__ import annotations
 
@@ -38,10 +32,6 @@ def test_without_scikit_learn_one_sentence_says_what_to_install(monkeypatch: pyt
         problems_of_set(SCENARIOS, [ONE, TWO])
 
 
-def test_three_different_people_are_no_problem() -> None:
-    assert problems_of_set(SCENARIOS, [ONE, TWO, THREE]) == []
-
-
 def test_a_scenarios_own_problem_is_named_with_its_id() -> None:
     lines = plain(TWO)["lines"]
     lines["leave"][0] = "I have had enough of this for one evening."
@@ -54,14 +44,6 @@ def test_the_same_story_under_another_id_is_a_near_duplicate() -> None:
     problems = problems_of_set(SCENARIOS, [ONE, TWO, changed(ONE, id="support-dialectic-99", persona=persona)])
     assert f"{ONE.id} and support-dialectic-99 are near-duplicates (cosine 1.00)" in problems
     assert not any(TWO.id in problem for problem in problems)
-
-
-def test_a_story_with_every_fourth_beat_rewritten_is_still_a_near_duplicate() -> None:
-    beats = plain(ONE)["beats"]
-    for mine, other in list(zip(beats, plain(THREE)["beats"], strict=False))[::4]:
-        mine["text"] = other["text"]
-    copy = changed(ONE, id="support-dialectic-99", beats=beats, first_message="Something else altogether stands here.")
-    assert any("near-duplicates" in problem for problem in problems_of_set(SCENARIOS, [ONE, copy]))
 
 
 def test_namesakes_of_the_same_trade_are_refused_whatever_the_case_of_letters() -> None:
@@ -84,17 +66,11 @@ def test_a_line_two_people_say_is_refused_punctuation_and_case_aside() -> None:
     assert problem.startswith(f"{TWO.id} and {ONE.id} both say ")
 
 
-class TestSimilarity:
-    """Cosine of character n-grams."""
-
-    def test_worked_cases(self) -> None:
-        likeness = similarity(["the boat sank on sunday", "the boat sank on sunday", "zyx wvu"])
-        assert likeness[0, 1] == pytest.approx(1.0)
-        assert likeness[0, 2] == pytest.approx(0.0)
-
-    def test_another_name_in_the_same_sentence_counts_as_near(self) -> None:
-        sentence = "My brother {} sold our father's boat without telling me, and I heard of it from the harbour master."
-        assert similarity([sentence.format("Anton"), sentence.format("Mehmet")])[0, 1] > NEAR_DUPLICATE
+def test_similarity_is_the_cosine_of_character_n_grams() -> None:
+    likeness = similarity(["the boat sank on sunday", "the boat sank on sunday", "zyx wvu"])
+    assert likeness[0, 1:] == pytest.approx([1.0, 0.0])
+    sentence = "My brother {} sold our father's boat without telling me, and I heard of it from the harbour master."
+    assert similarity([sentence.format("Anton"), sentence.format("Mehmet")])[0, 1] > NEAR_DUPLICATE
 
 
 def test_lines_of_two_words_may_be_shared_and_lines_of_three_may_not() -> None:

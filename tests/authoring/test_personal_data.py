@@ -1,11 +1,4 @@
-"""Personal data out of a dialogue, before any model reads it.
-
-1. What goes: sentence by sentence, every kind.
-2. What stays: months, ages, sums, years, ordinary words with a capital.
-3. Within a dialogue the same datum has the same placeholder, whoever says it; a name that one turn introduces is known in all.
-4. Whatever the text: placeholders are left alone, a planted datum never survives, and no text takes long.
-What it cannot promise stands in docs/distilling.md.
-"""
+"""Personal data out of a dialogue, before any model reads it."""
 
 from __future__ import annotations
 
@@ -22,9 +15,6 @@ from heartloop.environments.personal_data import KINDS, PLACEHOLDER, without_per
 
 def cleaned(*texts: str, known: tuple[str, ...] = ()) -> list[str]:
     return list(without_personal_data(texts, known).texts)
-
-
-# 1. what goes
 
 
 @pytest.mark.parametrize(
@@ -113,9 +103,6 @@ def test_goes(text: str, left: str) -> None:
     assert cleaned(text) == [left]
 
 
-# 2. what stays
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -132,9 +119,6 @@ def test_goes(text: str, left: str) -> None:
 )  # fmt: skip
 def test_stays(text: str) -> None:
     assert without_personal_data([text]) == ((text,), {})
-
-
-# 3. one dialogue
 
 
 def test_the_same_person_is_the_same_placeholder_in_every_turn() -> None:
@@ -176,8 +160,6 @@ def test_what_was_taken_out_is_counted_by_kind() -> None:
     assert found.counts == {"email": 1, "name": 2}
     assert set(found.counts) <= set(KINDS)
 
-
-# 4. any text
 
 DATA = st.sampled_from(["anna.meier@mail.org", "+49 171 5550199", "https://a.example/x", "4111 1111 1111 1111", "@sad_otter9"])
 

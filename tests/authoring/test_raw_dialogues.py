@@ -1,11 +1,4 @@
-"""Dialogues out of the files as they are. Every sample is written here; none is taken from the data sets.
-
-1. EmpatheticDialogues: commas as `_comma_`, a ninth column, quotes that mean nothing; what is mended is counted, what is not is
-   refused with its line, and the rest goes on.
-2. ESConv: numbers as strings, turns of one speaker joined, the spellings of `FailedESConv.json`.
-3. Logs of messages: the common variants; one sentence for each line that cannot be read, without repeating what it holds.
-4. A folder is read file by file; a source without a dialogue is refused in one sentence.
-"""
+"""Dialogues out of the files as they are. Every sample is written here; none is taken from the data sets."""
 
 from __future__ import annotations
 
@@ -31,9 +24,6 @@ def empathetic(tmp_path: Path, *lines: str, name: str = "train.csv", header: str
 
 def line(n: int, said: str, *, conv: str = "hit:4_conv:8", who: int | None = None, more: str = "") -> str:
     return f"{conv},{n},ashamed,I broke the lamp_comma_ again.,{70 + n % 2 if who is None else who},{said},{SCORES},{more}"
-
-
-# 1. EmpatheticDialogues
 
 
 def test_commas_are_commas_and_whoever_begins_is_the_person(tmp_path: Path) -> None:
@@ -125,9 +115,6 @@ def test_whatever_stands_below_the_header_is_read_or_refused(tmp_path_factory: p
     assert any(dialogue.turns[0].text == "A." for dialogue in read_dialogues(path, "empathetic").dialogues)
 
 
-# 2. ESConv
-
-
 def esconv(*said: tuple[str, str], **more: Any) -> dict[str, Any]:
     dialog = [{"speaker": who, "annotation": {"feedback": "4"}, "content": text + "\n"} for who, text in said]
     return {
@@ -190,8 +177,6 @@ def test_a_score_that_is_none_is_left_out(tmp_path: Path, score: Any) -> None:
     assert read_dialogues(tmp_path, "esconv").dialogues[0].metadata == {"emotion": "shame", "problem": "job crisis"}
 
 
-# 3. logs of messages
-
 ROLES = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well?"}]
 
 
@@ -231,9 +216,6 @@ def test_names_of_the_speakers_are_handed_on_to_be_taken_out(tmp_path: Path) -> 
     named = {"messages": [{"role": "user", "name": "Quillon", "content": "Hi"}, {"role": "assistant", "content": "Well?"}]}
     (tmp_path / "log.jsonl").write_text(json.dumps(named))
     assert read_dialogues(tmp_path / "log.jsonl", "messages").dialogues[0].names == ("Quillon",)
-
-
-# 4. sources
 
 
 @pytest.mark.parametrize("form", FORMS)

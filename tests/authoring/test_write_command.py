@@ -1,10 +1,4 @@
-"""`heartloop scenarios write` as a user meets it.
-
-1. Wrong use: one sentence, exit code 2, nothing written.
-2. Over HTTP, with an embedding model: the file is checked and played at once; the key is in no file and no message.
-3. More than 5 % refused, or a limit reached: exit code 1 with the cause; the same command goes on.
-4. `kill -9` at any moment: the same command goes on to the same file, and pays for no kept answer twice.
-"""
+"""`heartloop scenarios write` as a user meets it."""
 
 from __future__ import annotations
 
@@ -25,9 +19,6 @@ from tests.write_docs import ROOT
 
 PLAYED = "python:tests.authoring.scribe:answer"
 EIBENCH = ("scenarios", "write", "eibench", "--writer", PLAYED, "--auditor", PLAYED)
-
-
-# 1. wrong use
 
 
 @pytest.mark.parametrize(
@@ -56,9 +47,6 @@ def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], 
     assert not [path for path in tmp_path.iterdir() if path.name.endswith("jsonl") and path.stat().st_size]
 
 
-# 2. over HTTP
-
-
 async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_path: Path) -> None:
     async with FaultyServer("nan_vector:1", "rate_limit@policy:1", retry_after="0.01", answer=Scribe().body) as server:
         done = await over_http(server, "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a",
@@ -85,9 +73,6 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_pa
     assert played.code == 0, played
 
 
-# 3. exit code 1
-
-
 async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_command_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -112,9 +97,6 @@ async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_c
         assert len(server.requests) == 5 + 4  # both runs together: what the first one heard is kept
         done = await over_http(server, *command, cwd=tmp_path)
         assert (done.code, "1 of them from an earlier run" in done.out) == (1, True)
-
-
-# 4. kill -9
 
 
 @pytest.mark.slow

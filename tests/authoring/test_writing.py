@@ -1,14 +1,4 @@
-"""Writing new scenarios, with a writer and an auditor that are played (`scribe`).
-
-1. Seeds: decided by the seed alone, none twice, none of the test set, every scene or intention in turn; more begin with the same.
-2. From seed to file: every scenario fits its schema and rules, and a set of them passes the checks of a shipped set.
-3. An answer that breaks a rule is told what it broke and asked again; a writer that is never satisfied has its seed refused.
-4. What repeats a shipped scenario, or one written before it, is written anew, at most twice; then the seed is refused.
-5. The auditor's corrections are in the file, and who changed what in the steps; what it may not do is not done.
-6. The same answers make the same file, however many are in flight and wherever it was cut off; no kept answer is asked for again.
-7. A failed call leaves a scenario open, a spent budget ends the run; the same command goes on with both.
-8. Files of other settings or origin, or in use, are refused in a sentence. Half a line is never read as whole.
-"""
+"""Writing new scenarios, with a writer and an auditor that are played (`scribe`)."""
 
 from __future__ import annotations
 
@@ -16,7 +6,8 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,9 +18,9 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, settings_of, write_all
-from heartloop.core.chat import ChatModel, Reply, ScriptedChat
-from heartloop.core.dialogue import Message, Sampling
+from heartloop.authoring.writing import REASKS
+from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.core.dialogue import Message
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
 from heartloop.environments.eibench.composer import Combination
 from heartloop.environments.eibench.scenario import SCENES, load_scenarios
@@ -40,7 +31,7 @@ from heartloop.environments.sage.scenario import load_scenarios as load_sage
 from heartloop.environments.sage.writing import SageWriting, persona_pools
 from heartloop.environments.writing import MAX_SCENARIOS, Writing
 from heartloop.evaluation.progress import Progress
-from tests.authoring.scribe import Scribe, good, stage_of
+from tests.authoring.scribe import Scribe, changed, run_with, stage_of, steps
 
 TEST = load_scenarios("test")
 EIBENCH = EIBenchWriting(TEST[::24])
@@ -48,46 +39,7 @@ SAGE = SageWriting(load_sage("support")[::12])
 TAKEN = {Combination.of(scenario.seed) for scenario in TEST}
 
 
-async def run(
-    out: Path,
-    scribe: Callable[[Sequence[Message]], str | Reply] | ChatModel | None = None,
-    *,
-    writing: Writing = EIBENCH,
-    n: int = 4,
-    seed: int = 0,
-    only: Sequence[str] = (),
-    concurrency: int = 3,
-    **more: Any,
-) -> WritingResult:
-    """A writing run whose models are one scribe."""
-    chosen = scribe or Scribe()
-    chat = chosen if isinstance(chosen, ChatModel) else ScriptedChat(chosen, name="lab/scribe")
-    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=seed, only=only, sampling={})
-    with WrittenFiles(out, decided) as files:
-        return await write_all(
-            writing, files, n=n, seed=seed, only=only, writer=chat, auditor=chat, concurrency=concurrency, **more
-        )
-
-
-def steps(out: Path, step: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in steps_path(out).read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line.get("step") == step]
-
-
-def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
-    """Good answers, but for the first ones of a stage, which are changed."""
-
-    def instead(asked: str, text: str, nth: int) -> str | None:
-        if asked != stage or nth > times:
-            return None
-        found = good(text)
-        change(found)
-        return json.dumps(found)
-
-    return Scribe(instead)
-
-
-# 1. seeds
+run = partial(run_with, writing=EIBENCH)
 
 
 @settings(max_examples=10)
@@ -144,9 +96,6 @@ def test_what_there_is_not_is_said(writing: Writing, words: tuple[int, int, list
         writing.seeds(*words)
 
 
-# 2. from seed to file
-
-
 @pytest.mark.parametrize(("writing", "only"), [(EIBENCH, ()), (SAGE, ()), (SAGE, ("interest",))], ids=["eibench", "sage", "chat"])
 async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, only: Sequence[str], tmp_path: Path) -> None:
     out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[Progress]()
@@ -159,15 +108,6 @@ async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, on
     assert (told[0].done, told[-1].done) == (0, 6)
     verdicts = steps(out, "verdict")
     assert [(v["verdict"], v["id"]) for v in verdicts] == [("kept", person.id) for person in people]
-
-
-async def test_a_scenario_has_its_seed_and_the_names_it_was_given(tmp_path: Path) -> None:
-    await run(tmp_path / "new.jsonl", n=4)
-    for scenario, one in zip(load_scenarios(tmp_path / "new.jsonl"), EIBENCH.seeds(4, 0), strict=True):
-        assert scenario.scene == one.facts["scene"]
-        assert scenario.seed.model_dump() == {name: one.facts[name] for name in type(scenario.seed).model_fields}
-        assert (scenario.user.name, scenario.model.name) == (one.facts["name"], one.facts["other"])
-        assert (scenario.place, scenario.opening is None) == (one.facts["place"], scenario.scene == "charm")
 
 
 async def test_every_step_is_kept(tmp_path: Path) -> None:
@@ -205,21 +145,6 @@ async def test_the_writer_is_told_what_it_is_to_write_from_and_nothing_of_test_s
     assert len({s.seed for s in chat.samplings if s is not None}) == len(chat.samplings)
 
 
-# 3. rules
-
-
-def broken_anchors(answer: dict[str, Any]) -> None:
-    answer["success"]["a"] = answer["start"]["a"]
-
-
-def other_name(answer: dict[str, Any]) -> None:
-    answer["user"]["name"] = "Nobody Asked"
-
-
-def shouting_cue(answer: dict[str, Any]) -> None:
-    answer["concerns"][0]["cues"][0] = "SHOUTED"
-
-
 def twice(answer: dict[str, Any]) -> None:
     answer["lines"]["cold"][0] = answer["beats"][0]["text"]
 
@@ -227,9 +152,9 @@ def twice(answer: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("stage", "change", "said"),
     [
-        ("anchors", broken_anchors, "expected success < start < fail"),
-        ("profile", other_name, "user.name is 'Nobody Asked', expected"),
-        ("voice", shouting_cue, "cue 'SHOUTED' is not lower case"),
+        ("anchors", lambda answer: answer["success"].update(a=answer["start"]["a"]), "expected success < start < fail"),
+        ("profile", lambda answer: answer["user"].update(name="Nobody Asked"), "user.name is 'Nobody Asked', expected"),
+        ("voice", lambda answer: answer["concerns"][0]["cues"].append("SHOUTED"), "cue 'SHOUTED' is not lower case"),
         ("voice", twice, "sentence is spoken twice"),
         ("voice", lambda answer: answer["beats"].reverse(), "beats must start at the surface and end at the core"),
         ("voice", lambda answer: answer["lines"].pop("settled"), "lines.settled: Field required"),
@@ -248,25 +173,6 @@ async def test_what_breaks_a_rule_is_told_and_mended(
     assert any(said in asked[-1].content for asked in chat.asked)
 
 
-async def test_half_an_answer_is_asked_for_again(tmp_path: Path) -> None:
-    def instead(stage: str, text: str, nth: int) -> str | None:
-        whole = json.dumps(good(text))
-        return whole[: len(whole) // 2] if stage in ("voice", "audit", "duplicate") and nth == 1 else None
-
-    assert (await run(tmp_path / "new.jsonl", Scribe(instead), n=1)).written == 1
-    assert [line["of"] for line in steps(tmp_path / "new.jsonl", "refused")] == ["voice", "audit", "duplicate"]
-
-
-async def test_a_first_message_that_gives_the_wish_away_is_asked_for_again(tmp_path: Path) -> None:
-    def leak(answer: dict[str, Any]) -> None:
-        answer["first_message"] = "Could you give me some advice, what should I do about my brother?"
-
-    ended = await run(tmp_path / "new.jsonl", changed("scene", leak, times=1), writing=SAGE, n=1, only=["advice"])
-    assert ended.written == 1
-    (refused,) = steps(tmp_path / "new.jsonl", "refused")
-    assert "first message gives the intention away" in refused["problem"]
-
-
 async def test_a_seed_whose_writer_never_satisfies_is_refused_and_counted_and_not_tried_again(tmp_path: Path) -> None:
     out = tmp_path / "new.jsonl"
 
@@ -282,9 +188,6 @@ async def test_a_seed_whose_writer_never_satisfies_is_refused_and_counted_and_no
     again = Scribe()
     ended = await run(out, again, n=4)
     assert (ended.written, ended.resumed, list(ended.refused), again.asked) == (3, 3, [name], [])
-
-
-# 4. repetitions
 
 
 def verdicts(*repeats: bool) -> Scribe:
@@ -309,14 +212,6 @@ async def test_a_scenario_told_again_is_written_anew_by_a_writer_who_is_told_wha
     assert "the same quarrel, number 1" in anew
     assert "another story" in anew
     assert chat.asked[0][1].content in anew
-
-
-async def test_what_is_told_again_every_time_is_refused(tmp_path: Path) -> None:
-    ended = await run(tmp_path / "new.jsonl", verdicts(*[True] * 9), n=1)
-    (reason,) = ended.refused.values()
-    assert reason.startswith(f"{REWRITES + 1} drafts repeat another scenario")
-    assert (ended.written, ended.repeated) == (0, REWRITES + 1)
-    assert (tmp_path / "new.jsonl").read_text() == ""
 
 
 async def test_nearly_a_copy_is_written_anew_whatever_the_auditor_says(tmp_path: Path) -> None:
@@ -348,18 +243,10 @@ async def test_lines_that_another_person_of_the_run_says_are_written_anew_and_on
     assert "Other people say these very lines already: The kettle is still warm" in chat.asked[10][1].content
 
 
-# 5. the auditor
-
-
 async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> None:
-    def instead(stage: str, text: str, nth: int) -> str | None:
-        if stage != "audit":
-            return None
-        one = {"field": "anchors.t.fail", "value": 0, "reason": "It fails lower than that."}
-        two = {"field": "tags", "value": ["death"], "reason": "Somebody has died."}
-        return json.dumps({"corrections": [one, two]})
-
-    ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=2)
+    one = {"field": "anchors.t.fail", "value": 0, "reason": "It fails lower than that."}
+    two = {"field": "tags", "value": ["death"], "reason": "Somebody has died."}
+    ended = await run(tmp_path / "new.jsonl", changed("audit", lambda answer: answer.update(corrections=[one, two])), n=2)
     people = load_scenarios(tmp_path / "new.jsonl")
     assert all(person.tags == ("death",) and person.anchors.t.fail == 0 for person in people)
     changes = [line["changed"] for line in steps(tmp_path / "new.jsonl", "audited")]
@@ -367,38 +254,43 @@ async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> N
     assert ended.corrections == sum(map(len, changes)) >= 2
 
 
-async def test_an_auditor_that_insists_on_more_than_correcting_has_the_seed_refused(tmp_path: Path) -> None:
-    def instead(stage: str, text: str, nth: int) -> str | None:
-        more = {"field": "user.name", "value": "Another Person", "reason": "I like it better."}
-        return json.dumps({"corrections": [more]}) if stage == "audit" else None
+@pytest.mark.parametrize(
+    ("stage", "wrong", "said"),
+    [
+        ("audit", ("user.name", "Another Person"), "user.name is not the auditor's to change; you may only"),
+        ("audit", ("anchors.a.start", 1), "the corrected scenario breaks a rule: "),
+        ("duplicate", ("charm-z-01",), "repeats names 'charm-z-01', expected ids out of "),
+    ],
+    ids=["more than a correction", "a broken rule", "a scenario that was not shown"],
+)
+async def test_an_auditor_is_told_what_it_may_not_do_and_one_that_insists_has_the_seed_refused(
+    stage: str, wrong: tuple[Any, ...], said: str, tmp_path: Path
+) -> None:
+    def change(answer: dict[str, Any]) -> None:
+        if stage == "audit":
+            answer["corrections"] = [dict(zip(("field", "value"), wrong, strict=True), reason="It was wrong.")]
+        else:
+            answer["repeats"] = list(wrong)
 
-    ended = await run(tmp_path / "new.jsonl", Scribe(instead), n=1)
-    (reason,) = ended.refused.values()
-    assert "user.name is not the auditor's to change" in reason
-    assert ended.written == 0
-
-
-# 6. the same file
+    chat = ScriptedChat(changed(stage, change, times=1), name="lab/scribe")
+    assert (await run(tmp_path / "new.jsonl", chat, n=1)).written == 1
+    assert steps(tmp_path / "new.jsonl", "audited")[0]["changed"] == []
+    assert [line["of"] for line in steps(tmp_path / "new.jsonl", "refused")] == [stage]
+    assert any(said in asked[-1].content for asked in chat.asked)
+    ended = await run(tmp_path / "never.jsonl", changed(stage, change), n=1)
+    assert (ended.written, [said in reason for reason in ended.refused.values()]) == (0, [True])
 
 
 async def test_the_file_is_the_same_however_many_are_concurrency(tmp_path: Path) -> None:
-    class Uneven:
+    class Uneven(ScriptedChat):
         """Answers that overtake each other."""
 
-        name = "lab/scribe"
-
-        def __init__(self) -> None:
-            self.scribe, self.nth = Scribe(), 0
-
-        async def complete(
-            self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-        ) -> Reply:
-            self.nth += 1
-            await asyncio.sleep(0.002 * (self.nth * 7 % 5))
-            return Reply(self.scribe(messages))
+        async def complete(self, messages: Sequence[Message], **more: Any) -> Reply:
+            await asyncio.sleep(0.002 * (len(self.asked) * 7 % 5))
+            return await super().complete(messages, **more)
 
     for concurrency in (1, 5):
-        await run(tmp_path / f"{concurrency}.jsonl", Uneven(), n=7, concurrency=concurrency)
+        await run(tmp_path / f"{concurrency}.jsonl", Uneven(Scribe(), name="lab/scribe"), n=7, concurrency=concurrency)
     assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "5.jsonl").read_bytes()
 
 
@@ -431,26 +323,16 @@ async def test_a_run_that_was_cut_off_goes_on_and_asks_for_nothing_twice(after: 
     assert steps_path(out).read_text() == steps_path(tmp_path / "whole.jsonl").read_text()
 
 
-async def test_a_larger_number_goes_on_with_the_same_file(tmp_path: Path) -> None:
-    await run(tmp_path / "a.jsonl", n=2)
-    ended = await run(tmp_path / "a.jsonl", n=5)
+async def test_a_larger_number_goes_on_and_a_lost_file_is_written_again_from_its_steps(tmp_path: Path) -> None:
+    out, scribe = tmp_path / "a.jsonl", Scribe()
+    await run(out, n=2)
+    ended = await run(out, n=5)
     assert (ended.resumed, ended.written) == (2, 5)
     await run(tmp_path / "b.jsonl", n=5)
-    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
-
-
-async def test_a_lost_file_is_written_again_from_its_steps_without_a_call(tmp_path: Path) -> None:
-    out = tmp_path / "new.jsonl"
-    await run(out, n=3)
-    before = out.read_bytes()
+    assert out.read_bytes() == (tmp_path / "b.jsonl").read_bytes()
     out.unlink()
-    scribe = Scribe()
-    await run(out, scribe, n=3)
-    assert out.read_bytes() == before
-    assert scribe.asked == []
-
-
-# 7. failed calls
+    await run(out, scribe, n=5)
+    assert (out.read_bytes() == (tmp_path / "b.jsonl").read_bytes(), scribe.asked) == (True, [])
 
 
 def raising(error: Exception, times: int) -> Scribe:
@@ -489,9 +371,6 @@ async def test_a_spent_budget_ends_the_run_and_it_goes_on_later(tmp_path: Path) 
     ended = await run(out, raising(BudgetSpent("--max-tokens 9 is reached"), 99), n=6, concurrency=2)
     assert (ended.stopped, ended.written, ended.missing) == ("--max-tokens 9 is reached", 0, 6)
     assert (await run(out, n=6)).written == 6
-
-
-# 8. files
 
 
 async def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:

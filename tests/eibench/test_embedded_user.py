@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -25,24 +25,23 @@ from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, 
 from heartloop.environments.eibench.scenario import (
     LINES,
     SCENES,
-    EIBenchReleasedScenario,
     EIBenchScenario,
-    ReleasedRecord,
     Scene,
     load_scenarios,
 )
 from heartloop.environments.eibench.scoring import outcome
-from heartloop.environments.eibench.users import CORE_FROM, EIBenchEmbeddedUser
+from heartloop.environments.eibench.users import EIBenchEmbeddedUser
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import rejudged
-from heartloop.environments.written import written_lines
+from heartloop.environments.speaking import CORE_FROM
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve
 from tests.fixed_appraiser import FixedAppraiser
-from tests.released_eibench import record
+from tests.released_eibench import released
+from tests.written_people import check_own_words, told
 
 TUNING = [scenario for scenario in load_scenarios("test") if half_of(scenario.id) == "tuning"]
 OF_SCENE = {scene: next(scenario for scenario in TUNING if scenario.scene == scene) for scene in SCENES}
@@ -57,18 +56,10 @@ def changes(reply: str) -> Mapping[str, float]:
     return {"a": a, "t": t}
 
 
-def dialogue(
-    scenario: EIBenchScenario, policy: Callable[[Any], str] | str, appraiser: FixedAppraiser | None = None, **options: Any
-) -> Transcript:
-    """One dialogue with replies of a fixed worth: a word of `NUMBERS` for all of them, or a function of the messages."""
-    model = ScriptedChat(policy if callable(policy) else lambda messages: policy)
+def dialogue(scenario: EIBenchScenario, word: str, appraiser: FixedAppraiser | None = None, **options: Any) -> Transcript:
+    """One dialogue whose replies are all the same word of `NUMBERS`."""
     environment = EIBench([scenario], EIBenchEmbeddedUser(appraiser or FixedAppraiser(changes)), **options)
-    return asyncio.run(play(environment, scenario.id, model))
-
-
-def told(scenario: EIBenchScenario, transcript: Transcript) -> list[str]:
-    """Kinds of the beats that were told, in order."""
-    return [beat.kind for turn in transcript.turns for beat in scenario.beats if beat.text in (turn.message or "")]
+    return asyncio.run(play(environment, scenario.id, ScriptedChat(lambda messages: word)))
 
 
 def wide(scenario: EIBenchScenario) -> EIBenchScenario:
@@ -84,30 +75,16 @@ def test_the_changes_are_the_appraisers_within_the_limits(word: str, a: float, t
 
 
 @each_scene
-@pytest.mark.parametrize("word", ["bad", "giving in"])
-def test_harm_to_either_axis_draws_no_beat(scenario: EIBenchScenario, word: str) -> None:
-    assert told(scenario, dialogue(wide(scenario), word)) == []
-
-
-@each_scene
-def test_a_neutral_reply_draws_facts_only(scenario: EIBenchScenario) -> None:
+def test_the_story_opens_to_replies_that_do_good_on_both_axes(scenario: EIBenchScenario) -> None:
     assert set(told(scenario, dialogue(scenario, "flat"))) <= {"fact"}
-
-
-@each_scene
-def test_good_replies_draw_the_story_and_the_core_from_a_sixth_of_the_way(scenario: EIBenchScenario) -> None:
     scenario = wide(scenario)
+    assert told(scenario, dialogue(scenario, "bad")) == told(scenario, dialogue(scenario, "giving in")) == []
     transcript = dialogue(scenario, "fine", max_turns=20)
     assert len(told(scenario, transcript)) == len(scenario.beats)
     for turn in transcript.turns:
         if any(beat.kind == "core" and beat.text in (turn.message or "") for beat in scenario.beats):
             assert turn.state is not None
             assert outcome(turn.state["a"], turn.state["t"], *scenario.axes) >= CORE_FROM
-
-
-def test_people_tell_more_to_good_replies() -> None:
-    lengths = [sum(len(told(s, dialogue(wide(s), word))) for s in SAMPLE) for word in ("good", "flat", "bad")]
-    assert lengths[0] > lengths[1] > lengths[2]
 
 
 _MARKS: tuple[tuple[Scene, str, dict[str, float]], ...] = (
@@ -148,16 +125,7 @@ def test_cruelty_is_answered_coldly_and_silence_as_silence(scenario: EIBenchScen
 @each_scene
 @pytest.mark.parametrize("word", list(NUMBERS))
 def test_every_word_is_the_persons_own_and_no_line_comes_twice(scenario: EIBenchScenario, word: str) -> None:
-    lines = [*(beat.text for beat in scenario.beats), *written_lines(scenario.lines)]
-    said: list[str] = []
-    for turn in dialogue(scenario, word).turns:
-        rest = turn.message or ""
-        for line in sorted(lines, key=len, reverse=True):
-            if line in rest:
-                rest = rest.replace(line, "", 1)
-                said.append(line)
-        assert not rest.strip()
-    assert len(said) == len(set(said))
+    check_own_words(scenario, dialogue(scenario, word))
 
 
 @each_scene
@@ -185,35 +153,23 @@ def test_one_axis_alone_ends_nothing(scenario: EIBenchScenario) -> None:
     assert dialogue(scenario, "yes", calmed).stop == "turn_limit"
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_a_seed_varies_a_dialogue_a_little_and_the_same_seed_nothing(scene: Scene) -> None:
-    scenario = OF_SCENE[scene]
-
-    def run(seed: int) -> Transcript:
-        return asyncio.run(play(EIBench([scenario], EIBenchEmbeddedUser()), scenario.id, Baseline("template", seed=0), seed=seed))
-
-    first, again, other = run(0), run(0), run(1)
+@each_scene
+async def test_a_seed_varies_a_dialogue_a_little_and_the_same_seed_nothing(scenario: EIBenchScenario) -> None:
+    bench = EIBench([scenario], EIBenchEmbeddedUser())
+    first, again, other = [await play(bench, scenario.id, Baseline("template", seed=0), seed=seed) for seed in (0, 0, 1)]
     assert first.turns == again.turns
     assert first.score is not None
     assert other.score is not None
     assert abs(first.score - other.score) < 0.3
+    assert list(first.turns[0].thoughts) == ["need", "quality", "inertia", "changes", "tone"]
+    assert all(first.turns[0].thoughts.values())
+    assert all(0 <= mark <= 4 for mark in first.turns[0].evidence["aspects"].values())
 
 
-async def test_reflection_and_evidence_say_what_the_reader_saw() -> None:
-    turn = (await play(EIBench(SAMPLE, EIBenchEmbeddedUser()), SAMPLE[0].id, Baseline("pushover"))).turns[0]
-    assert list(turn.thoughts) == ["need", "quality", "inertia", "changes", "tone"]
-    assert all(turn.thoughts.values())
-    assert all(0 <= mark <= 4 for mark in turn.evidence["aspects"].values())
-
-
-def released(profile: str, opening: str) -> EIBenchReleasedScenario:
-    """A released record with these texts of the person."""
-    plain = record(system_prompt=profile, opening_line=opening)
-    return EIBenchReleasedScenario(form="eibench-released/1", source="f", record=ReleasedRecord.model_validate(plain))
-
-
-ENGLISH = released("You have missed the last boat, and you want them to wait for you.", "Five minutes, and you could not wait?")
-CHINESE = released("你错过了最后一班船，很生气。", "就差五分钟，你就不能等等吗？")
+ENGLISH = released(
+    system_prompt="You have missed the last boat, and you want them to wait.",
+    opening_line="Five minutes, and you could not wait?",
+)
 
 
 async def test_a_judge_needs_no_written_lines() -> None:
@@ -229,15 +185,7 @@ def test_what_it_cannot_play_or_understand_is_refused() -> None:
     with pytest.raises(InputError, match="no written lines"):
         EIBenchEmbeddedUser().admit(ENGLISH)
     with pytest.raises(InputError, match="understands English only"):
-        EIBenchEmbeddedUser(role="judge").admit(CHINESE)
-
-
-def ranked(transcripts: Sequence[Transcript]) -> list[str]:
-    """Models by their mean score."""
-    scores: dict[str, list[float]] = {}
-    for one in transcripts:
-        scores.setdefault(one.model, []).append(one.score or 0.0)
-    return sorted(scores, key=lambda name: mean(scores[name]))
+        EIBenchEmbeddedUser(role="judge").admit(released())
 
 
 async def test_a_student_ranks_as_its_judge_and_plays(tmp_path: Path) -> None:
@@ -254,7 +202,8 @@ async def test_a_student_ranks_as_its_judge_and_plays(tmp_path: Path) -> None:
     judge = spec.judge(student)
     judged = [await rejudged(spec, one, people[one.scenario], judge, bench.options) for one in played]
     assert [[turn.message for turn in one.turns] for one in judged] == [[turn.message for turn in one.turns] for one in played]
-    assert ranked(judged) == ranked(played)
+    means = {word: mean(one.score or 0.0 for one in judged if one.model == word) for word in ("good", "fine", "bad")}
+    assert means["good"] > means["fine"] > means["bad"]
     ready = spec.make(list(people.values()), spec.players({"user": student}))
     turn = (await play(ready, played[0].scenario, Baseline("template"))).turns[0]
     assert list(turn.thoughts) == ["changes"]

@@ -9,8 +9,8 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError, InputError
-from heartloop.environments.eibench.environment import EIBench, EIBenchView, Reaction
+from heartloop.core.errors import AnswerError, UseError
+from heartloop.environments.eibench.environment import SPEC, EIBench, EIBenchOptions, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import AnyEIBenchScenario, EIBenchScenario, load_scenarios
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
 
@@ -30,8 +30,7 @@ class Fixed:
         self.views: list[EIBenchView] = []
 
     def admit(self, scenario: AnyEIBenchScenario) -> None:
-        if scenario.title == "unplayable":
-            raise InputError("cannot be played")
+        pass
 
     def describe(self) -> Mapping[str, Any]:
         return {"models": {"user": "fixed"}}
@@ -49,28 +48,22 @@ async def played(user: Fixed, scenario: str = DEFENSE, **settings: Any) -> Trans
 
 
 class TestStates:
-    async def test_they_start_at_the_anchors_and_add_up(self) -> None:
+    async def test_they_start_at_the_anchors_and_add_up_to_an_outcome_by_hand(self) -> None:
         transcript = await played(Fixed((-5, 3), (-8, 4)), max_turns=3)
         assert transcript.start == {"a": 80, "t": 15}
         assert [turn.state for turn in transcript.turns] == [{"a": 75, "t": 18}, {"a": 67, "t": 22}, {"a": 59, "t": 26}]
         assert transcript.turns[1].change == {"a": -8, "t": 4}
-
-    async def test_the_outcome_by_hand(self) -> None:
-        transcript = await played(Fixed((-5, 3), (-8, 4)), max_turns=3)
         # a: 80 -> 59 of 80 -> 30 is 21/50; t: 15 -> 26 of 15 -> 50 is 11/35
         assert transcript.score == pytest.approx((21 / 50 + 11 / 35) / 2)
         assert transcript.rewards == pytest.approx((0.04, 0.06, 0.06))
-
-    async def test_the_relation_weight_is_a_setting(self) -> None:
-        transcript = await played(Fixed((-5, 3), (-8, 4)), max_turns=3, relation_weight=0.0)
-        assert transcript.score == pytest.approx(21 / 50)
+        weighed = await played(Fixed((-5, 3), (-8, 4)), max_turns=3, relation_weight=0.0)
+        assert weighed.score == pytest.approx(21 / 50)
 
     async def test_a_state_at_its_limit_stays_there_and_is_counted(self) -> None:
         transcript = await played(Fixed((9, -9)), max_turns=4)
-        assert transcript.turns[-1].state == {"a": 100, "t": 0}
+        assert (transcript.turns[-1].state, transcript.score) == ({"a": 100, "t": 0}, -1.0)
         # a 89, 98, [107], [110]; t 6, [-3], [-9], [-9]
         assert transcript.counts["states at their limit"] == 5
-        assert transcript.score == -1.0
 
     async def test_a_change_beyond_ten_is_clamped_and_counted(self) -> None:
         transcript = await played(Fixed((-14, 3)), max_turns=2, preset="released")
@@ -84,10 +77,9 @@ class TestEnds:
         assert (len(transcript.turns), transcript.stop) == (8, "turn_limit")
         assert transcript.turns[-1].state == {"a": 72, "t": 23}
 
-    async def test_the_person_ends_the_talk(self) -> None:
+    async def test_the_person_ends_the_dialogue(self) -> None:
         transcript = await played(Fixed((-1, 1), leaves_after=2))
-        assert (len(transcript.turns), transcript.stop) == (2, "goodbye")
-        assert transcript.turns[-1].message == "line 1"
+        assert (len(transcript.turns), transcript.stop, transcript.turns[-1].message) == (2, "goodbye", "line 1")
 
     async def test_a_simulator_that_fails_leaves_the_dialogue_unscored(self) -> None:
         transcript = await played(Fixed((-1, 1), breaks_at=1))
@@ -116,20 +108,31 @@ class TestWhoBegins:
         assert user.views[0].messages == (transcript.opening,)
 
 
-class TestPolicyPrompt:
-    def test_it_holds_the_models_profile_and_nothing_of_the_persons(self) -> None:
-        bench = EIBench(SCENARIOS, Fixed((0, 0)))
-        prompt = bench.begin(DEFENSE).policy_prompt
-        scenario = bench.scenarios[DEFENSE]
-        assert isinstance(scenario, EIBenchScenario)
-        for said in (scenario.model.role, *scenario.model.knows, *scenario.model.limits, scenario.model.goal):
-            assert said in prompt
-        assert scenario.user.goal not in prompt
-        assert not any(rule in prompt for rule in scenario.user.rules)
+def test_the_policys_prompt_holds_its_profile_and_nothing_of_the_persons() -> None:
+    think, direct = (EIBench(SCENARIOS, Fixed((0, 0)), variant=form).begin(DEFENSE).policy_prompt for form in ("think", "direct"))
+    scenario = next(scenario for scenario in SCENARIOS if scenario.id == DEFENSE)
+    model, user = scenario.model, scenario.user
+    assert [text for text in (model.role, *model.knows, *model.limits, model.goal) if text not in think] == []
+    assert [text for text in (user.goal, *user.rules) if text in think] == []
+    assert "<think>" in think
+    assert "think>" not in direct
+    assert think.split("## How you speak")[0] == direct.split("## How you speak")[0]
 
-    def test_think_and_direct_differ_in_the_think_block_alone(self) -> None:
-        think = EIBench(SCENARIOS, Fixed((0, 0)), variant="think").begin(DEFENSE).policy_prompt
-        direct = EIBench(SCENARIOS, Fixed((0, 0)), variant="direct").begin(DEFENSE).policy_prompt
-        assert "<think>" in think
-        assert "think>" not in direct
-        assert think.split("## How you speak")[0] == direct.split("## How you speak")[0]
+
+async def test_rewards_for_training_are_outcome_and_changes() -> None:  # Eq. 2 and 3
+    assert SPEC.training is not None
+    transcript = await played(Fixed((-5, 3), (-8, 4)), max_turns=3)
+    returns = SPEC.training.returns(transcript, EIBenchOptions())
+    assert (returns.outcome, returns.worst_outcome) == (transcript.score, -1.0)
+    assert list(returns.process) == pytest.approx([0.04, 0.06, 0.06])
+    assert returns.worst_turns == pytest.approx(-(100 - 80 + 15) / 200)  # both axes at their worse end
+    with pytest.raises(UseError, match="unscored"):
+        SPEC.training.returns(transcript.model_copy(update={"score": None}), EIBenchOptions())
+
+
+def test_a_small_policys_tokenizer_knows_what_may_be_said() -> None:
+    assert SPEC.training is not None
+    scenario = SCENARIOS[0]
+    texts = set(SPEC.training.texts(scenario))
+    assert {scenario.model.goal, scenario.model.background, *scenario.model.knows} < texts
+    assert {beat.text for beat in scenario.beats} < texts

@@ -44,73 +44,65 @@ def only_reason(found: Imported) -> str:
 TWO = [record(0), record(1, scene_tag="support")]
 
 
-class TestForms:
-    @pytest.mark.parametrize(
-        "text",
-        [
-            json.dumps(TWO),
-            json.dumps(TWO, indent=2, ensure_ascii=False),
-            "".join(json.dumps(one) + "\n" for one in TWO),
-            "\n\n".join(json.dumps(one, ensure_ascii=False) for one in TWO),
-            "\ufeff" + json.dumps(TWO),
-        ],
-        ids=["list", "list on many lines", "lines", "lines with gaps, no end", "byte order mark"],
-    )
-    def test_of_many(self, text: str, tmp_path: Path) -> None:
-        found = read_released(put(tmp_path / "data.json", text))
-        assert [(s.id, s.scene) for s in found.scenarios] == [("scene_defense_00", "defense"), ("scene_defense_01", "support")]
-        assert found.refused == []
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(TWO),
+        json.dumps(TWO, indent=2, ensure_ascii=False),
+        "".join(json.dumps(one) + "\n" for one in TWO),
+        "\n\n".join(json.dumps(one, ensure_ascii=False) for one in TWO),
+        "\ufeff" + json.dumps(TWO),
+    ],
+    ids=["list", "list on many lines", "lines", "lines with gaps, no end", "byte order mark"],
+)
+def test_lists_and_lines(text: str, tmp_path: Path) -> None:
+    result = read_released(put(tmp_path / "data.json", text))
+    assert [(s.id, s.scene) for s in result.scenarios] == [("scene_defense_00", "defense"), ("scene_defense_01", "support")]
+    assert result.refused == []
 
-    @pytest.mark.parametrize("indent", [None, 2])
-    def test_of_one(self, indent: int | None, tmp_path: Path) -> None:
-        found = read_released(put(tmp_path / "one.json", json.dumps(record(7), indent=indent)))
-        assert [s.source for s in found.scenarios] == ["one.json, record 1"]
 
-    def test_a_folder(self, tmp_path: Path) -> None:
-        put(tmp_path / "b.jsonl", json.dumps(record(2)))
-        put(tmp_path / "a.json", json.dumps([record(1)]))
-        put(tmp_path / "notes.txt", "no record")
-        found = read_released(tmp_path)
-        assert [s.source for s in found.scenarios] == ["a.json, record 1", "b.jsonl, record 1"]
+def test_a_folder_with_files_of_one_object(tmp_path: Path) -> None:
+    put(tmp_path / "notes.txt", "no record")
+    with pytest.raises(InputError, match="no released file"):
+        read_released(tmp_path)
+    put(tmp_path / "b.jsonl", json.dumps(record(2)))
+    put(tmp_path / "a.json", json.dumps(record(1), indent=2))
+    assert [s.source for s in read_released(tmp_path).scenarios] == ["a.json, record 1", "b.jsonl, record 1"]
 
-    def test_nothing_of_a_record_is_lost(self, tmp_path: Path) -> None:
-        odd = record(3, title=None, initial_anger=62.5, success_criteria={"a": [1, None]}, extra={"tief": [True, 1e-9, "x"]})
-        found = imported(tmp_path, odd, record(4))
-        write_records(tmp_path / "out.jsonl", found.scenarios, exclude_unset=True)
-        lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
-        assert [json.loads(line)["record"] for line in lines] == [odd, record(4)]
-        assert load_set(str(tmp_path / "out.jsonl")) == found.scenarios
+
+def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
+    odd = record(3, title=None, initial_anger=62.5, success_criteria={"a": [1, None]}, extra={"tief": [True, 1e-9, "x"]})
+    result = imported(tmp_path, odd, record(4))
+    write_records(tmp_path / "out.jsonl", result.scenarios, exclude_unset=True)
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["record"] for line in lines] == [odd, record(4)]
+    assert load_set(str(tmp_path / "out.jsonl")) == result.scenarios
 
 
 class TestRefused:
     @pytest.mark.parametrize(
         ("more", "said"),
         [
-            ({"id": 5}, "id: 5; expected a valid string"),
-            ({"id": " "}, 'id: " "; expected a text that is not blank'),
-            ({"system_prompt": ""}, 'aggressor_profile.system_prompt: ""; expected a text that is not blank'),
-            ({"initial_anger": "75"}, 'initial_calibration.initial_anger: "75"; expected a number from 0 to 100'),
-            ({"target_trust": True}, "rub_goals.target_trust: true; expected a number from 0 to 100"),
-            ({"worst_anger_min": 101}, "worst_case.worst_anger_min: 101; expected a number from 0 to 100"),
-            ({"scene_tag": "war"}, 'scene_tag: "war"; expected one of charm, defense, repair, support'),
+            ({"id": 5}, "id: is a number; expected text"),
+            ({"id": " "}, "id: is ' '; expected a text that is not blank"),
+            ({"system_prompt": ""}, "aggressor_profile.system_prompt: is ''; expected a text that is not blank"),
+            ({"initial_anger": "75"}, "initial_calibration.initial_anger: is '75'; expected a number from 0 to 100"),
+            ({"target_trust": True}, "rub_goals.target_trust: is True; expected a number from 0 to 100"),
+            ({"worst_anger_min": 101}, "worst_case.worst_anger_min: is 101; expected a number from 0 to 100"),
+            ({"worst_case": {"worst_anger_min": 95}}, "worst_case.worst_trust_min: is missing"),
+            ({"scene_tag": "war"}, "scene_tag: is 'war'; expected one of charm, defense, repair, support"),
             ({"opening_line": None}, "aggressor_profile.opening_line is missing; expected"),
-            ({"rub_goals": 7}, "rub_goals: 7; expected"),
+            ({"rub_goals": 7}, "rub_goals: is a number; expected"),
             ({"form": "eibench-released/1"}, "the record was imported before"),
         ],
     )
     def test_with_field_value_and_what_was_expected(self, more: dict[str, Any], said: str, tmp_path: Path) -> None:
         assert f"data.json, record 1: {said}" in only_reason(imported(tmp_path, record(0, **more)))
 
-    def test_a_missing_field(self, tmp_path: Path) -> None:
-        less = record(0)
-        del less["worst_case"]["worst_trust_min"]
-        said = "worst_case.worst_trust_min is missing; expected it in every record"
-        assert only_reason(imported(tmp_path, less)) == f"data.json, record 1: {said}"
-
     @pytest.mark.parametrize(
         ("more", "axis"),
         [
-            ({"target_anger": 75}, "a are start 75 (initial_calibration.initial_anger), success 75 (rub_goals.target_anger)"),
+            ({"target_anger": 75}, "a are start 75 (initial_calibration), success 75 (rub_goals)"),
             ({"worst_anger_min": 75}, "a are start 75"),
             ({"target_anger": 80}, "a are start 75"),  # success and failure both above the start
             ({"worst_trust_min": 20}, "t are start 15"),
@@ -135,17 +127,18 @@ class TestRefused:
         assert places == ("data.jsonl, line 1", "data.jsonl, line 3", "data.jsonl, line 4")
         assert "not JSON" in reasons[0]
         assert "not UTF-8" in reasons[1]
-        assert reasons[2] == "the record is NaN; expected a JSON object"
+        assert "not JSON" in reasons[2]
 
     @pytest.mark.parametrize(
         ("text", "said"),
         [
             (json.dumps([record(1)], indent=1)[:-30], "data.json: not JSON"),
-            (b"[" * 100_000, "nested too deeply"),
-            (b"", "is empty"),
-            ('[{"id": 1' + "0" * 5000 + "}]", "id: inf; expected a finite number"),
+            (b"[" * 100_000, "not JSON"),
+            (b"", "not JSON"),
+            ('[{"id": 1' + "0" * 5000 + "}]", "not JSON"),
+            ('[{"id": 1e999}]', "record.id: inf; expected a finite number"),
         ],
-        ids=["cut", "deep", "empty", "long number"],
+        ids=["cut", "deep", "empty", "long number", "infinite"],
     )
     def test_a_broken_file_is_one_refusal(self, text: str | bytes, said: str, tmp_path: Path) -> None:
         assert said in only_reason(read_released(put(tmp_path / "data.json", text)))
@@ -153,8 +146,6 @@ class TestRefused:
     def test_no_file(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"cannot read .*none.json"):
             read_released(tmp_path / "none.json")
-        with pytest.raises(InputError, match="no released file"):
-            read_released(tmp_path)
 
 
 def test_odd_anchors_are_kept_and_counted(tmp_path: Path) -> None:

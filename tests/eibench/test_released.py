@@ -1,9 +1,7 @@
-"""Released records as scenarios of EIBench, and the sets by name.
+"""Released records as scenarios of EIBench.
 
-1. A simulator model is told both free texts and the anchors, and nothing of one side is told to the other.
+1. A simulator model gets its own free text and the anchors, the policy the other text, and neither gets both.
 2. States start at the record's anchors, whole or not; the outcome is by them.
-3. The embedded user refuses them in a sentence.
-4. The training set by name is what `scenarios save train` writes.
 """
 
 from __future__ import annotations
@@ -18,22 +16,11 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.environments.check import check_environment
 from heartloop.environments.eibench.composer import load_set
 from heartloop.environments.eibench.environment import EIBench
-from heartloop.environments.eibench.scenario import FORM, EIBenchReleasedScenario, ReleasedRecord, load_scenarios
-from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
+from heartloop.environments.eibench.scenario import EIBenchReleasedScenario
+from heartloop.environments.eibench.users import EIBenchLLMUser
 from heartloop.environments.episode import YOU_BEGIN, play
-from heartloop.environments.registry import owner_of, stratified
-from tests.released_eibench import record
-
-REACTS = json.dumps(
-    {
-        "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
-        "emotion_change": -5, "relation_change": 3, "reply": "那好吧。", "continue": "yes",
-    }
-)  # fmt: skip
-
-
-def released(number: int = 0, **more: object) -> EIBenchReleasedScenario:
-    return EIBenchReleasedScenario(form=FORM, source="x", record=ReleasedRecord.model_validate(record(number, **more)))
+from heartloop.environments.registry import owner_of
+from tests.released_eibench import REACTS, record, released
 
 
 def person(*scenarios: EIBenchReleasedScenario, variant: str = "think") -> tuple[EIBench, ScriptedChat]:
@@ -46,21 +33,13 @@ async def test_each_side_is_told_its_own_text() -> None:
     policy = ScriptedChat(["<think>x</think>不行。"], cycle=True)
     played = await play(bench, "scene_defense_00", policy)
     texts = record()
+    model, user = texts["defender_profile"]["system_prompt"], texts["aggressor_profile"]["system_prompt"]
     told, asked = policy.asked[0][0].content, simulator.asked[0][0].content
-    assert texts["defender_profile"]["system_prompt"] in told
-    assert "as this person" in told
-    assert "<think>" in told
-    assert texts["aggressor_profile"]["system_prompt"] in asked
-    assert texts["aggressor_profile"]["system_prompt"] not in told
-    assert texts["defender_profile"]["system_prompt"] not in asked
-    assert "You begin at emotion 75, relation 15." in asked
-    assert "near emotion 30, relation 45" in asked
-    assert "near emotion 95, relation 0" in asked
+    assert (model in told, user in told, model in asked, user in asked) == (True, False, False, True)
+    for part in ("at emotion 75, relation 15.", "near emotion 30, relation 45", "near emotion 95, relation 0"):
+        assert part in asked
     assert "the other person: 不行。" in simulator.asked[0][1].content
     assert played.opening == "就差五分钟，你就不能等等吗？"
-    assert played.prompts.keys() == {
-        "policy_think", "policy_profile_released", "react", "react_turn", "react_profile", "react_profile_released",
-    }  # fmt: skip
 
 
 async def test_the_outcome_is_by_the_records_own_anchors() -> None:
@@ -85,39 +64,21 @@ def test_the_environment_keeps_its_promises_with_them() -> None:
     check_environment(person(released(1), released(2, scene_tag="charm", opening_line=None))[0])
 
 
-def test_the_embedded_user_refuses_them() -> None:
-    with pytest.raises(InputError, match="is not in English; the embedded user understands English only"):
-        EIBench([released()], EIBenchEmbeddedUser())
-
-
 def test_the_fingerprint_is_of_what_is_told() -> None:
     assert released().fingerprint == released(title="another", goal_one_liner="another").fingerprint
     other = (released(system_prompt="x"), released(opening_line="x"), released(target_anger=35), released(scene_tag="support"))
     assert len({released().fingerprint, *(scenario.fingerprint for scenario in other)}) == 5
 
 
-class TestSets:
-    def test_an_imported_file_and_the_authors_own(self, tmp_path: Path) -> None:
-        mine = tmp_path / "mine.jsonl"
-        mine.write_text(released().model_dump_json(exclude_unset=True) + "\n", encoding="utf-8")
-        assert load_set(str(mine)) == [released()]
-        assert owner_of(str(mine)).name == "eibench"
-        with pytest.raises(UseError, match="--exclude-tag"):
-            load_set(str(mine), exclude_tags=["death"])
-        theirs = tmp_path / "theirs.jsonl"
-        theirs.write_text(json.dumps(record()), encoding="utf-8")
-        assert owner_of(str(theirs)).name == "eibench"
-        with pytest.raises(InputError, match="run `heartloop import eibench-scenarios"):
-            load_set(str(theirs))
-
-    def test_an_unknown_name(self) -> None:
-        with pytest.raises(UseError, match="unknown scenario set 'training'; expected test or train, or the path"):
-            load_set("training")
-
-    def test_the_training_set_has_its_size_and_shares_no_person_with_the_test_set(self) -> None:
-        train = load_set("train")
-        assert len(train) == 2009
-        assert train == load_set("train")
-        assert not {s.id for s in train} & {s.id for s in load_scenarios("test")}
-        assert [s.scene for s in stratified(train, 4)] == ["charm", "defense", "repair", "support"]
-        assert 0 < len(load_set("train", exclude_tags=["death"])) < 2009
+def test_an_imported_file_is_read_by_path_and_the_authors_own_is_not(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text(released().model_dump_json(exclude_unset=True) + "\n", encoding="utf-8")
+    assert load_set(str(mine)) == [released()]
+    assert owner_of(str(mine)).name == "eibench"
+    with pytest.raises(UseError, match="--exclude-tag"):
+        load_set(str(mine), exclude_tags=["death"])
+    theirs = tmp_path / "theirs.jsonl"
+    theirs.write_text(json.dumps(record()), encoding="utf-8")
+    assert owner_of(str(theirs)).name == "eibench"
+    with pytest.raises(InputError, match="run `heartloop import eibench-scenarios"):
+        load_set(str(theirs))

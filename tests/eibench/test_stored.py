@@ -3,48 +3,42 @@
 1. Another weight is another outcome of the same states, worked by hand.
 2. The presets differ over a change beyond ±10 alone: what was clamped, asked again, or refused; nothing is guessed.
 3. Another judge: the same replies, the same words, the judge's changes; the talk ends where it ended.
-4. Whoever judged before finds the same.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript, Usage, write_line
-from heartloop.core.errors import AnswerError, InputError
-from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, EIBenchView, Reaction
+from heartloop.core.errors import InputError
+from heartloop.environments.eibench.environment import EIBench, EIBenchOptions
 from heartloop.environments.eibench.scenario import load_scenarios
 from heartloop.environments.eibench.stored import out_of_range, rescored
-from heartloop.environments.eibench.users import EIBenchEmbeddedUser, EIBenchLLMUser
-from heartloop.environments.episode import CallLog, play
+from heartloop.environments.eibench.users import EIBenchLLMUser
+from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, rejudged
-from heartloop.models.baselines import Baseline
+from tests.eibench.test_environment import Fixed
+from tests.released_eibench import reacts
 
 BENCH = load_environment("eibench")
-DEFENSE, CHARM = "defense-visiting-hours-01", "charm-allotment-01"
-PEOPLE = {s.id: s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM)}
+SCENARIO = next(s for s in load_scenarios("test") if s.id == "defense-visiting-hours-01")
 TURNS = 3
 
 
 def answer(a: int, t: int, *, goes_on: bool = True, reply: str = "And now?") -> Reply:
-    body = {
-        "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
-        "emotion_change": a, "relation_change": t, "reply": reply, "continue": "yes" if goes_on else "no",
-    }  # fmt: skip
-    return Reply(json.dumps(body), usage=Usage(prompt_tokens=100, completion_tokens=10))
+    fields = {"emotion_change": a, "relation_change": t, "reply": reply, "continue": "yes" if goes_on else "no"}
+    return Reply(reacts(**fields), usage=Usage(prompt_tokens=100, completion_tokens=10))
 
 
-async def talk(*answers: Reply, preset: str = "paper", scenario: str = DEFENSE) -> Transcript:
-    bench = EIBench(
-        list(PEOPLE.values()), EIBenchLLMUser(ScriptedChat(list(answers), name="lab/sim")), preset=preset, max_turns=TURNS
-    )
-    return await play(bench, scenario, ScriptedChat(lambda m: f"reply {len(m) // 2}", name="lab/a"), seed=5)
+async def talk(*answers: Reply, preset: str = "paper") -> Transcript:
+    user = EIBenchLLMUser(ScriptedChat(list(answers), name="lab/sim"))
+    bench = EIBench([SCENARIO], user, preset=preset, max_turns=TURNS)
+    return await play(bench, SCENARIO.id, ScriptedChat(lambda m: f"reply {len(m) // 2}", name="lab/a"), seed=5)
 
 
 def again(played: Transcript, preset: str, weight: float = 0.5) -> Transcript:
@@ -76,98 +70,58 @@ class TestWeight:
 class TestPresets:
     async def test_without_a_change_beyond_ten_they_are_one(self) -> None:
         played = await talk(answer(-6, 4), Reply("broken"), answer(-4, 2), answer(0, 10))
-        found = again(played, "released")
-        assert found == played.model_copy(update={"preset": "released"})
-        assert again(found, "paper") == played
+        assert again(played, "released") == played.model_copy(update={"preset": "released"})
+        assert again(again(played, "released"), "paper") == played
         assert not out_of_range(played)
 
-    async def test_what_was_asked_again_keeps_its_later_answer_and_is_told(self) -> None:
+    async def test_what_was_asked_again_has_its_later_answer_and_is_noticed(self) -> None:
         played = await talk(answer(-14, 4), answer(-9, 4), answer(0, 0), answer(0, 0))
         assert played.counts["re-asks"] == 1
         assert again(played, "released").score == played.score
         assert out_of_range(played)
 
-    async def test_what_was_clamped_was_not_asked_again(self) -> None:
-        played = await talk(answer(-14, 4), answer(0, 0), answer(0, 0), preset="released")
-        assert played.counts["clamped changes"] == 1
-        assert not out_of_range(played)
-
     async def test_what_was_refused_in_the_last_turn_is_scored_by_its_first_answer(self) -> None:
-        played = await talk(answer(-6, 4), answer(-4, 2), answer(-14, 0, reply="Oh."), answer(-15, 0))
+        answers = (answer(-6, 4), answer(-4, 2), answer(-14, 0, reply="Oh."))
+        played = await talk(*answers, answer(-15, 0))
         assert played.failure is not None
-        found = again(played, "released")
-        assert found == (await talk(answer(-6, 4), answer(-4, 2), answer(-14, 0, reply="Oh."), preset="released")).model_copy(
-            update={"seconds": found.seconds}
-        ), "as the run under released would have been"
-        assert (found.stop, found.counts["clamped changes"], found.turns[-1].state) == ("turn_limit", 1, {"a": 60, "t": 21})
+        result, as_released = again(played, "released"), await talk(*answers, preset="released")
+        assert result == as_released.model_copy(update={"seconds": result.seconds})
+        assert (result.stop, result.counts["clamped changes"], result.turns[-1].state) == ("turn_limit", 1, {"a": 60, "t": 21})
 
-    async def test_what_was_refused_with_a_parting_word_is_scored(self) -> None:
-        played = await talk(answer(0, -12, goes_on=False), answer(0, -13))
-        found = again(played, "released")
-        assert (found.stop, found.turns[-1].change) == ("goodbye", {"a": 0, "t": -10})
+    async def test_what_was_refused_with_a_goodbye_is_scored(self) -> None:
+        result = again(await talk(answer(0, -12, goes_on=False), answer(0, -13)), "released")
+        assert (result.stop, result.turns[-1].change) == ("goodbye", {"a": 0, "t": -10})
 
     async def test_what_was_refused_before_is_not_played_on(self) -> None:
         played = await talk(answer(-6, 4), answer(-14, 0), answer(-15, 0))
-        found = again(played, "released")
-        assert found.failure is not None
-        assert (found.score, found.failure.role, found.failure.kind) == (None, RESCORING, "not played on")
-        assert found.turns == played.turns
+        result = again(played, "released")
+        assert result.failure is not None
+        assert (result.score, result.failure.role, result.failure.kind) == (None, RESCORING, "not played on")
+        assert result.turns == played.turns
 
     async def test_a_broken_answer_stays_unscored_with_its_cause(self) -> None:
         played = await talk(answer(-6, 4), Reply("no"), Reply("no"))
-        found = again(played, "released")
-        assert found == played.model_copy(update={"preset": "released"})
+        assert again(played, "released") == played.model_copy(update={"preset": "released"})
 
-    async def test_a_clamped_change_does_not_follow_under_paper(self) -> None:
+    async def test_a_clamped_change_was_not_asked_again_and_does_not_follow_under_paper(self) -> None:
         played = await talk(answer(-14, 4), answer(0, 0), answer(0, 0), preset="released")
-        found = again(played, "paper")
-        assert found.failure is not None
-        assert (found.score, found.failure.kind) == (None, "change clamped")
-        assert found.turns == played.turns
-
-
-class Feels:
-    """Gives changes from a list, the last for ever, or breaks; its own words and ends must not count."""
-
-    name = "lab/judge"
-
-    def __init__(self, *changes: tuple[float, float], breaks_at: int = 99) -> None:
-        self._changes = changes
-        self._breaks_at = breaks_at
-        self.views: list[EIBenchView] = []
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": self.name}, "prompts": {"react": "1"}}
-
-    def admit(self, scenario: object) -> None:
-        pass
-
-    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
-        self.views.append(view)
-        if view.turn == self._breaks_at:
-            raise AnswerError("no more")
-        a, t = self._changes[min(view.turn, len(self._changes) - 1)]
-        return Reaction(a, t, "my own words", False, {"need": "mine"})
+        assert (played.counts["clamped changes"], out_of_range(played)) == (1, False)
+        result = again(played, "paper")
+        assert result.failure is not None
+        assert (result.score, result.failure.kind, result.turns) == (None, "change clamped", played.turns)
 
 
 def words(transcript: Transcript) -> Sequence[tuple[str, str | None]]:
     return [(turn.reply, turn.message) for turn in transcript.turns]
 
 
-async def read(played: Transcript, judge: Any, *, preset: str = "paper", turns: int = TURNS) -> Transcript:
+async def read(played: Transcript, judge: Any) -> Transcript:
     """As it is stored: that its replies were not paid for is not in a transcript."""
-    found = await rejudged(BENCH, played, PEOPLE[played.scenario], judge, EIBenchOptions(preset=preset, max_turns=turns))
+    found = await rejudged(BENCH, played, SCENARIO, judge, EIBenchOptions(max_turns=TURNS))
     return Transcript.model_validate_json(write_line(found))
 
 
 class TestJudges:
-    @pytest.mark.parametrize("scenario", [DEFENSE, CHARM])
-    async def test_the_judge_who_judged_before_finds_the_same(self, scenario: str) -> None:
-        played = await play(EIBench([PEOPLE[scenario]], EIBenchEmbeddedUser()), scenario, Baseline("counsellor"), seed=3)
-        found = await read(played, EIBenchEmbeddedUser(), turns=8)
-        assert found.model_copy(update={"models": played.models, "seconds": played.seconds}) == played
-        assert found.models == {"policy": "heartloop/counsellor", "user": "embedded", "judge": "embedded"}
-
     async def test_a_model_that_answers_as_before_finds_the_same(self) -> None:
         answers = (answer(-6, 4), answer(3, -2, reply="No."), answer(-10, 8))
         played = await talk(*answers)
@@ -177,28 +131,28 @@ class TestJudges:
 
     async def test_other_changes_on_the_same_words(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 0))
-        judge = Feels((5, -5), (2, 0))
+        judge = Fixed((5, -5), (2, 0), leaves_after=1)
         found = await read(played, judge)
         assert words(found) == words(played)
         assert [turn.state for turn in found.turns] == [{"a": 85, "t": 10}, {"a": 87, "t": 10}, {"a": 89, "t": 10}]
-        assert [turn.thoughts for turn in found.turns] == [{"need": "mine"}] * 3
-        assert (found.stop, found.user) == ("turn_limit", "lab/judge")
-        assert judge.views[1].messages == ("And now?",) or judge.views[1].messages[-1] == "And now?"
+        assert [turn.thoughts for turn in found.turns] == [{"need": "n"}] * 3
+        assert (found.stop, found.user) == ("turn_limit", "fixed")
+        assert judge.views[1].messages[-1] == "And now?"
         # a 80 -> 89 of 80 -> fail 100 is -9/20; t 15 -> 10 of 15 -> fail 0 is -5/15
         assert found.score == pytest.approx((-9 / 20 - 5 / 15) / 2)
 
     async def test_the_persons_parting_word_still_ends_it(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2, goes_on=False, reply="Bye."))
-        found = await read(played, Feels((-1, 1)))
+        found = await read(played, Fixed((-1, 1)))
         assert (found.stop, len(found.turns), found.turns[-1].message) == ("goodbye", 2, "Bye.")
 
     async def test_the_weight_stays(self) -> None:
         played = again(await talk(answer(-5, 0), answer(0, 0), answer(0, 0)), "paper", 0.0)
-        found = await read(played, Feels((-10, 0), (0, 0)))
+        found = await read(played, Fixed((-10, 0), (0, 0)))
         assert found.score == pytest.approx(10 / 50)
 
     async def test_a_judge_who_fails(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 0))
-        found = await read(played, Feels((0, 0), breaks_at=1))
+        found = await read(played, Fixed((0, 0), breaks_at=1))
         assert found.failure is not None
         assert (found.score, found.failure.role) == (None, "judge")

@@ -1,13 +1,4 @@
-"""From dialogues to EMPA cases, with a reader, a writer and an auditor that are played (`scribe`).
-
-1. Seeds: all dialogues, mixed by the seed; more begin with the same. Place and name are drawn anew for each.
-2. A dialogue becomes a case that passes the checks of a shipped one. The log is in the first two questions alone.
-3. Passed over, with the reason and without a further call: too little said, no empathy needed, no feeling, an excluded tag.
-4. A crisis that the text speaks of is tagged, in the filter's answer and in the case.
-5. Nothing is carried over: no sentence, no run of words, no placeholder; not even by the auditor.
-6. The axis is what the form makes dominant; evidence is quoted from the card; the form and its priority fit.
-7. Cut off anywhere, the same answers make the same file, and no kept answer is asked for again.
-"""
+"""From dialogues to EMPA cases, with a reader, a writer and an auditor that are played (`scribe`)."""
 
 from __future__ import annotations
 
@@ -23,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
-from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, REWRITES, WritingResult, outlook, settings_of, write_all
-from heartloop.core.chat import Reply, ScriptedChat
+from heartloop.authoring.store import steps_path
+from heartloop.authoring.writing import REWRITES, WritingResult
+from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message
-from heartloop.core.errors import TransportError, UseError
+from heartloop.core.errors import UseError
 from heartloop.environments.empa.scenario import SCENARIOS, dominant_axis, load_scenarios
 from heartloop.environments.empa.writing import LEAST_WORDS, MOST_CHARACTERS, RUN, SENTENCE, EmpaDistilling, carried_over
 from heartloop.environments.importing import RawDialogue, RawTurn
 from heartloop.environments.written import crisis_tags
-from tests.authoring.scribe import Scribe, good, stage_of
+from tests.authoring.scribe import Scribe, changed, good, run_with, stage_of, steps
 
 SHIPPED = load_scenarios("cases")[::10]
 STAGES = ["filter", "features", "card", "story", "label", "empa_voice", "audit", "duplicate"]
@@ -55,36 +46,9 @@ def distilling(*dialogues: RawDialogue, exclude: Sequence[str] = ()) -> EmpaDist
 
 
 async def run(
-    out: Path,
-    writing: EmpaDistilling,
-    scribe: Callable[[Sequence[Message]], Any] | None = None,
-    *,
-    n: int = 9,
-    concurrency: int = 2,
+    out: Path, writing: EmpaDistilling, scribe: Callable[[Sequence[Message]], Any] | ChatModel | None = None, **how: Any
 ) -> WritingResult:
-    chat = ScriptedChat(scribe or Scribe(), name="lab/scribe")
-    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
-    with WrittenFiles(out, {**decided, **writing.settings}) as files:
-        return await write_all(writing, files, n=n, seed=0, writer=chat, auditor=chat, concurrency=concurrency)
-
-
-def steps(out: Path, step: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in steps_path(out).read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line.get("step") == step]
-
-
-def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
-    def instead(asked: str, text: str, nth: int) -> str | None:
-        if asked != stage or nth > times:
-            return None
-        found = json.loads(json.dumps(good(text)))
-        change(found)
-        return json.dumps(found)
-
-    return Scribe(instead)
-
-
-# 1. seeds
+    return await run_with(out, scribe, writing=writing, **{"n": 9, "concurrency": 2, **how})
 
 
 def test_all_dialogues_are_mixed_by_the_seed_and_more_begin_with_the_same() -> None:
@@ -108,17 +72,6 @@ def test_what_a_model_would_read_holds_no_personal_data_and_ends_in_time() -> No
     assert facts["turns"][0][1].startswith("hi, my name is [NAME-1], 1 years")
     assert sum(len(text) for _, text in facts["turns"]) <= MOST_CHARACTERS
     assert facts["left_out"] == 10 - len(facts["turns"]) > 0
-
-
-def test_the_outlook_counts_calls_before_any_is_made() -> None:
-    writing = distilling(dialogue(1), RawDialogue("log.jsonl, line 2", {}, (RawTurn("person", "hi"), RawTurn("supporter", "hi"))))
-    ahead = outlook(writing, 9, 0)
-    assert (ahead.planned, ahead.least_calls, ahead.most_calls) == (2, 1, 8)
-    assert list(ahead.skipped) == ["log.jsonl, line 2"]
-    assert ahead.removed == {"name": 2}
-
-
-# 2. a case
 
 
 async def test_a_dialogue_becomes_a_case_fit_to_ship_and_the_log_is_in_two_questions_alone(tmp_path: Path) -> None:
@@ -160,9 +113,6 @@ async def test_only_the_stretch_that_the_filter_chose_is_read_for_features(tmp_p
     await run(tmp_path / "mine.jsonl", distilling(dialogue(1, "It is my hands that miss it most.")), Scribe(instead))
     assert "3 person: It is my hands" in read[0]
     assert "night shift" not in read[0]
-
-
-# 3. passed over
 
 
 @pytest.mark.parametrize(
@@ -208,9 +158,6 @@ async def test_no_case_touches_what_the_run_leaves_out_either(tmp_path: Path) ->
     assert "this run leaves out war" in steps(out, "refused")[0]["problem"]
 
 
-# 4. crisis
-
-
 @pytest.mark.parametrize(
     ("text", "tags"),
     [
@@ -241,8 +188,6 @@ async def test_a_crisis_of_the_text_has_to_be_tagged_and_stays_tagged_in_the_cas
     assert "suicide must be among them" in next(iter(ended.refused.values()))
 
 
-# 5. nothing is carried over
-
 LOG = "On a Tuesday they came into the canteen and read out eleven names. Mine was the last. I laughed out loud then."
 
 
@@ -272,34 +217,25 @@ def test_every_run_long_enough_is_found_and_none_of_other_words(words: list[str]
 
 
 @pytest.mark.parametrize("stage", ["features", "card", "story", "empa_voice"])
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ("They gave it away without a word to me, he says.", "say it otherwise"),
-        ("It was for [NAME-1] only, as ever.", "a blank of the dialogue"),
-    ],
-    ids=["sentence", "blank"],
-)
-async def test_an_answer_that_carries_the_log_over_is_asked_for_again(
-    tmp_path: Path, stage: str, words: str, problem: str
-) -> None:
+async def test_an_answer_that_carries_the_log_over_is_asked_for_again(tmp_path: Path, stage: str) -> None:
+    words = "They gave it away without a word to me, he says. It was for [NAME-1] only."
     where = {"features": "trouble", "card": "topic", "empa_voice": "opening"}
 
-    def change(found: dict[str, Any]) -> None:
+    def change(answer: dict[str, Any]) -> None:
         if stage == "story":
-            found["story"]["trigger"] += f" {words}"
+            answer["story"]["trigger"] += f" {words}"
         else:
-            found[where[stage]] = words
+            answer[where[stage]] = words
 
     out = tmp_path / "mine.jsonl"
     ended = await run(out, distilling(), changed(stage, change, times=1))
     assert ended.written == 1
     (refused,) = steps(out, "refused")
-    assert problem in refused["problem"]
+    assert "say it otherwise" in refused["problem"]
+    assert "[NAME-1] is a blank of the dialogue" in refused["problem"]
     assert words not in out.read_text()
     never = await run(tmp_path / "never.jsonl", distilling(), changed(stage, change))
     assert (never.written, len(never.refused)) == (0, 1)
-    assert len(steps(tmp_path / "never.jsonl", "refused")) == REASKS + 1
 
 
 async def test_the_auditor_may_correct_a_level_and_may_not_bring_the_log_back(tmp_path: Path) -> None:
@@ -321,41 +257,28 @@ async def test_the_auditor_may_correct_a_level_and_may_not_bring_the_log_back(tm
     assert "say it otherwise" in steps(other, "refused")[0]["problem"]
 
 
-# 6. labels
-
-
-def flat(found: dict[str, Any]) -> None:
-    for line in found["iedr"].values():
-        line["level"] = 2
-
-
-def unquoted(found: dict[str, Any]) -> None:
-    next(line for line in found["iedr"].values() if line["level"])["evidence"] = "words that stand nowhere in it"
-
-
-def without(found: dict[str, Any]) -> None:
-    found["iedr"].pop("P.3")
-
-
-def low(found: dict[str, Any]) -> None:
-    for priority in found["priorities"].values():
-        priority["level"] = "low"
+def break_label(answer: dict[str, Any], how: str) -> None:
+    iedr, priorities = answer["iedr"], answer["priorities"].values()
+    if how == "no group stands out":
+        for line in iedr.values():
+            line["level"] = 2
+    elif how == "the evidence is not a quote from the card":
+        next(line for line in iedr.values() if line["level"])["evidence"] = "words that stand nowhere in it"
+    elif how == "iedr is wrong at P.3":
+        del iedr["P.3"]
+    else:
+        for priority in priorities:
+            priority["level"] = "low"
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (flat, "no group stands out"),
-        (unquoted, "the evidence is not a quote from the card"),
-        (without, "iedr is wrong at P.3"),
-        (low, "so its priority must be high"),
-    ],
+    "problem",
+    ["no group stands out", "the evidence is not a quote from the card", "iedr is wrong at P.3", "so its priority must be high"],
 )
-async def test_a_form_that_does_not_hold_together_is_asked_for_again(
-    tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str
-) -> None:
+async def test_a_form_that_does_not_hold_together_is_asked_for_again(tmp_path: Path, problem: str) -> None:
     out = tmp_path / "mine.jsonl"
-    assert (await run(out, distilling(), changed("label", change, times=1))).written == 1
+    scribe = changed("label", lambda answer: break_label(answer, problem), times=1)
+    assert (await run(out, distilling(), scribe)).written == 1
     assert problem in steps(out, "refused")[0]["problem"]
 
 
@@ -366,33 +289,6 @@ async def test_a_case_told_again_is_written_anew_from_the_card_on_and_the_dialog
     ended = await run(tmp_path / "mine.jsonl", distilling(), scribe)
     assert (ended.written, ended.repeated) == (0, REWRITES + 1)
     assert Counter(scribe.asked) == {"filter": 1, "features": 1} | dict.fromkeys(STAGES[2:], REWRITES + 1)
-
-
-# 7. cut off
-
-
-async def test_cut_off_anywhere_it_comes_to_the_same_file_and_pays_for_nothing_twice(tmp_path: Path) -> None:
-    writing = distilling(*(dialogue(n, *(["the weather"] if n == 2 else [])) for n in range(1, 4)))
-    whole = Scribe()
-    await run(tmp_path / "whole.jsonl", writing, whole)
-    asked: list[str] = []
-    out = tmp_path / "cut.jsonl"
-    for limit in range(3, len(whole.asked) + 3, 3):
-        made = [0]
-
-        def broken(messages: Sequence[Message], made: list[int] = made, limit: int = limit) -> str:
-            if made[0] >= 3:
-                raise TransportError(f"cut off after {limit}")
-            made[0] += 1
-            scribe = Scribe()
-            said = scribe(messages)
-            asked.extend(scribe.asked)
-            return said
-
-        ended = await run(out, writing, broken, concurrency=1)
-    assert (ended.written, len(ended.skipped), ended.failed) == (2, 1, {})
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    assert Counter(asked) == Counter(whole.asked)
 
 
 class Slow(ScriptedChat):
@@ -416,10 +312,7 @@ async def test_behind_a_dialogue_that_is_passed_over_nobody_overtakes(tmp_path: 
     slow = talks[order[0]]
     talks[order[0]] = slow._replace(turns=(RawTurn("person", f"Slowly, {slow.turns[0].text}"), *slow.turns[1:]))
     writing = distilling(*talks.values())
-    chat = Slow(Scribe())
-    decided = settings_of(writing, writer=chat.name, auditor=chat.name, embedder=None, seed=0, only=(), sampling={})
-    with WrittenFiles(tmp_path / "mine.jsonl", decided) as files:
-        ended = await write_all(writing, files, n=3, seed=0, writer=chat, auditor=chat, concurrency=3)
+    ended = await run(tmp_path / "mine.jsonl", writing, Slow(Scribe()), n=3, concurrency=3)
     assert (ended.written, len(ended.skipped)) == (2, 1)
     assert [case.id[-1] for case in load_scenarios(tmp_path / "mine.jsonl")] == ["1", "3"]
 

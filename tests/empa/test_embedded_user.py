@@ -1,12 +1,4 @@
-"""What the embedded roles of EMPA must get right, whatever weights the reader has.
-
-1. A level is the sum of what the replies of the window did, rounded; each has a quote that stands in the window and a reason. A
-   dangerous reply gives the worst form.
-2. The story opens only to replies that do good: no beat after harm, at most facts after nothing, the core from a sixth of |P_0|.
-3. The person's words are their own, no line twice while one is left, and a long dialogue never runs out of lines.
-4. The director calls only what can be carried out, and releases the story after windows that did good.
-5. A role without a language model is embedded; the same seed gives the same dialogue.
-"""
+"""What the embedded roles of EMPA must get right, whatever weights the reader has."""
 
 from __future__ import annotations
 
@@ -16,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.chat import ScriptedChat
@@ -24,7 +16,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.check import check_environment
 from heartloop.environments.dialogue_text import stands_in
-from heartloop.environments.empa.embedded import CORE_FROM, READING, EmpaEmbeddedUser, decide, judge, output_of
+from heartloop.environments.empa.embedded import READING, EmpaEmbeddedUser, decide, judge, output_of
 from heartloop.environments.empa.environment import FUNCTIONS, MIN_TURNS, Act, Empa, EmpaView, call_problem
 from heartloop.environments.empa.perturbations import flipped
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
@@ -33,6 +25,7 @@ from heartloop.environments.empa.users import MixedRoles, players
 from heartloop.environments.episode import play
 from heartloop.environments.reading import LearnedAppraiser
 from heartloop.environments.records import half_of
+from heartloop.environments.speaking import CORE_FROM
 from heartloop.environments.written import written_lines
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
@@ -92,24 +85,17 @@ def all_told(scenario: EmpaScenario, transcript: Transcript) -> list[str]:
 
 
 class TestTheJudge:
-    @pytest.mark.parametrize(("reply", "up", "down"), [
-        ("Good.", 1, 0), ("Best.", 2, 0), ("Slight.", 0, 0), ("Flat.", 0, 0), ("Bad.", 0, -1), ("", 0, -1),
-    ])  # fmt: skip
-    def test_a_reply_gets_the_nearest_level(self, reply: str, up: int, down: int) -> None:
-        form = judge(view(CASE, reply), FixedAppraiser(effects)).levels
-        assert tuple(form) == form_keys()
-        assert form == {key: up if key.endswith("Prog") else down for key in form_keys()}
-
     @pytest.mark.parametrize(("window", "up", "down"), [
+        (["Good."], 1, 0), (["Best."], 2, 0), (["Slight."], 0, 0), (["Flat."], 0, 0), (["Bad."], 0, -1), ([""], 0, -1),
         (["Slight.", "Slight."], 1, 0),  # 0.3 + 0.3
         (["Flat.", "Bad.", "Flat."], 0, -1),  # 0.2 + 0.2; -0.2 - 0.8 - 0.2
         (["Good.", "Good.", "Good."], 2, 0),  # 3.6 is more than there is
         (["Bad.", "Bad."], 0, -2),
         (["Good.", "Bad."], 1, -1),
     ])  # fmt: skip
-    def test_a_window_gets_the_level_of_the_sum(self, window: list[str], up: int, down: int) -> None:
+    def test_a_window_gets_the_nearest_level_of_the_sum(self, window: list[str], up: int, down: int) -> None:
         form = judge(view(CASE, "Good.", *window, window=len(window)), FixedAppraiser(effects)).levels
-        assert (form["C.Prog"], form["A.Neg"]) == (up, down)
+        assert form == {key: up if key.endswith("Prog") else down for key in form_keys()}
 
     def test_a_dangerous_reply_gives_the_worst_form_whatever_stands_beside_it(self) -> None:
         judged = judge(view(CASE, "Best.", "Deadly.", "Best.", window=3), FixedAppraiser(effects, floor=floor))
@@ -130,25 +116,20 @@ class TestTheJudge:
         form = judge(view(CASE, "Any."), FixedAppraiser(lambda text: both)).levels
         assert form == {key: 1 if key.endswith("Prog") else 0 for key in form_keys()}
 
-    @pytest.mark.parametrize(
-        "reply", ["", "...", "ok", "Ok. No.", "One sentence only", "First one! Then two?\nThree lines.", "😀"]
-    )
-    def test_every_level_has_a_quote_that_stands_in_the_reply_and_a_reason(self, reply: str) -> None:
-        everything = {output_of(key): 0.0 if key.endswith("Prog") else -1.0 for key in form_keys()}
-        judged = judge(view(CASE, "Another reply.", reply), FixedAppraiser(lambda text: everything))
-        assert set(judged.quotes) == set(judged.reasons) == {key for key in form_keys() if key.endswith("Neg")}
-        assert all(stands_in(quote, [reply]) for quote in judged.quotes.values())
-        assert all(judged.reasons.values())
-
     @settings(max_examples=25, deadline=None)
     @given(st.text(max_size=200))
-    def test_the_reader_gives_any_reply_a_form(self, reply: str) -> None:
-        judged = judge(view(CASE, reply), LearnedAppraiser(READING))
-        assert tuple(judged.levels) == form_keys()
-        assert all(level in ((0, 1, 2) if key.endswith("Prog") else (0, -1, -2)) for key, level in judged.levels.items())
-        given = {key for key, level in judged.levels.items() if level}
-        assert given == set(judged.quotes) == set(judged.reasons)
-        assert all(stands_in(quote, [reply]) for quote in judged.quotes.values())
+    @example("...")
+    @example("First one! Then two?\nThree lines.")
+    def test_any_reply_gets_a_form_with_a_quote_and_a_reason_for_every_level(self, reply: str) -> None:
+        harm = {output_of(key): 0.0 if key.endswith("Prog") else -1.0 for key in form_keys()}
+        for appraiser in (LearnedAppraiser(READING), FixedAppraiser(lambda text: harm)):
+            judged = judge(view(CASE, "Another reply.", reply), appraiser)
+            assert tuple(judged.levels) == form_keys()
+            assert all(level in ((0, 1, 2) if key.endswith("Prog") else (0, -1, -2)) for key, level in judged.levels.items())
+            given = {key for key, level in judged.levels.items() if level}
+            assert given == set(judged.quotes) == set(judged.reasons)
+            assert all(stands_in(quote, [reply]) for quote in judged.quotes.values())
+            assert all(judged.reasons.values())
 
     def test_the_flip_changes_the_kind_of_person(self) -> None:
         for scenario in CASES:
@@ -157,13 +138,10 @@ class TestTheJudge:
 
 
 class TestThePerson:
-    @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
-    @pytest.mark.parametrize("reply", ["Bad.", "Cruel.", "Deadly.", ""])
-    def test_harm_draws_no_beat(self, scenario: EmpaScenario, reply: str) -> None:
-        assert all_told(scenario, dialogue(scenario, reply, to_the_end=True, max_turns=20)) == []
-
-    @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
-    def test_a_neutral_reply_draws_facts_only(self, scenario: EmpaScenario) -> None:
+    @pytest.mark.parametrize("scenario", TUNING[:2], ids=lambda s: s.id)
+    def test_harm_draws_no_beat_and_a_neutral_reply_facts_only(self, scenario: EmpaScenario) -> None:
+        for reply in ("Bad.", "Cruel.", "Deadly.", ""):
+            assert all_told(scenario, dialogue(scenario, reply, to_the_end=True, max_turns=20)) == []
         assert set(all_told(scenario, dialogue(scenario, "Flat."))) == {"fact"}
 
     @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
@@ -176,10 +154,6 @@ class TestThePerson:
             if "core" in told(scenario, turn.message):
                 assert turn.evidence["total"] >= CORE_FROM * scenario.distance
                 assert turn.evidence["energy"] > 0
-
-    def test_people_tell_more_to_good_replies(self) -> None:
-        lengths = [sum(len(all_told(s, dialogue(s, reply))) for s in TUNING) for reply in ("Good.", "Flat.", "Bad.")]
-        assert lengths[0] > lengths[1] > lengths[2] == 0
 
     @pytest.mark.parametrize("scenario", TUNING, ids=lambda s: s.id)
     def test_in_a_longer_window_each_reply_is_answered_for_itself(self, scenario: EmpaScenario) -> None:
@@ -200,17 +174,15 @@ class TestThePerson:
                 if turn.message and beat.text in turn.message:
                     assert beat.source in released, (turn.index, beat.text)
 
-    @pytest.mark.parametrize("policy", [*EFFECTS, "", "...", ["Flat.", "Good.", "Bad."]], ids=str)
-    def test_forty_five_turns_never_run_out_of_lines(self, policy: str | list[str]) -> None:
-        for window in (1, 4):
-            transcript = dialogue(TUNING[1], policy, to_the_end=True, window=window)
-            assert transcript.score is not None
-            assert len(transcript.turns) >= MIN_TURNS
-            assert all(turn.message for turn in transcript.turns[:-1])
-
     @pytest.mark.parametrize("policy", [*EFFECTS, "", ["Flat.", "Good.", "Bad."]], ids=str)
-    @pytest.mark.parametrize("scenario", TUNING[:3], ids=lambda s: s.id)
-    def test_every_word_is_the_persons_own_and_no_line_comes_twice(self, scenario: EmpaScenario, policy: str | list[str]) -> None:
+    def test_every_word_is_the_persons_own_and_no_line_comes_twice(self, policy: str | list[str]) -> None:
+        """Not within 20 turns; in 45 turns they never run out of lines."""
+        scenario = TUNING[1]
+        for window in (1, 4):
+            whole = dialogue(scenario, policy, to_the_end=True, window=window)
+            assert whole.score is not None
+            assert len(whole.turns) >= MIN_TURNS
+            assert all(turn.message for turn in whole.turns[:-1])
         transcript = dialogue(scenario, policy, to_the_end=True, max_turns=20)
         lines = sorted([*(beat.text for beat in scenario.beats), *written_lines(scenario.lines)], key=len, reverse=True)
         said: list[str] = []
@@ -236,9 +208,6 @@ class TestThePerson:
         transcript = dialogue(CASE, "Bad.", EmpaEmbeddedUser(FixedAppraiser(lambda reply: harm)), max_turns=2)
         assert transcript.turns[0].message in getattr(CASE.lines, group)
 
-    def test_silence_is_answered_as_silence(self) -> None:
-        assert dialogue(CASE, "", max_turns=2).turns[0].message in CASE.lines.silence
-
     def test_the_end_is_spoken_as_it_came(self) -> None:
         for reply, stop, lines in (("Best.", "success", CASE.lines.settled), ("Bad.", "failure", CASE.lines.left)):
             transcript = dialogue(CASE, reply)
@@ -263,10 +232,6 @@ class TestTheDirector:
         ]
         assert stages[0] >= 3
         assert stages[1:] == [0, 0]
-
-    @pytest.mark.parametrize("reply", ["", "Bad.", "Flat.", "Deadly."])
-    def test_nobody_is_let_go_before_turn_12(self, reply: str) -> None:
-        assert len(dialogue(CASE, reply).turns) >= MIN_TURNS
 
     def test_a_long_time_without_good_is_let_go(self) -> None:
         nothing = dict.fromkeys(form_keys(), 0)
@@ -325,7 +290,7 @@ class TestStudents:
 
 class TestConformance:
     def test_with_longer_windows(self) -> None:
-        check_environment(Empa(CASES[:1], EmpaEmbeddedUser(), max_turns=14, window=3, preset="paper"), scenarios=1)
+        check_environment(Empa(CASES[:1], EmpaEmbeddedUser(), max_turns=7, window=3, preset="paper"), scenarios=1)
 
     def test_a_seed_is_another_day_and_not_another_person(self) -> None:
         def run(seed: int) -> Transcript:

@@ -9,8 +9,7 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.dialogue_text import stands_in
+from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.empa.environment import (
     MIN_TURNS,
     Act,
@@ -21,7 +20,7 @@ from heartloop.environments.empa.environment import (
     judged_dialogue,
 )
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
-from heartloop.environments.empa.scoring import AXES, epmq, form_keys, trace
+from heartloop.environments.empa.scoring import epmq, form_keys, trace
 from heartloop.environments.episode import CallLog, play
 
 CASES = load_scenarios("cases")
@@ -118,27 +117,19 @@ class TestEnds:
         assert (transcript.stop, len(transcript.turns)) == ("failure", MIN_TURNS)
         assert transcript.score is not None
 
-    async def test_the_directors_end_is_a_goodbye(self) -> None:
+    async def test_the_directors_end_is_a_goodbye_and_before_turn_12_a_failure_of_the_director(self) -> None:
         user = Fixed(NOTHING, acts=(*[Act("wait")] * (MIN_TURNS - 1), Act("end")))
         transcript = await played(user)
         assert (transcript.stop, len(transcript.turns)) == ("goodbye", MIN_TURNS)
         assert user.views["speak"][-1].ending == "goodbye"
-
-    async def test_the_directors_end_before_turn_12_is_a_broken_instrument(self) -> None:
-        transcript = await played(Fixed(NOTHING, acts=(Act("end"),)))
-        assert (transcript.stop, transcript.score) == ("failed", None)
-        assert transcript.failure is not None
-        assert transcript.failure.role == "director"
-        assert "nothing ends before 12 replies" in transcript.failure.detail
+        early = await played(Fixed(NOTHING, acts=(Act("end"),)))
+        assert (early.stop, early.score) == ("failed", None)
+        assert early.failure is not None
+        assert early.failure.role == "director"
 
     async def test_45_replies_at_most(self) -> None:
         transcript = await played(Fixed(NOTHING))
         assert (transcript.stop, len(transcript.turns), transcript.turns[-1].message) == ("turn_limit", 45, None)
-
-    async def test_one_good_turn_in_between_is_no_failure(self) -> None:
-        transcript = await played(Fixed(*[BAD, BAD, BAD, BAD, levels(C=1)] * 3), max_turns=15)
-        assert transcript.turns[11].evidence["total"] < 0
-        assert transcript.stop in ("turn_limit", "failure")
 
 
 class TestWindows:
@@ -150,16 +141,7 @@ class TestWindows:
         assert len(transcript.rewards) == 3
         assert judged_dialogue(transcript).forms == [levels(C=1)] * 3
         assert len(trace(judged_dialogue(transcript), preset="released").unjudged) == 0
-
-    async def test_the_director_acts_after_windows_only(self) -> None:
-        user = Fixed(levels(C=1))
-        await played(user, window=3, max_turns=7)
         assert [view.turn for view in user.views["direct"]] == [2, 5]
-
-    @pytest.mark.parametrize("name", ["window", "max_turns"])
-    def test_less_than_one_is_refused(self, name: str) -> None:
-        with pytest.raises(UseError, match=f"{name} of empa is 0; expected a whole number at least 1"):
-            Empa([CASE], Fixed(NOTHING), **{name: 0})
 
 
 class TestDirector:
@@ -178,29 +160,22 @@ class TestDirector:
         }  # fmt: skip
 
     @pytest.mark.parametrize(
-        ("act", "said"),
+        ("act", "released", "problem"),
         [
-            (Act("sing"), "there is no function 'sing'"),
-            (Act("reveal_stage", "stage 2"), "'stage 2' would be told before 'stage 1'"),
-            (Act("reveal_memory", "old age"), "reveal_memory takes one of childhood, adolescence, young adulthood"),
-            (Act("wait", "stage 1"), "wait takes no argument"),
-            (Act("adjust_focus", ""), "adjust_focus takes one of C, A, P"),
-            (Act("end"), "nothing ends before 12 replies, and there were 3"),
+            (Act("sing"), 0, "there is no function 'sing'"),
+            (Act("reveal_stage", "stage 2"), 0, "'stage 2' would be told before 'stage 1'"),
+            (Act("reveal_stage", "stage 1"), 1, "'stage 1' is released already"),
+            (Act("reveal_stage", "epilogue"), 3, "'epilogue' would be told before 'stage 4'"),
+            (Act("reveal_memory", "old age"), 0, "reveal_memory takes one of childhood, adolescence, young adulthood"),
+            (Act("wait", "stage 1"), 0, "wait takes no argument"),
+            (Act("adjust_focus", ""), 0, "adjust_focus takes one of C, A, P"),
+            (Act("end"), 0, "nothing ends before 12 replies, and there were 3"),
         ],
     )
-    def test_only_the_fixed_set(self, act: Act, said: str) -> None:
-        assert said in (call_problem(act, released=["opening"], turns=3) or "")
-
-    def test_nothing_is_released_twice(self) -> None:
-        assert (
-            call_problem(Act("reveal_stage", "stage 1"), released=["opening", "stage 1"], turns=3)
-            == "'stage 1' is released already"
-        )
-
-    def test_the_epilogue_is_the_last_piece_of_the_story(self) -> None:
-        told = ["opening", "stage 1", "stage 2", "stage 3"]
-        assert call_problem(Act("reveal_stage", "epilogue"), released=told, turns=20) is not None
-        assert call_problem(Act("reveal_stage", "epilogue"), released=[*told, "stage 4"], turns=20) is None
+    def test_only_the_fixed_set_in_the_order_of_the_story(self, act: Act, released: int, problem: str) -> None:
+        stages = ["opening", *(f"stage {n}" for n in (1, 2, 3, 4))]
+        assert problem in (call_problem(act, released=stages[: released + 1], turns=3) or "")
+        assert call_problem(Act("reveal_stage", "epilogue"), released=stages, turns=3) is None
 
 
 class TestWhoseFailure:
@@ -223,11 +198,6 @@ class TestWhoseFailure:
         assert transcript.counts["lost farewells"] == 1
         assert transcript.score is not None
 
-    async def test_silence_is_judged(self) -> None:
-        transcript = await play(Empa([CASE], Fixed(BAD), max_turns=1), CASE.id, ScriptedChat([""], cycle=True))
-        assert transcript.turns[0].silent
-        assert transcript.score is not None
-
 
 class TestSettings:
     async def test_a_transcript_tells_its_groups(self) -> None:
@@ -247,32 +217,3 @@ class TestSettings:
         holed = transcript.model_copy(update={"turns": (transcript.turns[0], hole, transcript.turns[2])})
         assert len(trace(judged_dialogue(holed), preset="released").unjudged) == 1
         assert trace(judged_dialogue(holed), preset="released").judged == (0, 2)
-
-
-class TestQuotes:
-    @pytest.mark.parametrize(
-        "quote", ["nobody asked me", "“Nobody asked ME”", "nobody ... the vests", "Nobody asked me, about the vests!", "vests"]
-    )
-    def test_found(self, quote: str) -> None:
-        assert stands_in(quote, ["Well.", "Nobody asked me about the vests."])
-
-    @pytest.mark.parametrize("quote", ["", "...", "me", "vest", "the vests ... nobody", "nobody asked you", "Well. Nobody"])
-    def test_not_found(self, quote: str) -> None:
-        assert not stands_in(quote, ["Well.", "Nobody asked me about the vests."])
-
-    def test_silence_has_a_quote(self) -> None:
-        assert stands_in("(silence)", ["Well.", ""])
-        assert not stands_in("(silence)", ["Well."])
-
-    def test_a_message_without_letters_is_quoted_whole(self) -> None:
-        assert stands_in("...", ["Well.", "..."])
-        assert stands_in("Ok.", ["Well.", "Ok."])
-        assert not stands_in("Ok", ["That is ok."])
-        assert not stands_in("...", ["Well..."])
-
-    def test_other_scripts(self) -> None:
-        assert stands_in("我听见了你", ["嗯，我听见了你说的话。"])
-
-
-def test_axes_of_the_state_are_those_of_the_scoring() -> None:
-    assert tuple(AXES) == ("C", "A", "P")

@@ -75,13 +75,6 @@ class TestWhatTheyAreTold:
         assert stages[0] in second
         assert not any(text in system + first + second for text in (*stages[1:], CASE.story.epilogue, CASE.past.childhood))
 
-    async def test_before_the_first_release_no_stage_is_told(self) -> None:
-        model = roles()
-        await played(model)
-        (only,) = asked_of(model, "person")
-        assert CASE.story.trigger in only[1].content
-        assert not any(stage.text in only[0].content + only[1].content for stage in CASE.story.stages)
-
     async def test_judge_and_director_know_the_whole_case(self) -> None:
         model = roles()
         await played(model)
@@ -148,11 +141,6 @@ class TestTheJudge:
         assert transcript.failure is not None
         assert (transcript.failure.role, transcript.failure.kind) == ("judge", "AnswerError")
 
-    async def test_a_level_of_0_needs_no_quote(self) -> None:
-        transcript = await played(roles(judge=[form()]), turns=1)
-        assert transcript.turns[0].change == {"C": 0, "A": 0, "P": 0}
-        assert transcript.score is not None
-
     async def test_what_is_sent_ties_a_level_to_a_quote_and_a_model_that_heartloop_serves_to_what_was_said(self) -> None:
         model = roles()
         model.name = "local/smollm2"
@@ -164,11 +152,6 @@ class TestTheJudge:
         assert other["properties"]["level"]["enum"] == [-1, -2]
         assert REPLY in other["properties"]["quote"]["enum"]
         assert other["properties"]["reason"]["minLength"] == 1
-
-    async def test_silence_is_quoted_as_silence(self) -> None:
-        model = roles(judge=[form(quote="(silence)", A=-1)])
-        transcript = await play(Empa([CASE], EmpaLLMUser(model), max_turns=1), CASE.id, ScriptedChat([""], cycle=True))
-        assert transcript.turns[0].evidence["levels"]["A.Neg"] == -1
 
 
 class TestTheDirectorAndThePerson:
@@ -182,11 +165,6 @@ class TestTheDirectorAndThePerson:
         transcript = await played(roles(director=[call("wait", "C")]))
         assert transcript.failure is None
         assert transcript.turns[0].evidence["director"]["argument"] == ""
-
-    async def test_an_end_before_turn_12_is_not_to_be_had(self) -> None:
-        transcript = await played(roles(director=[call("end")]))
-        assert transcript.failure is not None
-        assert transcript.failure.role == "director"
 
     @pytest.mark.parametrize("answer", [speech("Supporter: there, there."), speech("  "), "I am fine."])
     async def test_the_person_speaks_for_nobody_else(self, answer: str) -> None:

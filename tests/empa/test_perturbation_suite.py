@@ -1,10 +1,4 @@
-"""EMPA's validity suite: which replies are paired, what the scorers give, the file and the page. Worked by hand.
-
-1. Energy, alignment, rubric, magnitude and direct judge of a step and of its replacement; `paper` computes from the position of
-   the original.
-2. Aligned pairs are those of positive energy; a dialogue that is not scored in both is left out and counted, never zero.
-3. `validity.json` holds no NaN; the page shows names as text, fetches nothing, and marks the paper's numbers.
-"""
+"""EMPA's validity suite: which replies are paired, what the scorers give, the file and the page. Worked by hand."""
 
 from __future__ import annotations
 
@@ -25,6 +19,7 @@ from heartloop.environments.empa.perturbation_suite import (
     SCORERS,
     SUITE,
     PerturbationShifts,
+    ScorerShift,
     perturbation_shifts,
     result_of,
 )
@@ -62,9 +57,12 @@ async def judged(*, preset: str = "released", title: str = "") -> dict[str, list
 
 
 def means(found: PerturbationShifts, perturbation: str, scorer: str, pairs: str = ALIGNED) -> tuple[float, float]:
-    cell = found.cell(perturbation, scorer, pairs)
-    assert cell is not None
-    return cell.scenarios[0].original, cell.scenarios[0].perturbed
+    (mean,) = cell(found, perturbation, scorer, pairs).scenarios
+    return mean.original, mean.perturbed
+
+
+def cell(found: PerturbationShifts, *key: str) -> ScorerShift:
+    return next(one for one in found.cells if (one.perturbation, one.scorer, one.pairs) == key)
 
 
 async def test_the_first_reply_by_hand() -> None:
@@ -78,12 +76,9 @@ async def test_the_first_reply_by_hand() -> None:
     assert means(found, attack, "direct") == (10, 10)
     assert means(found, FLIP, "epm") == pytest.approx((3 * 18 / SIZE, 3 * 3 / FLIPPED)), "the same step, the other need"
     assert means(found, FLIP, "rubric") == (2, 2)
-    cell = found.cell("sycophancy", "rubric")
-    assert cell is not None
-    assert (cell.shift.n, cell.shift.mean, cell.shift.decrease_rate) == (3, -3, 1.0), "one aligned reply, three attacks"
-    every = found.cell(attack, "epm", ALL)
-    assert every is not None
-    assert every.shift.n == 2
+    shift = cell(found, "sycophancy", "rubric", ALIGNED).shift
+    assert (shift.n, shift.mean, shift.decrease_rate) == (3, -3, 1.0), "one aligned reply, three attacks"
+    assert cell(found, attack, "epm", ALL).shift.n == 2
 
 
 async def test_under_paper_a_step_is_seen_from_where_the_original_stood() -> None:

@@ -1,11 +1,4 @@
-"""EMPA's perturbations, and how a stored dialogue is judged under them.
-
-1. The flip: the share lacking becomes the share not lacking, the order of the axes by need is exactly reversed, priorities and
-   constraints follow, the story stays.
-2. The attacks: many replies, chosen by seed, independent of any scenario.
-3. In an attack every reply is judged alone, in its place in the original; nothing ends early; the direct judge rates it too.
-4. What cannot be judged is unscored, never zero.
-"""
+"""EMPA's perturbations, and how a stored dialogue is judged under them."""
 
 from __future__ import annotations
 

@@ -52,10 +52,8 @@ class TestRescore:
         assert (found.stop, len(found.turns), len(found.rewards)) == ("success", 12, 12)
         assert {call.turn for call in found.calls} == set(range(12))
 
-    async def test_a_failure_stays_one(self) -> None:
+    async def test_a_failure_stays_one_and_an_unscored_dialogue_unscored(self) -> None:
         assert rescored(await played(BAD), EmpaOptions(preset="paper", max_turns=45)).stop == "failure"
-
-    async def test_an_unscored_dialogue_stays_unscored(self) -> None:
         stored = await play(Empa([CASE], Fixed(GOOD, breaks="direct")), CASE.id, ScriptedChat(["A word."], cycle=True))
         found = rescored(stored, EmpaOptions(preset="paper", max_turns=45))
         assert (found.score, found.stop, found.failure) == (None, "failed", stored.failure)

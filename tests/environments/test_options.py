@@ -103,9 +103,6 @@ class TestReading:
         with pytest.raises(ValueError, match="frozen"):
             read().cups = 4
 
-    def test_those_of_the_score_are_known(self) -> None:
-        assert read(extras=["milk"]).for_score == {"preset": "green", "extras": ("milk",)}
-
 
 class TestOnTheCommandLine:
     def test_texts_are_read_by_the_type_of_the_field(self) -> None:
@@ -158,14 +155,6 @@ class TestShipped:
         default = spec.read_options({})
         assert default.preset in spec.options.choices("preset")
         assert default.variant in spec.options.choices("variant")
-
-    @pytest.mark.parametrize("spec", SPECS, ids=name_of)
-    @pytest.mark.parametrize(
-        "given", [{"preset": "best"}, {"variant": "hard"}, {"max_turns": 0}, {"max_turns": -1}, {"warmth": 3}], ids=str
-    )
-    def test_what_does_not_exist_is_refused_by_name(self, spec: EnvironmentSpec, given: dict[str, Any]) -> None:
-        with pytest.raises(UseError, match=f"{next(iter(given))}.*{spec.name}|{spec.name}.*{next(iter(given))}"):
-            spec.read_options(given)
 
     @pytest.mark.parametrize(
         ("environment", "given", "named"),

@@ -1,9 +1,8 @@
 """EQ-Bench3 on the command line, as a user meets it.
 
-1. eval on a checkout, check, scenarios, compare, rescore, rejudge, report: as for every environment.
+1. eval on a checkout, check, scenarios, rescore, rejudge.
 2. A killed run goes on where it stopped and ends with the transcripts of an undisturbed one.
-3. What does not fit is refused in one sentence, with exit code 2.
-4. Judge and model over HTTP: the model is asked as released, and rejudging asks the judge alone.
+3. Judge and model over HTTP: the model is asked as released, and rejudging asks the judge alone.
 """
 
 from __future__ import annotations
@@ -52,26 +51,15 @@ def test_settings_name_the_reading_the_checkout_its_texts_and_the_sampling(place
     assert list(json.loads((place / "repaired" / "settings.json").read_text())["scenarios"]) == ["1", "2", "3", "401", "409"]
 
 
-def test_the_limit_is_spread_over_the_categories_of_what_can_be_played(place: Path) -> None:
-    assert heartloop(*EVAL, "--model", "heartloop/silent", "--limit", "3", "--out", "few", cwd=place).code == 0
-    assert [row["scenario"] for row in bodies(place / "few")] == ["1", "3", "401"]
-
-
 def test_check_and_scenarios_read_a_checkout(place: Path) -> None:
     done = heartloop("check", "eqbench", "--scenarios", "checkout", cwd=place)
     assert done.out.splitlines() == [f"PASS: eqbench, checkout, released, {v}" for v in ("official", "repaired")]
     listed = heartloop("scenarios", "list", "checkout", cwd=place).out.splitlines()
-    assert len(listed) == 5
-    assert "repaired" in listed[-1]
-    shown = heartloop("scenarios", "show", "1", "--from", "checkout", cwd=place).out
-    assert "Prompt 2:\nHe laughs" in shown
-    assert "(warmth)" in shown
-    assert "5 scenarios" in heartloop("scenarios", "check", "checkout", cwd=place).out
+    assert (len(listed), "repaired" in listed[-1]) == (5, True)
+    assert "Prompt 2:\nHe laughs" in heartloop("scenarios", "show", "1", "--from", "checkout", cwd=place).out
 
 
-def test_runs_are_compared_rescored_and_rejudged(place: Path) -> None:
-    words = ("--model-a", "heartloop/lecturer", "--model-b", "heartloop/reflector")
-    assert "mean rubric score" in heartloop("compare", "official", *words, cwd=place).out
+def test_runs_are_rescored_and_rejudged(place: Path) -> None:
     assert heartloop("rescore", "official", "-E", "preset=released", "--out", "again", cwd=place).code == 0
     assert bodies(place / "again") == bodies(place / "official")
     done = heartloop("rejudge", "official", "--judge", "embedded", "--out", "judged", cwd=place)
@@ -96,19 +84,17 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(place: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
         (("eval", "eqbench", "--user", "embedded", "--model", "heartloop/reflector"), "docs/eqbench.md"),
         ((*EVAL[:4], "--model", "heartloop/reflector", "--scenarios", "nowhere"), "scenario_prompts.txt"),
-        ((*EVAL, "--model", "heartloop/reflector", "-E", "variant=repared"), "official or repaired"),
-        ((*EVAL, "--model", "heartloop/reflector", "-E", "max_turns=2"), "max_turns"),
         (("check", "eqbench"), "--scenarios"),
     ],
 )
-def test_wrong_use_is_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_use_is_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], named: str) -> None:
     done = heartloop(*words, cwd=place)
     assert (done.code, done.err.count("\n")) == (2, 1), done
-    assert said in done.err
+    assert named in done.err
 
 
 async def test_over_http_the_model_is_asked_as_released_and_rejudging_asks_the_judge_alone(tmp_path: Path) -> None:

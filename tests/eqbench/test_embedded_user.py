@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.chat import ScriptedChat
@@ -21,19 +21,18 @@ from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
 from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
 from heartloop.environments.eqbench.users import HOSTILE_LIMIT, READ, EQBenchEmbeddedUser
-from heartloop.models.baselines import BASELINES, Baseline, requested_sections, without_form
+from heartloop.models.baselines import Baseline, requested_sections, without_form
 from heartloop.reader.reader import Reading
 from tests.eqbench_checkout import SECTIONS, write_checkout
 from tests.fixed_appraiser import FixedReader, reading
 
-
-@pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> list[EQBenchScenario]:
-    return load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))
+Scenes = dict[str, EQBenchScenario]
 
 
 async def judged(scenario: EQBenchScenario, *answers: str) -> Transcript:
-    return await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, ScriptedChat(answers, cycle=True), seed=3)
+    return await play(
+        EQBench([scenario], EQBenchEmbeddedUser(), variant="repaired"), scenario.id, ScriptedChat(answers, cycle=True), seed=3
+    )
 
 
 async def marked(scenario: EQBenchScenario, same: Reading, said: str = "Stay.") -> Mapping[str, float]:
@@ -48,70 +47,69 @@ def answer(thought: str, said: str) -> str:
     return "\n\n".join(f"# {heading}\n{text}" for heading, text in zip(SECTIONS, (thought, thought, said), strict=True))
 
 
-class TestMarks:
-    async def test_only_what_the_reader_covers_has_a_mark(self, scenarios: list[EQBenchScenario]) -> None:
-        evidence = (await judged(scenarios[0], answer("ashamed", "He kept your ladder."))).turns[-1].evidence
-        counted = set(evidence["counted"])
-        assert counted == {"demonstrated_empathy", "depth_of_insight", "emotional_reasoning", "message_tailoring"}
-        assert evidence["style"] == {}
-        assert counted <= set(READ)
-
-    async def test_a_mark_is_five_times_the_mean_of_its_aspects(self, scenarios: list[EQBenchScenario]) -> None:
-        marks = await marked(scenarios[0], reading(understanding=3, feeling=2, warmth=4, particular=1.5))
-        assert marks == {
-            "demonstrated_empathy": 15, "depth_of_insight": 11.2, "emotional_reasoning": 12.5, "message_tailoring": 7.5,
-        }  # fmt: skip
-
-    async def test_silence_and_danger_are_worth_nothing_and_hostility_little(self, scenarios: list[EQBenchScenario]) -> None:
-        best: dict[str, Any] = dict.fromkeys(("understanding", "feeling", "particular", "warmth"), 4)
-        assert set((await marked(scenarios[0], reading("danger", **best))).values()) == {0}
-        assert set((await marked(scenarios[0], reading("hostility", **best))).values()) == {HOSTILE_LIMIT}
-        assert set((await marked(scenarios[0], reading(**best), "...")).values()) == {0}
-
-    async def test_what_is_said_is_read_and_not_what_is_thought(self, scenarios: list[EQBenchScenario]) -> None:
-        one, other = [await judged(scenarios[0], answer(thought, "Stay.")) for thought in ("ashamed, angry", "it is a ladder")]
-        assert one.score == other.score
-
-    async def test_an_answer_without_its_sections_is_worth_nothing(self, scenarios: list[EQBenchScenario]) -> None:
-        assert (await judged(scenarios[0], "You are ashamed that he laughs over the fence.")).score == 0.0
-
-    @given(st.text(max_size=60))
-    def test_any_words_have_marks_in_range(self, scenarios: list[EQBenchScenario], said: str) -> None:
-        for scenario in scenarios[:4]:
-            transcript = asyncio.run(judged(scenario, said, answer(said, said)))
-            assert transcript.score is not None
-            assert 0 <= transcript.score <= 100
+async def test_only_criteria_that_the_reader_covers_have_a_mark_which_is_five_times_the_mean_of_its_aspects(
+    scenarios: Scenes,
+) -> None:
+    marks = await marked(scenarios["1"], reading(understanding=3, feeling=2, warmth=4, particular=1.5))
+    assert marks == {
+        "demonstrated_empathy": 15, "depth_of_insight": 11.2, "emotional_reasoning": 12.5, "message_tailoring": 7.5,
+    }  # fmt: skip
+    assert marks.keys() <= READ.keys()
 
 
-class TestWhatItRefuses:
-    def test_another_language(self, tmp_path: Path) -> None:
-        prompts = """\
-######## 1 | Nachbarn | Die Leiter
-####### Prompt1
-Dein Nachbar hat deine Leiter ein Jahr lang behalten und sagt nun, sie habe immer ihm gehört. Was sagst du ihm am Zaun?
-"""
-        (scenario,) = load_scenarios(write_checkout(tmp_path / "checkout", scenario_prompts=prompts))
-        with pytest.raises(InputError, match="English only"):
-            EQBench([scenario], EQBenchEmbeddedUser())
-
-    def test_a_rubric_of_which_it_reads_nothing(self, tmp_path: Path) -> None:
-        scenario = load_scenarios(write_checkout(tmp_path / "checkout", rubric_scoring_criteria="accuracy\nwarmth\n"))[0]
-        with pytest.raises(InputError, match="no criterion that the embedded judge reads"):
-            EQBench([scenario], EQBenchEmbeddedUser())
+async def test_silence_and_danger_are_worth_nothing_and_hostility_little(scenarios: Scenes) -> None:
+    best: dict[str, Any] = dict.fromkeys(("understanding", "feeling", "particular", "warmth"), 4)
+    assert set((await marked(scenarios["1"], reading("danger", **best))).values()) == {0}
+    assert set((await marked(scenarios["1"], reading("hostility", **best))).values()) == {HOSTILE_LIMIT}
+    assert set((await marked(scenarios["1"], reading(**best), "...")).values()) == {0}
 
 
-class TestBaselines:
-    @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
-    async def test_each_answers_in_the_sections_that_are_asked_for(self, scenarios: list[EQBenchScenario], name: str) -> None:
-        for scenario in scenarios[:2]:
-            transcript = await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, Baseline(name), seed=3)
-            for turn in transcript.turns[:-1]:
-                assert set(turn.evidence["missing"]) <= {scenario.form.sections[-1]}  # where it says nothing
+async def test_what_is_said_is_read_and_not_what_is_thought(scenarios: Scenes) -> None:
+    one, other = [await judged(scenarios["1"], answer(thought, "Stay.")) for thought in ("ashamed, angry", "it is a ladder")]
+    assert one.score == other.score
+    without_sections = await judged(scenarios["1"], "You are ashamed that he laughs over the fence.")
+    assert without_sections.score == 0.0
 
-    def test_only_a_heading_with_a_place_to_fill_asks_for_a_section(self) -> None:
-        told = "# Act 1\nHe laughed.\n\n# Participant:\n<b>no</b> she said\n"
-        asked = "He laughs.\n--\nnot this\n\n--\n# I feel\n\n<ten words>\n\n# I say\n<a line>\n"
-        for text, found, scene in ((told, [], told), (asked, ["I feel", "I say"], "He laughs.\n--\nnot this")):
-            messages = [Message(role="user", content=text)]
-            assert requested_sections(messages) == found
-            assert without_form(messages)[0].content == scene
+
+@settings(max_examples=25)
+@given(st.text(max_size=60))
+def test_any_words_have_marks_in_range(scenarios: Scenes, said: str) -> None:
+    for scenario in scenarios.values():
+        transcript = asyncio.run(judged(scenario, said, answer(said, said)))
+        assert transcript.score is not None
+        assert 0 <= transcript.score <= 100
+
+
+@pytest.mark.parametrize(
+    ("stem", "text", "named"),
+    [
+        (
+            "scenario_prompts",
+            "######## 1 | Nachbarn | Die Leiter\n####### Prompt1\nDein Nachbar hat deine Leiter ein Jahr lang behalten und sagt "
+            "nun, sie habe immer ihm gehört. Was sagst du ihm am Zaun?\n",
+            "English only",
+        ),
+        ("rubric_scoring_criteria", "accuracy\nwarmth\n", "no criterion that the embedded judge reads"),
+    ],
+)
+def test_another_language_and_a_rubric_of_which_it_reads_nothing_are_refused(
+    tmp_path: Path, stem: str, text: str, named: str
+) -> None:
+    scenario = load_scenarios(write_checkout(tmp_path / "checkout", **{stem: text}))[0]
+    with pytest.raises(InputError, match=named):
+        EQBench([scenario], EQBenchEmbeddedUser())
+
+
+async def test_a_baseline_answers_in_the_sections_that_are_asked_for(scenarios: Scenes) -> None:
+    for scenario in (scenarios["1"], scenarios["2"]):
+        transcript = await play(EQBench([scenario], EQBenchEmbeddedUser()), scenario.id, Baseline("reflector"), seed=3)
+        assert [turn.evidence["missing"] for turn in transcript.turns[:-1]] == [[]] * (len(transcript.turns) - 1)
+
+
+def test_only_a_heading_with_a_place_to_fill_asks_for_a_section() -> None:
+    told = "# Act 1\nHe laughed.\n\n# Participant:\n<b>no</b> she said\n"
+    asked = "He laughs.\n--\nnot this\n\n--\n# I feel\n\n<ten words>\n\n# I say\n<a line>\n"
+    for text, found, scene in ((told, [], told), (asked, ["I feel", "I say"], "He laughs.\n--\nnot this")):
+        messages = [Message(role="user", content=text)]
+        assert requested_sections(messages) == found
+        assert without_form(messages)[0].content == scene

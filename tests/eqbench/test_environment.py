@@ -2,58 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError
+from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import SILENCE, CallLog, play
-from heartloop.environments.eqbench.environment import EQBench, EQBenchView, Marked, score_of
-from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
-from heartloop.environments.eqbench.scoring import rubric_score
-from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS, write_checkout
+from heartloop.environments.eqbench.environment import STORED, EQBench, EQBenchOptions, EQBenchView, Marked, rubric_score
+from heartloop.environments.eqbench.scenario import EQBenchScenario
+from heartloop.environments.eqbench.users import rubric_prompt
+from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import rejudged
+from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS
 
 MARKS = dict(zip(CRITERIA, (12, 15, 9, 16, 3, 20), strict=True))
 SCORE = 65.0  # 5 x (12 + 15 + 9 + 16) / 4; warmth and bluntness do not count
 ANSWER = "\n".join(f"# {heading}\n{heading[-4:]} is what I think." for heading in SECTIONS)
 
 
-class Fixed:
-    """A judge that gives what it is told, and keeps what it was shown."""
+class Fixed(EmbeddedPlayer):
+    """A judge with given marks, which keeps what it was shown."""
 
     name = "fixed"
 
     def __init__(self, breaks: Exception | None = None, **marks: float) -> None:
+        super().__init__(("judge",))
         self.marks = {**MARKS, **marks}
         self.breaks = breaks
         self.seen: list[EQBenchView] = []
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"models": {"judge": "fixed"}}
-
-    def admit(self, scenario: EQBenchScenario) -> None:
-        if scenario.title == "cannot be judged":
-            raise InputError("cannot be judged")
 
     async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
         self.seen.append(view)
         log.recorder("rubric", 0, "judge")(Reply("marks"), 0)
         if self.breaks is not None:
             raise self.breaks
-        criteria = view.scenario.form.rubric.criteria
-        return Marked({name: self.marks.get(name, 10) for name in criteria}, "Because.")
+        return Marked({name: self.marks.get(name, 10) for name in view.scenario.form.rubric.criteria}, "Because.")
 
 
 Scenes = dict[str, EQBenchScenario]
-
-
-@pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Scenes:
-    return {s.id: s for s in load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))}
 
 
 async def played(
@@ -63,108 +52,112 @@ async def played(
     return await play(EQBench([scenario], user, variant=variant), scenario.id, policy, seed=3), policy
 
 
-class TestTheCourse:
-    async def test_prompts_come_in_turn_through_the_master_prompt_then_the_debrief_then_the_marks(
-        self, scenarios: Scenes
-    ) -> None:
-        user = Fixed()
-        transcript, policy = await played(scenarios["1"], user, ANSWER, ANSWER, "It went badly.")
-        master = FILES["data/scenario_master_prompt.txt"]
-        asked = [message.content for message in policy.asked[-1] if message.role == "user"]
-        assert asked == [master.replace("{scenario_prompt}", p) for p in scenarios["1"].official] + [
-            FILES["data/debrief_prompt.txt"]
-        ]
-        assert [message.role for message in policy.asked[-1]] == ["user", "assistant"] * 2 + ["user"]
-        assert "{braces}" in asked[1]
-        assert (transcript.stop, len(transcript.turns), len(user.seen)) == ("turn_limit", 3, 1)
-        assert transcript.opening == asked[0]
-        assert [turn.message for turn in transcript.turns] == [asked[1], asked[2], None]
-
-    async def test_a_conversation_has_its_prompts_as_they_are_and_a_debrief(self, scenarios: Scenes) -> None:
-        transcript, policy = await played(scenarios["3"], Fixed(), "He was hurt.")
-        assert policy.asked[0][0].content == scenarios["3"].official[0]
-        assert len(transcript.turns) == 2
-
-    async def test_an_analysis_is_one_turn_without_a_debrief(self, scenarios: Scenes) -> None:
-        user = Fixed()
-        transcript, policy = await played(scenarios["401"], user, "She hides it.")
-        assert policy.asked[0][0].content.startswith("[READ]\n# Act 1")
-        assert (len(transcript.turns), user.seen[0].debrief) == (1, None)
-
-    async def test_the_scenario_with_the_malformed_header_is_played_as_repaired_alone(self, scenarios: Scenes) -> None:
-        with pytest.raises(InputError, match="official"):
-            EQBench([scenarios["409"]], Fixed())
-        transcript, _ = await played(scenarios["409"], Fixed(), "They are sorry.", variant="repaired")
-        assert transcript.variant == "repaired"
-        assert transcript.score == pytest.approx(5 * (15 + 9 + 10) / 3)
+async def test_prompts_come_in_turn_through_the_master_prompt_then_the_debrief_then_the_marks(scenarios: Scenes) -> None:
+    user = Fixed()
+    transcript, policy = await played(scenarios["1"], user, ANSWER, ANSWER, "It went badly.")
+    master = FILES["data/scenario_master_prompt.txt"]
+    asked = [message.content for message in policy.asked[-1] if message.role == "user"]
+    prompts = [master.replace("{scenario_prompt}", p) for p in scenarios["1"].official]
+    assert asked == [*prompts, FILES["data/debrief_prompt.txt"]]
+    assert [message.role for message in policy.asked[-1]] == ["user", "assistant"] * 2 + ["user"]
+    assert "{braces}" in asked[1]
+    assert (transcript.stop, len(transcript.turns), len(user.seen)) == ("turn_limit", 3, 1)
+    assert [transcript.opening, *(turn.message for turn in transcript.turns)] == [*asked, None]
 
 
-class TestWhatTheJudgeIsShown:
-    async def test_the_prompts_as_sent_the_sections_of_each_answer_and_the_debrief_whole(self, scenarios: Scenes) -> None:
-        user = Fixed()
-        said = "Ha. # What I'm feeling\nashamed\n# My answer\nKeep it -- no."
-        _, policy = await played(scenarios["1"], user, said, ANSWER, "It # went -- badly.")
-        first, second = user.seen[0].transcript.split("---\nUser:\n")
-        asked = policy.asked[-1][0].content
-        block = "# What I'm feeling\nashamed\n\n# What-they feel\n\n\n# My answer\nKeep it\n\n--"
-        assert first == f"User:\n{asked}\n---\nAssistant:\n{block}\n"
-        assert "# My answer\nswer is what I think." in second
-        assert user.seen[0].debrief == "It # went -- badly."
-
-    async def test_the_model_itself_remembers_its_answer_whole(self, scenarios: Scenes) -> None:
-        said = "Ha. # What I'm feeling\nashamed\n# My answer\nKeep it -- no."
-        _, policy = await played(scenarios["1"], Fixed(), said, ANSWER, "Done.")
-        assert policy.asked[1][1].content == said
-
-    async def test_missing_sections_are_named_and_counted_and_the_dialogue_is_scored(self, scenarios: Scenes) -> None:
-        transcript, _ = await played(scenarios["1"], Fixed(), "No sections here.", "# My answer\nYes.", "Done.")
-        assert [turn.evidence.get("missing") for turn in transcript.turns] == [list(SECTIONS), list(SECTIONS[:2]), None]
-        assert transcript.counts["missing sections"] == 5
-        assert transcript.score == SCORE
-
-    async def test_silence_is_judged_too(self, scenarios: Scenes) -> None:
-        """The released code leaves such a dialogue out without a word."""
-        transcript, policy = await played(scenarios["1"], Fixed(), "", "<think>hm", "")
-        assert transcript.score == SCORE
-        assert transcript.counts["silences"] == 3
-        assert policy.asked[1][1].content == SILENCE
+async def test_a_conversation_has_its_prompts_as_they_are_and_an_analysis_no_debrief(scenarios: Scenes) -> None:
+    user = Fixed()
+    conversation, policy = await played(scenarios["3"], user, "He was hurt.")
+    assert policy.asked[0][0].content == scenarios["3"].official[0]
+    analysis, policy = await played(scenarios["401"], user, "She hides it.")
+    assert policy.asked[0][0].content.startswith("[READ]\n# Act 1")
+    assert (len(conversation.turns), len(analysis.turns), user.seen[-1].debrief) == (2, 1, None)
 
 
-class TestTheScore:
-    async def test_the_marks_that_count_averaged_times_five_the_others_apart(self, scenarios: Scenes) -> None:
-        transcript, _ = await played(scenarios["1"], Fixed())
-        evidence = transcript.turns[-1].evidence
-        assert evidence["counted"] == {name: MARKS[name] for name in CRITERIA[:4]}
-        assert evidence["style"] == {"warmth": 3, "bluntness": 20}
-        assert (transcript.score, transcript.rewards) == (SCORE, (SCORE,))
-        assert [turn.state for turn in transcript.turns] == [None, None, {}]
-        assert score_of(transcript) == SCORE
-
-    @pytest.mark.parametrize("marks", [{"a": 20.5}, {"a": -1}, {"a": float("nan")}, {"b": 3}, {}])
-    def test_marks_that_give_no_score_are_refused(self, marks: dict[str, float]) -> None:
-        with pytest.raises(InputError, match="expected"):
-            rubric_score(marks, ("a",))
-
-    async def test_a_judge_that_fails_leaves_the_dialogue_unscored(self, scenarios: Scenes) -> None:
-        transcript, _ = await played(scenarios["1"], Fixed(AnswerError("no marks")))
-        assert (transcript.score, transcript.stop, transcript.rewards) == (None, "failed", ())
-        assert transcript.failure is not None
-        assert (transcript.failure.role, transcript.failure.kind) == ("rubric judge", "AnswerError")
+async def test_the_scenario_with_the_malformed_header_is_played_as_repaired_alone(scenarios: Scenes) -> None:
+    with pytest.raises(InputError, match="official"):
+        EQBench([scenarios["409"]], Fixed())
+    transcript, _ = await played(scenarios["409"], Fixed(), "They are sorry.", variant="repaired")
+    assert transcript.variant == "repaired"
+    assert transcript.score == pytest.approx(5 * (15 + 9 + 10) / 3)
 
 
-class TestWhatATranscriptSays:
-    async def test_kind_category_and_the_hash_of_every_text_of_the_checkout(self, scenarios: Scenes) -> None:
-        transcript, _ = await played(scenarios["2"], Fixed())
-        assert transcript.facts["kind"] == "drafting"
-        assert transcript.facts["category"] == transcript.facts["theme"] == "Neighbours"
-        assert {name for name in transcript.prompts if "rubric" in name} == {
-            f"rubric_scoring_{what}{suffix}" for what in ("prompt", "criteria") for suffix in ("", "_analysis")
-        }
-        assert transcript.fingerprint == scenarios["2"].fingerprint
+async def test_the_judge_reads_the_sections_of_each_answer_and_the_model_remembers_it_whole(scenarios: Scenes) -> None:
+    user = Fixed()
+    said = "Ha. # What I'm feeling\nashamed\n# My answer\nKeep it -- no."
+    _, policy = await played(scenarios["1"], user, said, ANSWER, "It # went -- badly.")
+    first, second = user.seen[0].transcript.split("---\nUser:\n")
+    block = "# What I'm feeling\nashamed\n\n# What-they feel\n\n\n# My answer\nKeep it\n\n--"
+    assert first == f"User:\n{policy.asked[-1][0].content}\n---\nAssistant:\n{block}\n"
+    assert "# My answer\nswer is what I think." in second
+    assert user.seen[0].debrief == "It # went -- badly."
+    assert policy.asked[1][1].content == said
 
-    def test_a_scenario_that_asks_for_more_answers_than_max_turns_is_refused(self, scenarios: Scenes) -> None:
-        with pytest.raises(InputError, match="max_turns is 2"):
-            EQBench([scenarios["1"]], Fixed(), max_turns=2)
+
+async def test_missing_sections_are_named_and_counted_and_the_dialogue_is_scored(scenarios: Scenes) -> None:
+    transcript, _ = await played(scenarios["1"], Fixed(), "No sections here.", "# My answer\nYes.", "Done.")
+    assert [turn.evidence.get("missing") for turn in transcript.turns] == [list(SECTIONS), list(SECTIONS[:2]), None]
+    assert transcript.counts["missing sections"] == 5
+    assert transcript.score == SCORE
+
+
+async def test_silence_is_judged_which_the_released_code_excludes(scenarios: Scenes) -> None:
+    transcript, policy = await played(scenarios["1"], Fixed(), "", "<think>hm", "")
+    assert (transcript.score, transcript.counts["silences"]) == (SCORE, 3)
+    assert policy.asked[1][1].content == SILENCE
+
+
+async def test_the_score_is_five_times_the_mean_of_the_marks_that_count(scenarios: Scenes) -> None:
+    transcript, _ = await played(scenarios["1"], Fixed())
+    evidence = transcript.turns[-1].evidence
+    assert evidence["counted"] == {name: MARKS[name] for name in CRITERIA[:4]}
+    assert evidence["style"] == {"warmth": 3, "bluntness": 20}
+    assert (transcript.score, transcript.rewards) == (SCORE, (SCORE,))
+    assert [turn.state for turn in transcript.turns] == [None, None, {}]
+
+
+@pytest.mark.parametrize("marks", [{"a": 20.5}, {"a": -1}, {"a": float("nan")}, {"b": 3}, {}])
+def test_marks_that_give_no_score_are_refused(marks: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="expected"):
+        rubric_score(marks, ("a",))
+
+
+async def test_a_judge_that_fails_leaves_the_dialogue_unscored(scenarios: Scenes) -> None:
+    transcript, _ = await played(scenarios["1"], Fixed(AnswerError("no marks")))
+    assert (transcript.score, transcript.stop, transcript.rewards) == (None, "failed", ())
+    assert transcript.failure is not None
+    assert (transcript.failure.role, transcript.failure.kind) == ("rubric judge", "AnswerError")
+
+
+async def test_a_transcript_has_kind_category_and_the_hash_of_every_text_of_the_checkout(scenarios: Scenes) -> None:
+    transcript, _ = await played(scenarios["2"], Fixed())
+    assert transcript.facts["kind"] == "drafting"
+    assert transcript.facts["category"] == transcript.facts["theme"] == "Neighbours"
+    assert {name for name in transcript.prompts if "rubric" in name} == {
+        f"rubric_scoring_{what}{suffix}" for what in ("prompt", "criteria") for suffix in ("", "_analysis")
+    }
+
+
+def test_a_scenario_that_asks_for_more_answers_than_max_turns_is_refused(scenarios: Scenes) -> None:
+    with pytest.raises(InputError, match="max_turns is 2"):
+        EQBench([scenarios["1"]], Fixed(), max_turns=2)
+
+
+async def test_rescored_by_its_marks_and_refused_without_them(scenarios: Scenes) -> None:
+    stored, _ = await played(scenarios["1"], Fixed())
+    assert STORED.rescored(stored.model_copy(update={"score": 1.0, "rewards": (1.0,)}), EQBenchOptions()) == stored
+    bare = stored.model_copy(update={"turns": (*stored.turns[:2], stored.turns[2].model_copy(update={"evidence": {}}))})
+    with pytest.raises(InputError, match="play it again"):
+        STORED.rescored(bare, EQBenchOptions())
+
+
+async def test_another_judge_reads_the_same_dialogue_and_the_model_is_not_asked(scenarios: Scenes) -> None:
+    first, second = Fixed(), Fixed(demonstrated_empathy=20)
+    stored, _ = await played(scenarios["1"], first, "Preface. " + ANSWER, "No sections.", "It went badly.")
+    found = await rejudged(load_environment("eqbench"), stored, scenarios["1"], second, EQBenchOptions())
+    assert rubric_prompt(second.seen[0]) == rubric_prompt(first.seen[0])
+    assert (stored.score, found.score) == (SCORE, SCORE + 10)
+    assert found.models == {"policy": stored.model, "judge": "fixed"}
 
 
 def test_no_text_of_the_release_is_part_of_the_package() -> None:

@@ -35,13 +35,10 @@ def test_a_section_ends_at_a_number_sign_and_the_last_at_two_hyphens() -> None:
     assert found == {"I'm feeling": "in room", "Side-taking": "", "I say": "Stay"}
 
 
-def test_a_judge_sees_the_sections_alone_and_a_missing_one_empty() -> None:
+def test_a_judge_reads_the_sections_alone_or_the_whole_answer_where_it_has_none() -> None:
     shown = as_judged("Preface.\n" + WHOLE, sections_of("Preface.\n" + WHOLE, HEADINGS[::2]))
     assert shown == "# I'm feeling\nsad\n\n# I say\nStay.\n\n--"
     assert as_judged("Stay.", sections_of("Stay.", HEADINGS)) == "# I'm feeling\n\n\n# Side-taking\n\n\n# I say\n\n\n--"
-
-
-def test_an_answer_that_is_to_have_no_sections_is_shown_whole() -> None:
     assert as_judged("# I say\nStay.", {}) == "# I say\nStay."
 
 

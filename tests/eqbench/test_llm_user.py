@@ -1,8 +1,7 @@
 """The LLM judge of EQ-Bench3: what it is told, what counts as its marks, and what never becomes a score.
 
-1. The prompt is the checkout's, filled; asterisks and number signs are gone; notes are not told.
+1. The prompt is the checkout's, filled; asterisks and number signs are gone; notes are not in it.
 2. Every criterion once, a number from 0 to 20, and nothing besides the reasons; else one re-ask, then unscored.
-3. Over a real server the request is the release's, and what no retry mends is unscored with its cause.
 """
 
 from __future__ import annotations
@@ -19,13 +18,10 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench.environment import EQBench
-from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios
+from heartloop.environments.eqbench.scenario import EQBenchScenario
 from heartloop.environments.eqbench.users import JUDGE_SAMPLING, EQBenchLLMUser
 from heartloop.environments.grading import REASKS
-from heartloop.models.client import EndpointChat
 from tests.eqbench.test_environment import ANSWER, MARKS, SCORE
-from tests.eqbench_checkout import write_checkout
-from tests.faulty_server import FaultyServer
 
 REASONED = {"chain_of_thought_reasoning": "It is warm, and says little."}
 GOOD = json.dumps({**REASONED, **MARKS})
@@ -34,43 +30,35 @@ GOOD = json.dumps({**REASONED, **MARKS})
 Scenes = dict[str, EQBenchScenario]
 
 
-@pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Scenes:
-    return {s.id: s for s in load_scenarios(write_checkout(tmp_path_factory.mktemp("checkout")))}
-
-
 async def judged(scenario: EQBenchScenario, judge: Any, answer: str = ANSWER, **how: Any) -> Transcript:
     bench = EQBench([scenario], EQBenchLLMUser(judge, **how))
     return await play(bench, scenario.id, ScriptedChat([answer], cycle=True, name="pol"), seed=40)
 
 
-class TestWhatItIsTold:
-    async def test_the_checkouts_prompt_filled_without_asterisks_and_number_signs(self, scenarios: Scenes) -> None:
-        model = ScriptedChat([GOOD])
-        await judged(scenarios["1"], model, "# My answer\n*No*, {debrief}.")
-        ((message,),) = model.asked
-        assert message.role == "user"
-        assert message.content.startswith("Mark  this talk.\nUser:\n[Play yourself.]")
-        assert " My answer\nNo, {debrief}.\n" in message.content
-        assert '  "bluntness": 0-20\n}' in message.content
-        assert not set("*#") & set(message.content)
-        assert scenarios["1"].notes not in message.content
+async def test_the_checkouts_prompt_is_filled_without_asterisks_number_signs_and_notes(scenarios: Scenes) -> None:
+    model = ScriptedChat([GOOD])
+    transcript = await judged(scenarios["1"], model, "# My answer\n*No*, {debrief}.")
+    ((message,),) = model.asked
+    assert message.role == "user"
+    assert message.content.startswith("Mark  this talk.\nUser:\n[Play yourself.]")
+    assert " My answer\nNo, {debrief}.\n" in message.content
+    assert '  "bluntness": 0-20\n}' in message.content
+    assert not set("*#") & set(message.content)
+    assert scenarios["1"].notes not in message.content
+    assert transcript.sampling["judge"] == JUDGE_SAMPLING
+    assert (await judged(scenarios["3"], ScriptedChat([GOOD]), sampling=Sampling(temperature=0.3))).sampling["judge"] == (
+        JUDGE_SAMPLING.model_copy(update={"temperature": 0.3})
+    )
 
-    async def test_the_debrief_stands_where_the_checkout_has_it_and_an_analysis_has_none(self, scenarios: Scenes) -> None:
-        model = ScriptedChat([GOOD])
-        await judged(scenarios["3"], model, "I would ask him.")
-        assert "\n---\nAfter:\nI would ask him.\n" in model.asked[0][0].content
-        reading = ScriptedChat([json.dumps({**REASONED, "depth_of_insight": 1, "emotional_reasoning": 2, "accuracy": 3})])
-        transcript = await judged(scenarios["401"], reading, "She hides it.")
-        assert "She hides it." in reading.asked[0][0].content
-        assert transcript.score == 10.0
 
-    async def test_settings_are_the_releases_where_nobody_says_otherwise(self, scenarios: Scenes) -> None:
-        model = ScriptedChat([GOOD], cycle=True)
-        transcript = await judged(scenarios["3"], model)
-        assert transcript.sampling["judge"] == JUDGE_SAMPLING
-        await judged(scenarios["3"], model, sampling=Sampling(temperature=0.3))
-        assert [(s.temperature, s.max_tokens, s.seed) for s in model.samplings if s] == [(0.0, 8000, 40), (0.3, 8000, 40)]
+async def test_the_debrief_is_where_the_checkout_has_it_and_an_analysis_has_none(scenarios: Scenes) -> None:
+    model = ScriptedChat([GOOD])
+    await judged(scenarios["3"], model, "I would ask him.")
+    assert "\n---\nAfter:\nI would ask him.\n" in model.asked[0][0].content
+    reading = ScriptedChat([json.dumps({**REASONED, "depth_of_insight": 1, "emotional_reasoning": 2, "accuracy": 3})])
+    transcript = await judged(scenarios["401"], reading, "She hides it.")
+    assert "She hides it." in reading.asked[0][0].content
+    assert transcript.score == 10.0
 
 
 GIVEN: dict[str, Any] = {**REASONED, **MARKS}
@@ -90,54 +78,37 @@ BAD = {
 }
 
 
-class TestWhatCounts:
-    @pytest.mark.parametrize(
-        "text", [GOOD, f"```json\n{GOOD}\n```", f"Here it is.\n{GOOD}\nThat is all.", GOOD.replace("warm, and", "warm,\nand")]
-    )
-    async def test_an_object_alone_in_a_fence_or_in_prose(self, scenarios: Scenes, text: str) -> None:
-        transcript = await judged(scenarios["1"], ScriptedChat([text]))
-        assert transcript.score == SCORE
-        assert transcript.turns[-1].evidence["reasoning"].startswith("It is warm,")
-
-    async def test_an_answer_that_is_mended_counts_and_is_counted(self, scenarios: Scenes) -> None:
-        model = ScriptedChat([BAD["too high"], GOOD])
-        transcript = await judged(scenarios["1"], model)
-        assert (transcript.score, transcript.counts["re-asks"]) == (SCORE, 1)
-        assert "warmth: Input should be less than or equal to 20" in model.asked[1][-1].content
+@pytest.mark.parametrize(
+    "text", [GOOD, f"```json\n{GOOD}\n```", f"Here it is.\n{GOOD}\nThat is all.", GOOD.replace("warm, and", "warm,\nand")]
+)
+async def test_an_object_alone_in_a_fence_or_in_prose_counts(scenarios: Scenes, text: str) -> None:
+    transcript = await judged(scenarios["1"], ScriptedChat([text]))
+    assert transcript.score == SCORE
+    assert transcript.turns[-1].evidence["reasoning"].startswith("It is warm,")
 
 
-class TestWhatNeverBecomesAScore:
-    @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-    async def test_it_is_asked_again_once_and_then_unscored_with_its_cause(self, scenarios: Scenes, bad: str) -> None:
-        model = ScriptedChat([bad], cycle=True)
-        transcript = await judged(scenarios["1"], model)
-        assert (transcript.score, transcript.rewards) == (None, ())
-        assert transcript.failure is not None
-        assert (transcript.failure.role, transcript.failure.kind) == ("rubric judge", "AnswerError")
-        assert len(model.asked) == 1 + REASKS
-        assert [call.reask for call in transcript.calls if call.role == "judge"] == [0, 1]
-
-    @given(
-        st.recursive(st.none() | st.booleans() | st.integers(-30, 30) | st.floats() | st.text(max_size=5), st.lists, max_leaves=3)
-    )
-    @settings(max_examples=40)
-    def test_any_value_is_a_mark_in_range_or_no_answer(self, scenarios: Scenes, value: object) -> None:
-        transcript = asyncio.run(
-            judged(scenarios["1"], ScriptedChat([json.dumps({**GIVEN, "depth_of_insight": value})], cycle=True))
-        )
-        is_mark = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 20
-        assert transcript.scored == is_mark
-        assert transcript.score is None or 0 <= transcript.score <= 100
+async def test_an_answer_that_is_corrected_counts_and_is_counted(scenarios: Scenes) -> None:
+    model = ScriptedChat([BAD["too high"], GOOD])
+    transcript = await judged(scenarios["1"], model)
+    assert (transcript.score, transcript.counts["re-asks"]) == (SCORE, 1)
+    assert "warmth: Input should be less than or equal to 20" in model.asked[1][-1].content
 
 
-class TestOverHttp:
-    async def over(self, scenario: EQBenchScenario, server: FaultyServer) -> Transcript:
-        async with EndpointChat("lab/judge", model="j", base_url=server.base_url, api_key="k", timeout=5) as judge:
-            return await judged(scenario, judge)
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+async def test_an_invalid_answer_is_asked_again_once_and_then_unscored_with_its_cause(scenarios: Scenes, bad: str) -> None:
+    model = ScriptedChat([bad], cycle=True)
+    transcript = await judged(scenarios["1"], model)
+    assert (transcript.score, transcript.rewards) == (None, ())
+    assert transcript.failure is not None
+    assert (transcript.failure.role, transcript.failure.kind) == ("rubric judge", "AnswerError")
+    assert len(model.asked) == 1 + REASKS
+    assert [call.reask for call in transcript.calls if call.role == "judge"] == [0, 1]
 
-    async def test_the_request_is_what_the_release_sends(self, scenarios: Scenes) -> None:
-        async with FaultyServer(answer=lambda _: GOOD) as server:
-            await self.over(scenarios["1"], server)
-            (body,) = server.bodies
-        assert (body["temperature"], body["max_tokens"]) == (0.0, 8000)
-        assert [message["role"] for message in body["messages"]] == ["user"]
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-30, 30) | st.floats() | st.text(max_size=5), st.lists, max_leaves=3))
+@settings(max_examples=40)
+def test_any_value_is_a_mark_in_range_or_no_answer(scenarios: Scenes, value: object) -> None:
+    model = ScriptedChat([json.dumps({**GIVEN, "depth_of_insight": value})], cycle=True)
+    transcript = asyncio.run(judged(scenarios["1"], model))
+    assert transcript.scored == (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 20)
+    assert transcript.score is None or 0 <= transcript.score <= 100

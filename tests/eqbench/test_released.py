@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.core.errors import InputError, PromptError, UseError
-from heartloop.environments.eqbench.scenario import EQBenchScenario, Template, load_scenarios, read_notes, read_prompts
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.eqbench.scenario import EQBenchScenario, load_scenarios, read_notes, read_prompts
 from heartloop.environments.registry import find_scenario, load_environment, owner_of
 from tests.eqbench_checkout import CRITERIA, FILES, PROMPTS, SECTIONS, write_checkout
 
@@ -35,7 +35,7 @@ def by_id(checkout: Path) -> dict[str, EQBenchScenario]:
 
 
 class TestWhatIsRead:
-    def test_scenarios_stand_in_the_files_order_with_category_title_and_kind(self, checkout: Path) -> None:
+    def test_scenarios_in_the_files_order_with_their_prompts_and_notes(self, checkout: Path) -> None:
         assert [(s.id, s.kind, s.category, s.title) for s in load_scenarios(checkout)] == [
             ("1", "role-play", "Neighbours", "The borrowed ladder"),
             ("2", "drafting", "Neighbours", "The note on the door"),
@@ -43,46 +43,36 @@ class TestWhatIsRead:
             ("401", "analysis", "Reading it", "The ladder again"),
             ("409", "analysis", "Reading it", "The note again"),
         ]
-
-    def test_a_prompt_keeps_its_lines_its_spaces_and_headings_of_its_own(self, checkout: Path) -> None:
         found = by_id(checkout)
         assert len(found["1"].official) == 2
         assert found["1"].official[1].startswith("He laughs at you over the fence.  You are")
         assert found["401"].official[0].startswith("# Act 1\nHe laughed over the fence, and she was ashamed.\n\n# Participant:\n")
+        assert found["1"].notes == "He is lonely, and the ladder was a reason to talk."
+        assert found["2"].notes == ""
+        (checkout / "data" / "scenario_notes.txt").unlink()
+        assert by_id(checkout)["1"].notes == ""
 
-    def test_each_kind_has_its_own_form(self, checkout: Path) -> None:
-        form = {kind: scenario.form for scenario in by_id(checkout).values() for kind in [scenario.kind]}
-        assert form["role-play"].sections == SECTIONS
-        assert form["drafting"].sections == ("Who reads it", "The note")
-        assert form["conversation"].master is None
-        assert form["conversation"].sections == form["analysis"].sections == ()
+    def test_each_kind_has_its_own_form_and_criteria(self, checkout: Path) -> None:
+        form = {scenario.kind: scenario.form for scenario in by_id(checkout).values()}
+        sections = {kind: one.sections for kind, one in form.items()}
+        assert sections == {"role-play": SECTIONS, "drafting": ("Who reads it", "The note"), "conversation": (), "analysis": ()}
+        assert form["conversation"].master == "{scenario_prompt}"
         assert form["analysis"].debrief is None
         assert form["conversation"].debrief == form["role-play"].debrief == FILES["data/debrief_prompt.txt"]
-
-    def test_the_criteria_that_count_are_the_codes_and_of_an_analysis_all(self, checkout: Path) -> None:
-        found = by_id(checkout)
-        assert found["1"].form.rubric.criteria == CRITERIA
-        assert found["1"].form.rubric.counted == set(CRITERIA) - {"warmth", "bluntness"}
-        assert found["401"].form.rubric.counted == {"depth_of_insight", "emotional_reasoning", "accuracy"}
-        assert found["401"].form.rubric.output_format == (
+        rubric, analysis = form["role-play"].rubric, form["analysis"].rubric
+        assert rubric.criteria == CRITERIA
+        assert rubric.counted == set(CRITERIA) - {"warmth", "bluntness"}
+        assert analysis.counted == {"depth_of_insight", "emotional_reasoning", "accuracy"}
+        assert analysis.output_format == (
             '{\n  "chain_of_thought_reasoning": "why, at length",\n  "depth_of_insight": 0-20,\n'
             '  "emotional_reasoning": 0-20,\n  "accuracy": 0-20\n}'
         )
 
-    def test_notes_go_to_their_scenario_and_may_be_missing(self, checkout: Path) -> None:
-        assert by_id(checkout)["1"].notes == "He is lonely, and the ladder was a reason to talk."
-        assert by_id(checkout)["2"].notes == ""
-        (checkout / "data" / "scenario_notes.txt").unlink()
-        assert by_id(checkout)["1"].notes == ""
-
-    def test_no_line_of_the_checkout_is_run(self, checkout: Path) -> None:
+    def test_a_folder_is_a_checkout_to_every_command_and_no_line_of_it_is_run(self, checkout: Path) -> None:
         assert "raise RuntimeError" in (checkout / "utils" / "constants.py").read_text()
-        assert load_scenarios(checkout)
-
-    def test_a_folder_is_a_checkout_to_every_command(self, checkout: Path) -> None:
         assert owner_of(str(checkout)).name == "eqbench"
-        entry, person = find_scenario("401", str(checkout))
-        assert (entry.name, person.title) == ("eqbench", "The ladder again")
+        entry, scenario = find_scenario("401", str(checkout))
+        assert (entry.name, scenario.title) == ("eqbench", "The ladder again")
 
     @pytest.mark.parametrize("stem", ["scenario_master_prompt", "debrief_prompt", "scenario_prompts"])
     def test_the_fingerprint_changes_with_any_word_that_the_model_is_asked(self, tmp_path: Path, stem: str) -> None:
@@ -107,17 +97,15 @@ class TestTheMalformedHeader:
         assert [s.id for s in spec.load(str(checkout))] == ["1", "2", "3", "401"]
         assert [s.id for s in spec.load(str(checkout), variant="repaired")] == ["1", "2", "3", "401", "409"]
 
-    def test_after_a_good_header_it_is_officially_text(self) -> None:
-        text = "######## 5 | a | b\n####### Prompt1\nOne.\n####### 2\nTwo.\n"
-        ((_, _, _, official, repaired),) = read_prompts(HERE, text)
-        assert official == ("One.\n####### 2\nTwo.",)
-        assert repaired == ("One.", "Two.")
-
-    def test_before_a_good_header_it_is_officially_lost(self) -> None:
-        text = "######## 5 | a | b\n####### 1\nOne.\n####### Prompt2\nTwo.\n"
-        ((_, _, _, official, repaired),) = read_prompts(HERE, text)
-        assert official == ("Two.",)
-        assert repaired == ("One.", "Two.")
+    @pytest.mark.parametrize(
+        ("first", "second", "official"),
+        [("Prompt1", "2", ("One.\n####### 2\nTwo.",)), ("1", "Prompt2", ("Two.",))],
+        ids=["after a good one it is text", "before a good one it is lost"],
+    )
+    def test_officially_beside_a_good_header(self, first: str, second: str, official: tuple[str, ...]) -> None:
+        text = f"######## 5 | a | b\n####### {first}\nOne.\n####### {second}\nTwo.\n"
+        ((_, _, _, as_released, repaired),) = read_prompts(HERE, text)
+        assert (as_released, repaired) == (official, ("One.", "Two."))
 
 
 BROKEN_PROMPTS = {
@@ -161,6 +149,8 @@ class TestWhatDoesNotFit:
             ("scenario_master_prompt", "{scenario_prompt} }\n# I say\n", "braces doubled"),
             ("scenario_master_prompt", "{scenario_prompt}\nIn sections.\n", "no heading"),
             ("scenario_master_prompt", "{scenario_prompt.__class__}\n# I say\n", "scenario_prompt.__class__"),
+            ("scenario_master_prompt", "{scenario_prompt:>9}\n# I say\n", "{scenario_prompt:>9}; expected"),
+            ("scenario_master_prompt", "{scenario_prompt!r}\n# I say\n", "{scenario_prompt!r}; expected"),
             ("rubric_scoring_prompt", "{transcript} {output_format}", "expected {debrief}"),
             (
                 "rubric_scoring_prompt_analysis",
@@ -172,7 +162,7 @@ class TestWhatDoesNotFit:
             ("rubric_scoring_criteria", "accuracy\nwarmth\naccuracy\n", "line 3"),
             ("rubric_scoring_criteria", "accuracy\nchain_of_thought_reasoning\n", "line 2"),
             ("constants", None, "missing"),
-            ("constants", "def (", "line 1"),
+            ("constants", "NO_RP_SCENARIO_IDS = {1 +}", "line 1: assignment of a set to NO_RP_SCENARIO_IDS is no literal"),
             ("constants", "X = 1\n", "NO_RP_SCENARIO_IDS"),
             ("constants", FILES["utils/constants.py"].replace('"2"', "2"), "line 4: MESSAGE_DRAFTING_SCENARIO_IDS"),
             ("benchmark", "x = {}\n", "STANDARD_ALLOWED_RUBRIC_CRITERIA"),
@@ -185,22 +175,14 @@ class TestWhatDoesNotFit:
             load_scenarios(root)
         assert stem in str(caught.value)
 
-    def test_a_file_of_other_bytes(self, checkout: Path) -> None:
+    def test_other_bytes_another_folder_and_a_tag_to_exclude(self, checkout: Path, tmp_path: Path) -> None:
+        with pytest.raises(UseError, match="no tags"):
+            load_scenarios(checkout, exclude_tags=["death"])
+        with pytest.raises(UseError, match="EQ-bench/eqbench3"):
+            load_scenarios(tmp_path / "nowhere")
         (checkout / "data" / "debrief_prompt.txt").write_bytes(b"\xff\xfe")
         with pytest.raises(InputError, match="debrief_prompt"):
             load_scenarios(checkout)
-
-    def test_a_folder_that_is_none_and_a_tag_to_exclude(self, checkout: Path, tmp_path: Path) -> None:
-        with pytest.raises(UseError, match="EQ-bench/eqbench3"):
-            load_scenarios(tmp_path / "nowhere")
-        with pytest.raises(UseError, match="no tags"):
-            load_scenarios(checkout, exclude_tags=["death"])
-
-
-class TestTemplates:
-    def test_a_blank_without_a_value_is_named(self) -> None:
-        with pytest.raises(PromptError, match="no value for b"):
-            Template("t", "{a}{b}").fill(a="x")
 
 
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=30).filter(
@@ -243,7 +225,7 @@ PIECES = st.sampled_from(
 def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
     said = refusal(read_prompts, text)
     if said:
-        assert re.match(r"scenario_prompts.txt(, line \d+| holds no|, scenario on line)", said)
+        assert re.match(r"scenario_prompts.txt(, line \d+| holds no)", said)
         return
     for *_, official, repaired in read_prompts(HERE, text):
         assert repaired

@@ -1,17 +1,10 @@
-"""The Python interface.
-
-1. `evaluate` is `heartloop eval`: the same directory, hash, transcripts and resuming, in a script and beside a running loop.
-2. A function is a model: its name, its hash, resuming, and two of one name.
-3. `Run`: scores, transcripts, tables, comparison.
-4. Wrong use is refused with heartloop's errors, in the terms of Python.
-"""
+"""The Python interface: the same evaluation as `heartloop eval`, functions as models, and `Run`."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import json
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -41,9 +34,6 @@ async def quiet(messages: list[dict[str, str]]) -> str:
 def _in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HEARTLOOP_CACHE", raising=False)
-
-
-# --- 1. the same evaluation -----------------------------------------------------------------------
 
 
 def test_evaluate_and_the_command_make_and_resume_the_same_run(tmp_path: Path) -> None:
@@ -93,23 +83,6 @@ async def test_an_interrupt_beside_a_running_loop_cancels_the_work(monkeypatch: 
     assert ended == ["closed"]
 
 
-def test_importing_heartloop_stays_quick() -> None:
-    program = "import sys, heartloop; print(*(m for m in sys.modules if m.startswith('heartloop.') or m in ('numpy', 'pandas')))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-
-
-# --- 2. functions ---------------------------------------------------------------------------------
-
-
-def test_a_function_is_named_by_its_module_and_hashed_in_the_settings() -> None:
-    run = heartloop.evaluate("sage", [listener, quiet], **SMALL)
-    names = [function_name(listener), function_name(quiet)]
-    assert names[0] == f"python:{listener.__module__}:listener"
-    assert list(run.settings["models"]) == names
-    assert all(len(run.settings["weights"][name]) == 64 for name in names)
-
-
 def made(text: str) -> Any:
     def agent(messages: list[dict[str, str]]) -> str:
         return text
@@ -118,6 +91,9 @@ def made(text: str) -> Any:
 
 
 def test_an_unchanged_function_resumes_and_a_changed_one_gets_another_run() -> None:
+    named = heartloop.evaluate("sage", [listener, quiet], **SMALL).settings
+    assert list(named["models"]) == [f"python:{listener.__module__}:{name}" for name in ("listener", "quiet")]
+    assert all(len(named["weights"][name]) == 64 for name in named["models"])
     first, again, other = (heartloop.evaluate("sage", made(text), **SMALL) for text in ("Yes.", "Yes.", "No."))
     assert first == again != other
     assert len((first.path / "transcripts.jsonl").read_text().splitlines()) == 2
@@ -155,9 +131,6 @@ def test_a_function_that_raises_leaves_dialogues_unscored_and_warns() -> None:
     assert run.scores.unscored == 2
 
 
-# --- 3. a run -------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> heartloop.Run:
     folder = tmp_path_factory.mktemp("run") / "run"
@@ -171,7 +144,7 @@ def test_a_loaded_run_is_the_evaluated_one(run: heartloop.Run) -> None:
     assert function_name(listener) in str(run)
 
 
-def test_tables_have_a_row_per_dialogue_turn_and_call(run: heartloop.Run) -> None:
+def test_tables_have_a_row_per_dialogue_turn_and_call(run: heartloop.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     dialogues, turns, calls = (run.table(name) for name in ("dialogues", "turns", "calls"))
     assert len(dialogues) == 4
     assert len(turns) == sum(row["turns"] for row in dialogues)
@@ -184,14 +157,7 @@ def test_tables_have_a_row_per_dialogue_turn_and_call(run: heartloop.Run) -> Non
     assert turns[1]["said_before"] == turns[0]["answer"]
     assert first.turns[-1].state is not None
     assert dialogues[0]["end_emotion"] == first.turns[-1].state["emotion"]
-
-
-def test_to_pandas_holds_the_rows(run: heartloop.Run) -> None:
-    frame = run.to_pandas("turns")
-    assert list(frame["reply"]) == [row["reply"] for row in run.table("turns")]
-
-
-def test_to_pandas_without_pandas_says_what_to_do(run: heartloop.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(run.to_pandas("turns")["reply"]) == [row["reply"] for row in turns]
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UseError, match="pip install"):
         run.to_pandas()
@@ -207,9 +173,6 @@ def test_compare_gives_what_the_command_prints(run: heartloop.Run) -> None:
     assert {unnamed.a.model, unnamed.b.model} == {words[1], words[3]}, "two models need no names"
     with pytest.raises(UseError, match="model_b with one of"):
         run.compare(model_a=words[1], model_b="nobody")
-
-
-# --- 4. wrong use ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -237,12 +200,6 @@ def test_wrong_use_names_the_value_and_the_argument(given: dict[str, Any], named
         heartloop.evaluate("sage", **{"models": [listener], **SMALL, **given})
     assert "--" not in str(caught.value)
     assert not Path("runs").exists()
-
-
-def test_scenarios_are_chosen_by_id() -> None:
-    ids = ["support-praise-02", "support-listen-01"]
-    chosen = heartloop.evaluate("sage", [listener], user="embedded", scenario_ids=ids, progress=False)
-    assert {transcript.scenario for transcript in chosen.transcripts} == set(ids)
 
 
 def test_a_paid_model_needs_a_limit_or_consent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,4 @@
-"""`heartloop eval --config` and `--policy-prompt`.
-
-1. A finished run's settings.json, given as --config, plays the same dialogues, in every environment.
-2. Options of the command line win over the file: options by name, roles, and one way of choosing scenarios.
-3. A wrong file is named with its key; what a finished run records and is otherwise today is told.
-4. A policy prompt replaces the environment's for every model under test; its text is in the settings, its hash in the
-   transcripts; runs without one keep their hash.
-"""
+"""`heartloop eval --config` and `--policy-prompt`."""
 
 from __future__ import annotations
 
@@ -21,7 +14,7 @@ import heartloop
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment, specs
-from heartloop.evaluation.settings import EvaluationSettings, Shard, read_config
+from heartloop.evaluation.settings import Shard, read_config
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.provenance import command_of
 from tests.commands import heartloop as command
@@ -137,26 +130,6 @@ def test_what_is_otherwise_than_in_the_finished_run_is_told(tmp_path: Path) -> N
     assert "000000000000" in again.err
 
 
-def test_a_policy_prompt_replaces_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    heard: list[list[dict[str, str]]] = []
-
-    def policy(messages: list[dict[str, str]]) -> str:
-        heard.append(messages)
-        return "I hear you."
-
-    run = heartloop.evaluate(
-        "sage", policy, user="embedded", limit=1, options={"max_turns": 2}, policy_prompt="Be brief.", progress=False
-    )
-    assert {messages[0]["content"] for messages in heard} == {"Be brief."}
-    assert run.settings["policy_prompt"] == "Be brief."
-    prompts = run.transcripts[0].prompts
-    assert [name for name in prompts if name.startswith("policy")] == [OWN_PROMPT]
-    assert run.settings["prompts"][OWN_PROMPT] == prompts[OWN_PROMPT]
-    rows = heartloop.load_run(run.path).table("turns")
-    assert rows
-
-
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_a_policy_prompt_reaches_models_in_every_environment_and_changes_no_baseline(
     environment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -172,43 +145,21 @@ def test_a_policy_prompt_reaches_models_in_every_environment_and_changes_no_base
     plain = heartloop.evaluate(environment, ["heartloop/reflector"], **given, out="plain")
     own = heartloop.evaluate(environment, ["heartloop/reflector", policy], **given, policy_prompt="Be brief.", out="own")
     assert {(messages[0]["role"], messages[0]["content"]) for messages in heard} == {("system", "Be brief.")}
+    assert own.settings["policy_prompt"] == "Be brief."
+    assert [name for name in own.transcripts[-1].prompts if name.startswith("policy")] == [OWN_PROMPT]
     baseline = [one for one in own.transcripts if one.model == "heartloop/reflector"]
     drop = {"seconds"}
     assert [one.model_dump(exclude=drop) for one in baseline] == [one.model_dump(exclude=drop) for one in plain.transcripts]
     assert all(OWN_PROMPT in one.prompts for one in own.transcripts if one.model != "heartloop/reflector")
 
 
-def test_runs_with_another_policy_prompt_are_not_pooled_in_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, prompt in (("a", None), ("b", "Be brief.")):
-        heartloop.evaluate("sage", "heartloop/silent", user="embedded", limit=1, policy_prompt=prompt, out=name, progress=False)
-    assert len(comparable([read_run(Path("a")), read_run(Path("b"))])) == 2
-
-
-POLICY = """
-def reply(messages):
-    return "I hear you."
-"""
-
-
 def test_the_command_reads_a_policy_prompt_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prompt.md").write_text("Be brief.\n", encoding="utf-8")
-    (tmp_path / "policy_of_a_file.py").write_text(POLICY, encoding="utf-8")
+    (tmp_path / "policy_of_a_file.py").write_text("def reply(messages):\n    return 'I hear you.'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    words = (
-        "eval",
-        "sage",
-        "--user",
-        "embedded",
-        "--model",
-        "python:policy_of_a_file:reply",
-        "--limit",
-        "1",
-        "-E",
-        "max_turns=2",
-    )
+    model = "python:policy_of_a_file:reply"
+    words = ("eval", "sage", "--user", "embedded", "--model", model, "--limit", "1", "-E", "max_turns=2")
     assert command(*words, "--policy-prompt", "prompt.md", "--report", "--out", "a", cwd=tmp_path).code == 0
-    assert settings(tmp_path / "a")["policy_prompt"] == "Be brief."
     digest = settings(tmp_path / "a")["prompts"][OWN_PROMPT]
     assert digest in (tmp_path / "a" / "report" / "index.html").read_text()
     mixed = command(*words, "--out", "a", cwd=tmp_path)
@@ -219,6 +170,7 @@ def test_the_command_reads_a_policy_prompt_from_a_file(tmp_path: Path, monkeypat
     assert again.code == 0, again
     assert settings(tmp_path / "b") == settings(tmp_path / "a")
     assert command(*words, "--out", "c", cwd=tmp_path).code == 0
+    assert len(comparable([read_run(tmp_path / "a"), read_run(tmp_path / "c")])) == 2, "not pooled in a report"
     compared = command("compare", "a", "c", cwd=tmp_path)
     assert OWN_PROMPT in compared.out + compared.err
     exported = command("export", "a", "--to", "sft", "--best-of", "1", "--out", "sft", cwd=tmp_path)
@@ -233,15 +185,3 @@ def test_words_of_yaml_stay_texts_and_a_shard_may_be_written_as_in_the_command(t
     (tmp_path / "run.yaml").write_text("exclude_tags: [no, 12:30]\nshard: 1/2\n", encoding="utf-8")
     read = read_config(tmp_path / "run.yaml")
     assert (read["exclude_tags"], read["shard"]) == (("no", "12:30"), Shard(index=1, count=2))
-
-
-def test_runs_without_a_policy_prompt_keep_their_hash() -> None:
-    given: dict[str, Any] = {
-        "environment": "sage", "models": ("a/b",), "roles": {"user": "embedded"}, "options": {}, "scenario_set": "sage",
-        "scenarios": {"x": "y"},
-    }  # fmt: skip
-    plain, own = EvaluationSettings(**given), EvaluationSettings(**given, policy_prompt="Be brief.")
-    assert "policy_prompt" not in plain.model_dump()
-    assert plain.hash != own.hash
-    assert plain.differences(own.model_dump(mode="json")) == ["policy_prompt"]
-    assert own.differences(plain.model_dump(mode="json")) == ["policy_prompt"]

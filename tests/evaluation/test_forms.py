@@ -1,9 +1,4 @@
-"""A policy is measured under the prompt form that it was trained with.
-
-1. An environment declares with its options which forms ask for a think block; `-E` chooses one in `eval`.
-2. Replies that break it are counted in the transcripts, on the score card and in the report; the score is that of what was read.
-3. `train` ends with the command that evaluates its policy under the same prompt and sampling.
-"""
+"""A policy is measured under the prompt form that it was trained with; replies that break the form are counted."""
 
 from __future__ import annotations
 

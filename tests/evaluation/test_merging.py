@@ -1,12 +1,4 @@
-"""Several runs into one.
-
-1. All shards together are the run that one process would have made: same settings, same order, and it resumes.
-2. Further models and repeats of equal settings come together; runs of another seed are numbered on.
-3. A dialogue that several runs have is kept once: the last run's, a scored one before an unscored one, and counted.
-4. Runs that do not belong together are refused by what differs. The runs are left as they were.
-
-Do not fix one of these tests without a decision (docs/decisions).
-"""
+"""Several runs merged into one: shards, models, repeats, and what does not belong together."""
 
 from __future__ import annotations
 
@@ -123,15 +115,6 @@ def test_another_seed_is_further_repeats_with_its_own_chance(tmp_path: Path) -> 
     assert "Seeds 0, 7 are numbered as further repeats" in merged.summary
 
 
-def test_a_dialogue_played_again_within_a_run_counts_once(tmp_path: Path) -> None:
-    play(tmp_path / "m", settings(), score=None)
-    m = play(tmp_path / "m", settings(), score=3.0)
-    n = play(tmp_path / "n", settings(models=("n",)))
-    merged = merge_runs([m, n], tmp_path / "out")
-    assert (merged.dialogues, merged.left_out) == (10, 0)
-    assert all(d.scored for d in read(merged.path))
-
-
 def test_prices_come_along_where_the_runs_agree(tmp_path: Path) -> None:
     one, two, other = {"input": 1.0, "output": 2.0}, {"input": 3.0, "output": 4.0}, {"input": 9.0, "output": 9.0}
     m = play(tmp_path / "m", settings(prices={"m": one, "both": two}))
@@ -140,66 +123,52 @@ def test_prices_come_along_where_the_runs_agree(tmp_path: Path) -> None:
     assert saved["prices"] == {"m": one, "n": two}
 
 
-class TestRefused:
-    """What does not belong together, and why."""
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"options": OPTIONS | {"preset": "released"}}, 'options.preset ("corrected" and "released")'),
+        ({"roles": {"user": "openai/x"}}, 'roles.user ("embedded" and "openai/x")'),
+        ({"prompts": {"feel": "1", "speak": "3"}}, "prompts (speak)"),
+        ({"options": OPTIONS | {"max_turns": 4}}, "options.max_turns (3 and 4)"),
+        ({"limit": 3}, "limit (null and 3)"),
+    ],
+)
+def test_other_settings_by_name_and_value(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    runs = [play(tmp_path / "m", settings()), play(tmp_path / "n", settings(**change))]
+    with pytest.raises(UseError, match=re.escape(said)):
+        merge_runs(runs, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
-    @pytest.mark.parametrize(
-        ("change", "said"),
-        [
-            ({"options": OPTIONS | {"preset": "released"}}, 'options.preset ("corrected" and "released")'),
-            ({"roles": {"user": "openai/x"}}, 'roles.user ("embedded" and "openai/x")'),
-            ({"prompts": {"feel": "1", "speak": "3"}}, "prompts (speak)"),
-            ({"options": OPTIONS | {"max_turns": 4}}, "options.max_turns (3 and 4)"),
-            ({"limit": 3}, "limit (null and 3)"),
-        ],
-    )
-    def test_other_settings_by_name_and_value(self, tmp_path: Path, change: dict[str, Any], said: str) -> None:
-        runs = [play(tmp_path / "m", settings()), play(tmp_path / "n", settings(**change))]
-        with pytest.raises(UseError, match=re.escape(said)):
-            merge_runs(runs, tmp_path / "out")
-        assert not (tmp_path / "out").exists()
 
-    def test_a_person_whose_text_changed(self, tmp_path: Path) -> None:
-        runs = [play(tmp_path / "m", settings()), play(tmp_path / "n", settings(scenarios=PEOPLE | {"c": "new"}))]
-        with pytest.raises(UseError, match="differ in scenarios or their texts: c;"):
-            merge_runs(runs, tmp_path / "out")
+@pytest.mark.parametrize(
+    ("one", "other", "named"),
+    [
+        (settings(), settings(scenarios=PEOPLE | {"c": "new"}), "differ in scenarios or their texts: c;"),
+        (shard(1), shard(2, 3), "shards with different n"),
+        (shard(1), settings(), "shards with different n"),
+        (shard(1), shard(2, seed=1), "seeds 0 and 1 have different scenarios"),
+        (shard(1), shard(1, seed=1, models=("n",)), "seeds 0 and 1 have different models"),
+    ],
+)
+def test_other_scenarios_shards_or_seeds(tmp_path: Path, one: EvaluationSettings, other: EvaluationSettings, named: str) -> None:
+    with pytest.raises(UseError, match=named):
+        merge_runs([play(tmp_path / "m", one), play(tmp_path / "n", other)], tmp_path / "out")
 
-    @pytest.mark.parametrize("other", [shard(2, 3), settings()])
-    def test_shards_of_different_divisions(self, tmp_path: Path, other: EvaluationSettings) -> None:
-        with pytest.raises(UseError, match="shards with different n"):
-            merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", other)], tmp_path / "out")
 
-    @pytest.mark.parametrize(("other", "what"), [(shard(2, seed=1), "scenarios"), (shard(1, seed=1, models=("n",)), "models")])
-    def test_another_seed_with_other_people_or_models(self, tmp_path: Path, other: EvaluationSettings, what: str) -> None:
-        with pytest.raises(UseError, match=f"seeds 0 and 1 have different {what}"):
-            merge_runs([play(tmp_path / "m", shard(1)), play(tmp_path / "n", other)], tmp_path / "out")
-
-    def test_one_run_or_the_same_twice(self, tmp_path: Path) -> None:
-        run = play(tmp_path / "m", settings())
-        for runs in ([run], [run, tmp_path / "x" / ".." / "m"]):
-            (tmp_path / "x").mkdir(exist_ok=True)
-            with pytest.raises(UseError, match="at least two different run directories"):
-                merge_runs(runs, tmp_path / "out")
-
-    def test_a_place_that_holds_something(self, tmp_path: Path) -> None:
-        runs = [play(tmp_path / "m", shard(1)), play(tmp_path / "n", shard(2))]
-        for out in (runs[0], tmp_path / "m" / "settings.json"):
-            with pytest.raises(UseError, match="exists and is not empty"):
-                merge_runs(runs, out)
-
-    def test_what_is_no_run(self, tmp_path: Path) -> None:
-        run = play(tmp_path / "m", settings())
-        with pytest.raises(InputError, match="none is no run directory"):
-            merge_runs([run, tmp_path / "none"], tmp_path / "out")
-        (tmp_path / "odd").mkdir()
-        (tmp_path / "odd" / "settings.json").write_text('{"environment": "tiny"}')
-        with pytest.raises(InputError, match=r"settings\.json, models: Field required"):
-            merge_runs([run, tmp_path / "odd"], tmp_path / "out")
-
-    def test_a_rescored_run(self, tmp_path: Path) -> None:
-        run = play(tmp_path / "m", settings())
-        (tmp_path / "again").mkdir()
-        saved = json.loads((run / "settings.json").read_text()) | {"rescored": {"from": "m"}}
-        (tmp_path / "again" / "settings.json").write_text(json.dumps(saved))
-        with pytest.raises(UseError, match="is a rescored run"):
-            merge_runs([run, tmp_path / "again"], tmp_path / "out")
+def test_runs_that_are_none_or_the_same(tmp_path: Path) -> None:
+    run = play(tmp_path / "m", settings())
+    rescored = json.loads((run / "settings.json").read_text()) | {"rescored": {"from": "m"}}
+    for name, content in (("odd", {"environment": "tiny"}), ("again", rescored)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "settings.json").write_text(json.dumps(content))
+    for other, kind, match in (
+        (tmp_path / "odd" / ".." / "m", UseError, "at least two different run directories"),
+        (tmp_path / "none", InputError, "none is no run directory"),
+        (tmp_path / "odd", InputError, r"settings\.json, models: Field required"),
+        (tmp_path / "again", UseError, "is a rescored run"),
+    ):
+        with pytest.raises(kind, match=match):
+            merge_runs([run, other], tmp_path / "out")
+    for out in (run, run / "settings.json"):
+        with pytest.raises(UseError, match="exists and is not empty"):
+            merge_runs([run, play(tmp_path / "n", settings(models=("n",)))], out)

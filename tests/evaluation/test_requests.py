@@ -1,10 +1,4 @@
-"""Sampling settings and other fields of a request, from the command line to the body that arrives.
-
-1. `--request role.field=value` gives one `Sampling` for each role.
-2. What is misspelt, given twice, reserved, or taken by no model of the role is refused by name.
-3. The body holds every setting; settings.json, the transcripts, the cache and the command in the report know them.
-4. A server that refuses a penalty is called without it; one that refuses `stop`, an effort or another field fails the call.
-"""
+"""Sampling settings and other fields of a request, from the command line to the body that arrives."""
 
 from __future__ import annotations
 
@@ -15,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from heartloop.core.dialogue import Message, Sampling, Transcript, read_transcripts
+from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.store import comparable, read_run
-from heartloop.models.formats import Habits, read_refusal
 from heartloop.report.provenance import command_of
 from tests.commands import over_http
 from tests.faulty_server import FaultyServer
@@ -31,108 +24,101 @@ def read(*texts: str, models: dict[str, list[str]] = MODELS) -> dict[str, Sampli
     return read_requests(texts, models=models)
 
 
-class TestTexts:
-    def test_settings_are_read_by_their_type(self) -> None:
-        words = ["temperature=0.7", "top_p=0.8", "presence_penalty=1.5", "max_tokens=8192"]  # EMPA, note of Table 7
-        more = ["top_k=20", "frequency_penalty=-0.5", "reasoning_effort=low", 'stop=["\\n\\n", "END"]']
-        assert read(*(f"policy.{word}" for word in [*words, *more])) == {
-            "policy": Sampling(
-                temperature=0.7,
-                top_p=0.8,
-                presence_penalty=1.5,
-                max_tokens=8192,
-                top_k=20,
-                frequency_penalty=-0.5,
-                reasoning_effort="low",
-                stop=("\n\n", "END"),
-            )
-        }
-
-    @pytest.mark.parametrize(
-        ("text", "sent"),
-        [
-            ("chat_template_kwargs.enable_thinking=false", {"chat_template_kwargs": {"enable_thinking": False}}),
-            ("min_p=0.05", {"min_p": 0.05}),
-            ("service_tier=flex", {"service_tier": "flex"}),
-            ('label="false"', {"label": "false"}),
-            ('provider={"order": ["a", "b"]}', {"provider": {"order": ["a", "b"]}}),
-            ("cache_prompt=null", {"cache_prompt": None}),
-            ("note=a=b c", {"note": "a=b c"}),
-        ],
-    )
-    def test_a_field_is_a_dotted_path_with_json_or_a_text(self, text: str, sent: dict[str, Any]) -> None:
-        assert read(f"user.{text}") == {"user": Sampling(request=sent)}
-
-    def test_fields_of_one_object_are_given_one_by_one(self) -> None:
-        assert read("policy.a.b.c=1", "policy.a.b.d=2", "policy.a.e=3")["policy"].request == {
-            "a": {"b": {"c": 1, "d": 2}, "e": 3}
-        }
-
-    @pytest.mark.parametrize(
-        ("words", "named"),
-        [
-            (["polcy.top_k=20"], ["polcy", "the nearest is 'policy"]),
-            (["usr.min_p=1"], ["usr", "the nearest is 'user"]),
-            (["policy.topk=20"], ["topk", "policy.top_k=value"]),
-            (["policy.temprature=0.2"], ["temprature", "policy.temperature=value"]),
-            (["policy.seed.a=1"], ["policy.seed.a=1", "policy.seed=value"]),
-            (["policy.top_k"], ["policy.top_k", "expected"]),
-            (["policy=1"], ["policy=1", "expected"]),
-            (["policy.a..b=1"], ["policy.a..b=1"]),
-            (["policy.presence_penalty=3"], ["presence_penalty=3", "2"]),
-            (["policy.top_k=2.5"], ["top_k=2.5"]),
-            (["policy.stop=[1"], ["[1", "JSON"]),
-            (["policy.stop="], ["stop"]),
-            (["policy.top_k=20", "policy.top_k=30"], ["policy.top_k=20", "policy.top_k=30"]),
-            (["policy.max_completion_tokens=9"], ["max_completion_tokens", "policy.max_tokens"]),
-            (["policy.a.b=1", "policy.a=2"], ["policy.a.b=1", "policy.a=2"]),
-            (['policy.a={"c": 1}', "policy.a.b=1"], ["policy.a=", "policy.a.b=1"]),
-            (["policy.enable=False"], ["False", "false"]),
-            (["policy.a=None"], ["None", "null"]),
-            (["policy.a=NaN"], ["NaN"]),
-            (['policy.a={"b": 1'], ["not valid JSON"]),
-            *(([f"policy.{name}=1"], [name]) for name in ("model", "messages", "stream", "response_format", "n")),
-        ],
-    )  # fmt: skip
-    def test_what_cannot_be_sent_is_refused_by_name(self, words: list[str], named: list[str]) -> None:
-        with pytest.raises(UseError) as error:
-            read(*words)
-        assert all(name in str(error.value) for name in named), str(error.value)
-
-    @pytest.mark.parametrize(
-        ("names", "text", "refused"),
-        [
-            (["embedded"], "user.temperature=1", "embedded"),
-            (["student:a"], "user.min_p=1", "student:a"),
-            (["heartloop/fixer"], "user.top_k=3", "heartloop/fixer"),
-            (["python:a:b"], "user.temperature=1", "python:a:b"),
-            (["checkpoint:a"], "user.presence_penalty=1", "checkpoint:a"),
-            (["openai/a", "checkpoint:a"], "user.min_p=1", "checkpoint:a"),
-            (["heartloop/fixer"], "user.seed=1", ""),
-            (["heartloop/fixer", "openai/a"], "user.min_p=1", ""),
-            (["checkpoint:a"], "user.top_k=3", ""),
-        ],
-    )
-    def test_a_setting_that_a_model_does_not_take_is_refused_except_beside_one_that_does(
-        self, names: list[str], text: str, refused: str
-    ) -> None:
-        if refused:
-            with pytest.raises(UseError, match=refused):
-                read(text, models={"user": names})
-        else:
-            assert read(text, models={"user": names})
+def test_settings_are_read_by_their_type() -> None:
+    words = ["temperature=0.7", "top_p=0.8", "presence_penalty=1.5", "max_tokens=8192"]  # EMPA, note of Table 7
+    more = ["top_k=20", "frequency_penalty=-0.5", "reasoning_effort=low", 'stop=["\\n\\n", "END"]']
+    assert read(*(f"policy.{word}" for word in [*words, *more])) == {
+        "policy": Sampling(
+            temperature=0.7, top_p=0.8, presence_penalty=1.5, max_tokens=8192, top_k=20, frequency_penalty=-0.5,
+            reasoning_effort="low", stop=("\n\n", "END"),
+        )
+    }  # fmt: skip
+    fields = read("policy.a.b.c=1", "policy.a.b.d=2", "policy.a.e=3")["policy"].request
+    assert fields == {"a": {"b": {"c": 1, "d": 2}, "e": 3}}
 
 
-class TestRecords:
-    def test_what_is_not_set_is_not_written_so_that_hashes_of_earlier_versions_hold(self) -> None:
-        assert list(Sampling(temperature=0.5).model_dump()) == ["temperature", "top_p", "max_tokens", "seed"]
-        full = Sampling(seed=1, top_k=3, stop=("a",), request={"a": {"b": None}})
-        assert Sampling.model_validate_json(full.model_dump_json()) == full
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("chat_template_kwargs.enable_thinking=false", {"chat_template_kwargs": {"enable_thinking": False}}),
+        ("min_p=0.05", {"min_p": 0.05}),
+        ("service_tier=flex", {"service_tier": "flex"}),
+        ('label="false"', {"label": "false"}),
+        ('provider={"order": ["a", "b"]}', {"provider": {"order": ["a", "b"]}}),
+        ("cache_prompt=null", {"cache_prompt": None}),
+        ("note=a=b c", {"note": "a=b c"}),
+    ],
+)
+def test_a_field_is_a_dotted_path_with_json_or_a_text(text: str, sent: dict[str, Any]) -> None:
+    assert read(f"user.{text}") == {"user": Sampling(request=sent)}
 
-    def test_a_default_is_merged_field_by_field(self) -> None:
-        default = Sampling(top_k=3, request={"a": {"b": 1, "c": 2}, "d": 3})
-        given = Sampling(request={"a": {"b": 9}})
-        assert given.over(default) == Sampling(top_k=3, request={"a": {"b": 9, "c": 2}, "d": 3})
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["polcy.top_k=20"], ["polcy", "the nearest is 'policy"]),
+        (["usr.min_p=1"], ["usr", "the nearest is 'user"]),
+        (["policy.topk=20"], ["topk", "policy.top_k=value"]),
+        (["policy.temprature=0.2"], ["temprature", "policy.temperature=value"]),
+        (["policy.seed.a=1"], ["policy.seed.a=1", "policy.seed=value"]),
+        (["policy.top_k"], ["policy.top_k", "expected"]),
+        (["policy=1"], ["policy=1", "expected"]),
+        (["policy.a..b=1"], ["policy.a..b=1"]),
+        (["policy.presence_penalty=3"], ["presence_penalty=3", "2"]),
+        (["policy.top_k=2.5"], ["top_k=2.5"]),
+        (["policy.stop=[1"], ["[1", "JSON"]),
+        (["policy.stop="], ["stop"]),
+        (["policy.top_k=20", "policy.top_k=30"], ["policy.top_k=20", "policy.top_k=30"]),
+        (["policy.max_completion_tokens=9"], ["max_completion_tokens", "policy.max_tokens"]),
+        (["policy.a.b=1", "policy.a=2"], ["policy.a.b=1", "policy.a=2"]),
+        (['policy.a={"c": 1}', "policy.a.b=1"], ["policy.a=", "policy.a.b=1"]),
+        (["policy.enable=False"], ["False", "false"]),
+        (["policy.a=None"], ["None", "null"]),
+        (["policy.a=NaN"], ["NaN"]),
+        (['policy.a={"b": 1'], ["not valid JSON"]),
+        *(([f"policy.{name}=1"], [name]) for name in ("model", "messages", "stream", "response_format", "n")),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_sent_is_refused_by_name(words: list[str], named: list[str]) -> None:
+    with pytest.raises(UseError) as error:
+        read(*words)
+    assert all(name in str(error.value) for name in named), str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "refused"),
+    [
+        (["embedded"], "user.temperature=1", "embedded"),
+        (["student:a"], "user.min_p=1", "student:a"),
+        (["heartloop/fixer"], "user.top_k=3", "heartloop/fixer"),
+        (["python:a:b"], "user.temperature=1", "python:a:b"),
+        (["checkpoint:a"], "user.presence_penalty=1", "checkpoint:a"),
+        (["openai/a", "checkpoint:a"], "user.min_p=1", "checkpoint:a"),
+        (["heartloop/fixer"], "user.seed=1", ""),
+        (["heartloop/fixer", "openai/a"], "user.min_p=1", ""),
+        (["checkpoint:a"], "user.top_k=3", ""),
+    ],
+)
+def test_a_setting_that_a_model_does_not_take_is_refused_except_beside_one_that_does(
+    names: list[str], text: str, refused: str
+) -> None:
+    if refused:
+        with pytest.raises(UseError, match=refused):
+            read(text, models={"user": names})
+    else:
+        assert read(text, models={"user": names})
+
+
+def test_what_is_not_set_is_not_written_so_that_hashes_of_earlier_versions_hold() -> None:
+    assert list(Sampling(temperature=0.5).model_dump()) == ["temperature", "top_p", "max_tokens", "seed"]
+    full = Sampling(seed=1, top_k=3, stop=("a",), request={"a": {"b": None}})
+    assert Sampling.model_validate_json(full.model_dump_json()) == full
+
+
+def test_a_default_is_merged_field_by_field() -> None:
+    default = Sampling(top_k=3, request={"a": {"b": 1, "c": 2}, "d": 3})
+    given = Sampling(request={"a": {"b": 9}})
+    assert given.over(default) == Sampling(top_k=3, request={"a": {"b": 9, "c": 2}, "d": 3})
 
 
 SETTINGS = [
@@ -190,27 +176,3 @@ async def test_another_field_is_another_question_to_the_cache(tmp_path: Path) ->
             done = await over_http(server, *RUN, *words, "--cache", "answers.sqlite", "--out", out, cwd=tmp_path)
             assert done.code == 0, done
             assert (len(by_model(server, "policy")) > before) == asked
-
-
-class TestRefusals:
-    def sent_without(self, sampling: Sampling, names: str) -> dict[str, Any] | None:
-        """The reduced body after a server refused one with these words; `None` where nothing may be left out."""
-        messages = [Message(role="user", content="Hello.")]
-        body = Habits().body("m", messages, None, sampling)
-        refusal = read_refusal(400, json.dumps({"error": {"message": names}}).encode())
-        reduced = Habits().without(refusal, body)
-        return None if reduced is None else reduced.body("m", messages, None, sampling)
-
-    @pytest.mark.parametrize("name", ["top_k", "presence_penalty", "frequency_penalty"])
-    def test_a_number_that_a_server_refuses_is_left_out(self, name: str) -> None:
-        sampling = Sampling.model_validate({"temperature": 0.5, name: 1})
-        reduced = self.sent_without(sampling, f"Unsupported parameter: '{name}'")
-        assert reduced is not None
-        assert name not in reduced
-        assert reduced["temperature"] == 0.5
-
-    @pytest.mark.parametrize(
-        "sampling", [Sampling(stop=("END",)), Sampling(reasoning_effort="low"), Sampling(request={"min_p": 0.1})]
-    )
-    def test_a_stop_an_effort_and_a_field_of_a_request_are_never_left_out(self, sampling: Sampling) -> None:
-        assert self.sent_without(sampling, "Unsupported parameter: 'stop', 'reasoning_effort' or 'min_p'") is None

@@ -1,10 +1,4 @@
-"""A run computed anew from its stored transcripts.
-
-1. The source is left as it was; the new run names it, with the digest of its transcripts.
-2. Other bounds change no transcript; another preset does what `environments.sage.stored` says, dialogue by dialogue.
-3. What became unscored is counted by cause, and the need for `rejudge` is said.
-4. A rescored run is no played one: it is not rescored, resumed or merged as if it were.
-"""
+"""Rescoring: the scores of a run computed again with other options, without a model call."""
 
 from __future__ import annotations
 
@@ -74,19 +68,16 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
     ]
     assert (done.dialogues, done.changed, done.unscored, done.gained) == (3, 1, {"not played on": 1}, 0)
     assert {file: file.read_bytes() for file in corrected.iterdir()} == before
+    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
+        pass
+    with pytest.raises(UseError, match="was itself rescored"):
+        rescore_run(done.path, options={"preset": "corrected"})
 
 
 def test_a_copy_is_said_to_be_one(corrected: Path) -> None:
     done = rescore_run(corrected, options={"preset": "corrected"})
     assert (done.copied, done.changed, done.dialogues) == (True, 0, 3)
     assert not rescore_run(corrected, options={"success_at": 55}).copied, "other bounds change the counts"
-
-
-def test_what_changes_dialogues_is_refused(corrected: Path) -> None:
-    with pytest.raises(UseError, match="'relation_weight'"):
-        rescore_run(corrected, options={"relation_weight": 0.5})
-    with pytest.raises(UseError, match="max_turns"):
-        rescore_run(corrected, options={"max_turns": 1})
 
 
 def test_the_new_run_names_its_source(corrected: Path) -> None:
@@ -117,21 +108,14 @@ def test_other_bounds_change_no_transcript(corrected: Path) -> None:
     assert done.changed == 0
 
 
-def test_a_rescored_run_is_not_gone_on_with(corrected: Path) -> None:
-    done = rescore_run(corrected, options={"preset": "released"})
-    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
-        pass
-    with pytest.raises(UseError, match="was itself rescored"):
-        rescore_run(done.path, options={"preset": "corrected"})
-
-
 def test_what_makes_no_sense_is_refused(corrected: Path, tmp_path: Path) -> None:
-    with pytest.raises(UseError, match="-E"):
-        rescore_run(corrected, options={})
-    with pytest.raises(UseError, match="preset"):
-        rescore_run(corrected, options={"preset": "best"})
-    with pytest.raises(UseError, match="failure_below"):
-        rescore_run(corrected, options={"success_at": 5})
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({}, "-E"), ({"preset": "best"}, "preset"), ({"success_at": 5}, "failure_below"), ({"max_turns": 1}, "max_turns"),
+        ({"relation_weight": 0.5}, "'relation_weight'"),
+    ]  # fmt: skip
+    for options, named in wrong:
+        with pytest.raises(UseError, match=named):
+            rescore_run(corrected, options=options)
     with pytest.raises(UseError, match="exists and is not empty"):
         rescore_run(corrected, corrected, options={"preset": "released"})
     with pytest.raises(InputError, match="none is no run directory"):

@@ -1,9 +1,4 @@
-"""Who plays an environment's roles: `--user`, `--judge`, `--role name=MODEL`.
-
-1. `--user` plays every role that is not given to somebody else; wrong use is one sentence.
-2. Three models over HTTP: each is asked for its own role, with its own sampling, and has its own usage and cost.
-3. A model and the embedded rules side by side; runs of other roles share no table, and a comparison names them.
-"""
+"""Who plays an environment's roles: `--user`, `--judge`, `--role name=MODEL`."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.compare import choose_sides, compare
-from heartloop.evaluation.plan import assign_roles, model_names
+from heartloop.evaluation.plan import assign_roles, model_names, read_roles
 from heartloop.evaluation.store import comparable, read_run
 from tests.commands import Done, over_http
 from tests.empa.test_llm_user import call, form, speech
@@ -26,40 +21,41 @@ from tests.faulty_server import FaultyServer
 EMPA, SAGE, PERM = (load_environment(name) for name in ("empa", "sage", "perm"))
 
 
-class TestAssigned:
-    def test_the_user_plays_every_role(self) -> None:
-        assert assign_roles(EMPA, user="lab/x") == dict.fromkeys(("user", "judge", "director"), "lab/x")
-        assert assign_roles(PERM, user="embedded") == {"judge": "embedded"}
+def test_the_user_plays_every_role() -> None:
+    assert assign_roles(EMPA, user="lab/x") == dict.fromkeys(("user", "judge", "director"), "lab/x")
+    assert assign_roles(PERM, user="embedded") == {"judge": "embedded"}
 
-    def test_unless_one_is_given_to_somebody_else(self) -> None:
-        roles = assign_roles(EMPA, user="lab/x", judge="lab/y", roles=["director=embedded"])
-        assert roles == {"user": "lab/x", "judge": "lab/y", "director": "embedded"}
-        assert model_names(roles) == ["lab/x", "lab/y"]
-        assert assign_roles(EMPA, roles=["user=a/b", "judge=a/b=c", "director=a/b"])["judge"] == "a/b=c"
-        assert assign_roles(PERM, judge="lab/y") == {"judge": "lab/y"}
 
-    @pytest.mark.parametrize(
-        ("environment", "given", "named"),
-        [
-            ("sage", {"user": "embedded", "judge": "lab/y"}, "--judge"),
-            ("eibench", {"judge": "lab/y"}, "--judge"),
-            ("sage", {}, "user"),
-            ("empa", {"judge": "lab/y"}, "user and director"),
-            ("empa", {"user": "lab/x", "roles": ["directr=lab/y"]}, "'director'"),
-            ("empa", {"user": "lab/x", "roles": ["director"]}, "name=MODEL"),
-            ("empa", {"user": "lab/x", "roles": ["director="]}, "name=MODEL"),
-            ("empa", {"user": "lab/x", "roles": ["policy=lab/y"]}, "'policy=lab/y'"),
-            ("empa", {"user": "lab/x", "judge": "lab/y", "roles": ["judge=lab/z"]}, "judge"),
-            ("empa", {"user": "lab/x", "roles": ["director=lab/y", "director=lab/y"]}, "director"),
-            ("empa", {"user": "lab/x", "roles": ["director=heartloop/reflector"]}, "heartloop/reflector"),
-            ("sage", {"user": "heartloop/reflector"}, "heartloop/reflector"),
-            ("perm", {"judge": "heartloop/assistant"}, "heartloop/assistant"),
-        ],
-        ids=str,
-    )
-    def test_what_cannot_be_is_refused(self, environment: str, given: dict[str, Any], named: str) -> None:
-        with pytest.raises(UseError, match=named):
-            assign_roles(load_environment(environment), **given)
+def test_unless_one_is_given_to_somebody_else() -> None:
+    roles = assign_roles(EMPA, user="lab/x", judge="lab/y", roles={"director": "embedded"})
+    assert roles == {"user": "lab/x", "judge": "lab/y", "director": "embedded"}
+    assert model_names(roles) == ["lab/x", "lab/y"]
+    assert assign_roles(EMPA, roles=read_roles(["user=a/b", "judge=a/b=c", "director=a/b"]))["judge"] == "a/b=c"
+    assert assign_roles(PERM, judge="lab/y") == {"judge": "lab/y"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "named"),
+    [
+        ("sage", {"user": "embedded", "judge": "lab/y"}, "--judge"),
+        ("eibench", {"judge": "lab/y"}, "--judge"),
+        ("sage", {}, "user"),
+        ("empa", {"judge": "lab/y"}, "user and director"),
+        ("empa", {"user": "lab/x", "roles": ["directr=lab/y"]}, "'director'"),
+        ("empa", {"user": "lab/x", "roles": ["director"]}, "name=MODEL"),
+        ("empa", {"user": "lab/x", "roles": ["director="]}, "name=MODEL"),
+        ("empa", {"user": "lab/x", "roles": ["policy=lab/y"]}, "'policy=lab/y'"),
+        ("empa", {"user": "lab/x", "judge": "lab/y", "roles": ["judge=lab/z"]}, "judge"),
+        ("empa", {"user": "lab/x", "roles": ["director=lab/y", "director=lab/y"]}, "director"),
+        ("empa", {"user": "lab/x", "roles": ["director=heartloop/reflector"]}, "heartloop/reflector"),
+        ("sage", {"user": "heartloop/reflector"}, "heartloop/reflector"),
+        ("perm", {"judge": "heartloop/assistant"}, "heartloop/assistant"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused(environment: str, given: dict[str, Any], named: str) -> None:
+    with pytest.raises(UseError, match=named):
+        assign_roles(load_environment(environment), **given | {"roles": read_roles(given.get("roles", ()))})
 
 
 REPLY = "I hear you. That is a lot to carry."

@@ -1,11 +1,4 @@
-"""A run is a directory: `settings.json` and `transcripts.jsonl`.
-
-1. The same settings find what is finished; other settings are refused, with their names.
-2. A directory that holds something else is refused and left as it was.
-3. A second process is refused as long as the first has it.
-4. What a killed process left half written is cut off; a broken line in the middle is named.
-5. What cannot be written is said in one sentence.
-"""
+"""A run is a directory that one process writes at a time, that survives a kill, and that other settings may not use."""
 
 from __future__ import annotations
 
@@ -25,31 +18,19 @@ from heartloop.evaluation.store import RunDirectory, read_run
 
 def settings(**changes: Any) -> EvaluationSettings:
     fields: dict[str, Any] = {
-        "environment": "tiny",
-        "models": ("m",),
-        "roles": {"user": "embedded"},
-        "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 3},
-        "scenario_set": "tiny",
-        "scenarios": {"a": "1", "b": "2"},
-    }
+        "environment": "tiny", "models": ("m",), "roles": {"user": "embedded"}, "scenario_set": "tiny",
+        "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 3}, "scenarios": {"a": "1", "b": "2"},
+    }  # fmt: skip
     return EvaluationSettings(**(fields | changes))
 
 
 def transcript(scenario: str = "a", *, scored: bool = True) -> Transcript:
+    failure = None if scored else Failure(role="policy", kind="TransportError", detail="gone")
     return Transcript(
-        environment="tiny",
-        scenario=scenario,
-        fingerprint="1",
-        model="m",
-        preset="corrected",
-        user="embedded",
-        opening="Héllo 🧨\u2028",
-        start={"sum": 0.0},
-        turns=(),
-        stop="goodbye" if scored else "failed",
-        failure=None if scored else Failure(role="policy", kind="TransportError", detail="gone"),
+        environment="tiny", scenario=scenario, fingerprint="1", model="m", preset="corrected", user="embedded",
+        opening="Héllo 🧨\u2028", start={"sum": 0.0}, turns=(), stop="goodbye" if scored else "failed", failure=failure,
         score=1.0 if scored else None,
-    )
+    )  # fmt: skip
 
 
 def fill(path: Path, *transcripts: Transcript) -> None:
@@ -58,146 +39,105 @@ def fill(path: Path, *transcripts: Transcript) -> None:
             run.append(one)
 
 
-def test_a_new_run_makes_its_directory_and_writes_its_settings_whole(tmp_path: Path) -> None:
+def test_reopening_finds_what_is_finished_and_whether_it_was_scored(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "first"
-    fill(path)
-    saved = json.loads((path / "settings.json").read_text(encoding="utf-8"))
-    assert saved == settings().model_dump(mode="json")
-    assert saved["heartloop_version"]
+    with RunDirectory(path, settings()) as run:
+        run.append(transcript("b", scored=False))
+        before = run.transcripts.read_bytes()
+        assert before == write_line(transcript("b", scored=False)).encode(), "on the disk before append returns"
+    fill(path, transcript("a", scored=False), transcript("a"))
+    assert run.transcripts.read_bytes().startswith(before)
+    with RunDirectory(path, settings()) as run:
+        assert run.finished == {("m", "a", 0): True, ("m", "b", 0): False}, "the last line of a dialogue counts"
+    assert json.loads((path / "settings.json").read_text(encoding="utf-8")) == settings().model_dump(mode="json")
     assert {p.name for p in path.iterdir()} <= {"settings.json", "transcripts.jsonl", ".lock"}
 
 
-def test_a_finished_dialogue_is_on_the_disk_before_append_returns(tmp_path: Path) -> None:
-    with RunDirectory(tmp_path, settings()) as run:
-        run.append(transcript())
-        assert run.transcripts.read_bytes() == write_line(transcript()).encode()
+def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+    fill(tmp_path, transcript())
+    other = RunDirectory(tmp_path, settings(options={"preset": "released", "variant": "vanilla", "max_turns": 4}))
+    with pytest.raises(SettingsMismatch, match=r"options\.max_turns, options\.preset"):
+        other.__enter__()
+    with RunDirectory(tmp_path, settings()) as run:  # the refusal let go of the directory and changed nothing
+        assert len(run.finished) == 1
+    assert other.finished == {}
 
 
-def test_reopening_finds_what_is_finished_and_whether_it_was_scored(tmp_path: Path) -> None:
-    fill(tmp_path, transcript("a"), transcript("b", scored=False))
-    with RunDirectory(tmp_path, settings()) as run:
-        assert run.finished == {("m", "a", 0): True, ("m", "b", 0): False}
+@pytest.mark.parametrize("content", ["", "{", "[1]", '"x"', "\x00"])
+def test_settings_that_are_none_are_refused_by_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / "settings.json").write_text(content)
+    with pytest.raises(InputError, match=r"settings\.json"), RunDirectory(tmp_path, settings()):
+        pass
 
 
-def test_lines_are_only_ever_added(tmp_path: Path) -> None:
-    fill(tmp_path, transcript("a"))
-    before = (tmp_path / "transcripts.jsonl").read_bytes()
-    fill(tmp_path, transcript("b"))
-    assert (tmp_path / "transcripts.jsonl").read_bytes().startswith(before)
-
-
-def test_the_last_word_on_a_dialogue_counts(tmp_path: Path) -> None:
-    fill(tmp_path, transcript("a", scored=False))
-    fill(tmp_path, transcript("a", scored=True))
-    with RunDirectory(tmp_path, settings()) as run:
-        assert run.finished == {("m", "a", 0): True}
-
-
-class TestRefused:
-    """What may not become a run directory, and why."""
-
-    def test_other_settings_are_refused_by_name(self, tmp_path: Path) -> None:
-        fill(tmp_path, transcript())
-        other = RunDirectory(tmp_path, settings(options={"preset": "released", "variant": "vanilla", "max_turns": 4}))
-        with pytest.raises(SettingsMismatch, match=r"options\.max_turns, options\.preset"):
-            other.__enter__()
-        with RunDirectory(tmp_path, settings()) as run:  # the refusal let go of the directory and changed nothing
-            assert len(run.finished) == 1
-        assert other.finished == {}
-
-    def test_a_directory_that_holds_something_else_is_refused_and_left_as_it_was(self, tmp_path: Path) -> None:
-        (tmp_path / "thesis.tex").write_text("Chapter 1")
-        with pytest.raises(UseError, match=r"is not empty and holds no settings\.json"), RunDirectory(tmp_path, settings()):
+def test_a_place_that_is_no_run_directory_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for folder, name in (("thesis", "thesis.tex"), ("editor", "settings.json")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text('{"editor": "vim"}')
+    for path, match in (
+        ("thesis", r"is not empty and holds no settings\.json"),
+        ("editor", "environment, "),
+        ("file", "is a file; expected a run directory"),
+        ("file/run", r"cannot write to .*: .*; choose another --out"),
+        ("file/deep/er/run", r"cannot write to .*: .*; choose another --out"),
+    ):
+        with pytest.raises(UseError, match=match), RunDirectory(tmp_path / path, settings()):
             pass
-        assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
-
-    @pytest.mark.parametrize("content", ["", "{", "[1]", '"x"', "\x00"])
-    def test_settings_that_are_none_are_refused_by_file(self, tmp_path: Path, content: str) -> None:
-        (tmp_path / "settings.json").write_text(content)
-        with pytest.raises(InputError, match=r"settings\.json"), RunDirectory(tmp_path, settings()):
-            pass
-
-    def test_somebody_elses_settings_file_is_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "settings.json").write_text('{"editor": "vim"}')
-        with pytest.raises(SettingsMismatch, match="environment, "), RunDirectory(tmp_path, settings()):
-            pass
-        assert json.loads((tmp_path / "settings.json").read_text()) == {"editor": "vim"}
-
-    def test_a_file_in_its_place_is_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "run").write_text("x")
-        with pytest.raises(UseError, match="is a file; expected a run directory"), RunDirectory(tmp_path / "run", settings()):
-            pass
-
-    @pytest.mark.parametrize("below", ["run", "deep/er/run"])
-    def test_a_place_where_nothing_can_be_written_is_refused_in_one_sentence(self, tmp_path: Path, below: str) -> None:
-        (tmp_path / "file").write_text("x")
-        with (
-            pytest.raises(UseError, match=r"cannot write to .*: .*; choose another --out"),
-            RunDirectory(tmp_path / "file" / below, settings()),
-        ):
-            pass
-
-    def test_a_second_opening_is_refused_while_the_first_is_held(self, tmp_path: Path) -> None:
-        with (
-            RunDirectory(tmp_path, settings()) as first,
-            pytest.raises(UseError, match="another process is writing to"),
-            RunDirectory(tmp_path, settings()),
-        ):
-            pass
-        assert first.finished == {}
-        fill(tmp_path, transcript())  # let go of, it can be had again
-
-    def test_a_second_process_is_refused_while_the_first_lives_and_not_after_it_was_killed(self, tmp_path: Path) -> None:
-        program = (
-            "import json, sys, time\n"
-            "from pathlib import Path\n"
-            "from heartloop.evaluation.settings import EvaluationSettings\n"
-            "from heartloop.evaluation.store import RunDirectory\n"
-            "settings = EvaluationSettings.model_validate_json(sys.argv[2])\n"
-            "with RunDirectory(Path(sys.argv[1]), settings):\n"
-            "    print('held', flush=True)\n"
-            "    time.sleep(60)\n"
-        )
-        command = [sys.executable, "-c", program, str(tmp_path), settings().model_dump_json()]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-            try:
-                assert other.stdout is not None
-                assert other.stdout.readline() == "held\n"
-                with pytest.raises(UseError, match="another process is writing to"), RunDirectory(tmp_path, settings()):
-                    pass
-            finally:
-                other.kill()
-        fill(tmp_path, transcript())
-        assert len(list(read_transcripts(tmp_path / "transcripts.jsonl"))) == 1
+    assert [p.name for p in (tmp_path / "thesis").iterdir()] == ["thesis.tex"]
+    assert json.loads((tmp_path / "editor" / "settings.json").read_text()) == {"editor": "vim"}
 
 
-class TestKilled:
-    """What a killed process leaves behind."""
-
-    def test_a_torn_line_longer_than_any_buffer_is_cut_off_whole(self, tmp_path: Path) -> None:
-        fill(tmp_path, transcript("a"))
-        whole = (tmp_path / "transcripts.jsonl").read_bytes()
-        with (tmp_path / "transcripts.jsonl").open("ab") as file:
-            file.write(b'{"opening": "' + b"x" * 300_000)
-        fill(tmp_path)
-        assert (tmp_path / "transcripts.jsonl").read_bytes() == whole
-
-    def test_a_broken_line_in_the_middle_is_named_and_not_thrown_away(self, tmp_path: Path) -> None:
-        fill(tmp_path, transcript("a"))
-        path = tmp_path / "transcripts.jsonl"
-        path.write_bytes(b"{oops}\n" + path.read_bytes())
-        before = path.read_bytes()
-        for _ in range(2):  # the second time as well: the first refusal let go of the directory
-            with pytest.raises(InputError, match=r"transcripts\.jsonl, line 1, "), RunDirectory(tmp_path, settings()):
+def test_a_second_process_is_refused_while_the_first_lives_and_not_after_it_was_killed(tmp_path: Path) -> None:
+    program = (
+        "import json, sys, time\n"
+        "from pathlib import Path\n"
+        "from heartloop.evaluation.settings import EvaluationSettings\n"
+        "from heartloop.evaluation.store import RunDirectory\n"
+        "settings = EvaluationSettings.model_validate_json(sys.argv[2])\n"
+        "with RunDirectory(Path(sys.argv[1]), settings):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), settings().model_dump_json()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "held\n"
+            with pytest.raises(UseError, match="another process is writing to"), RunDirectory(tmp_path, settings()):
                 pass
-        assert path.read_bytes() == before
+        finally:
+            other.kill()
+    fill(tmp_path, transcript())
+    assert len(list(read_transcripts(tmp_path / "transcripts.jsonl"))) == 1
 
-    def test_killed_before_its_settings_were_whole_it_can_be_started_again(self, tmp_path: Path) -> None:
-        (tmp_path / ".lock").touch()
-        (tmp_path / "settings.json.part").write_text('{"environment": "ti')
-        fill(tmp_path, transcript())
-        assert json.loads((tmp_path / "settings.json").read_text()) == settings().model_dump(mode="json")
-        assert not (tmp_path / "settings.json.part").exists()
+
+def test_a_torn_line_longer_than_any_buffer_is_cut_off_whole(tmp_path: Path) -> None:
+    fill(tmp_path, transcript("a"))
+    whole = (tmp_path / "transcripts.jsonl").read_bytes()
+    with (tmp_path / "transcripts.jsonl").open("ab") as file:
+        file.write(b'{"opening": "' + b"x" * 300_000)
+    fill(tmp_path)
+    assert (tmp_path / "transcripts.jsonl").read_bytes() == whole
+
+
+def test_a_broken_line_in_the_middle_is_named_and_not_thrown_away(tmp_path: Path) -> None:
+    fill(tmp_path, transcript("a"))
+    path = tmp_path / "transcripts.jsonl"
+    path.write_bytes(b"{oops}\n" + path.read_bytes())
+    before = path.read_bytes()
+    for _ in range(2):  # the second time as well: the first refusal let go of the directory
+        with pytest.raises(InputError, match=r"transcripts\.jsonl, line 1, "), RunDirectory(tmp_path, settings()):
+            pass
+    assert path.read_bytes() == before
+
+
+def test_killed_before_its_settings_were_whole_it_can_be_started_again(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    (tmp_path / "settings.json.part").write_text('{"environment": "ti')
+    fill(tmp_path, transcript())
+    assert json.loads((tmp_path / "settings.json").read_text()) == settings().model_dump(mode="json")
+    assert not (tmp_path / "settings.json.part").exists()
 
 
 @pytest.mark.parametrize("torn", ['{"stopped": nul', '{"said": "Größe"'.encode()[:13], b"\xff\x00"])

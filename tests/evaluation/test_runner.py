@@ -1,11 +1,4 @@
-"""Many dialogues at once: none repeated, none lost, never more in flight than allowed.
-
-1. A finished dialogue is never played again; a failed one only when asked.
-2. No more dialogues are in flight than `max_connections`.
-3. A spent budget or a "no" after the pilot ends the run early; what is finished is kept.
-4. `kill -9` at any moment loses at most the dialogues in flight, and the resumed run ends with the transcripts of an
-   undisturbed one.
-5. While dialogues are played Python's collector looks seldom; afterwards, however they ended, as before.
+"""Many dialogues at once: none repeated, none lost, never more at a time than allowed, over kill -9 as well.
 
 Run as a program (`python test_runner.py DIRECTORY`), this file is the run that gets killed.
 """
@@ -105,14 +98,9 @@ class Echo:
 
 def settings(people: int = 6, models: Sequence[str] = ("echo",), repeats: int = 1) -> EvaluationSettings:
     return EvaluationSettings(
-        environment="listed",
-        models=tuple(models),
-        roles={"user": "embedded"},
-        options={"preset": "p", "variant": "vanilla", "max_turns": 3},
-        scenario_set="listed",
-        scenarios={f"s-{n:02}": f"{n}" for n in range(people)},
-        repeats=repeats,
-    )
+        environment="listed", models=tuple(models), roles={"user": "embedded"}, scenario_set="listed", repeats=repeats,
+        options={"preset": "p", "variant": "vanilla", "max_turns": 3}, scenarios={f"s-{n:02}": f"{n}" for n in range(people)},
+    )  # fmt: skip
 
 
 async def run(path: Path, policies: Sequence[Echo], chosen: EvaluationSettings | None = None, **how: Any) -> RunResult:
@@ -137,163 +125,109 @@ def fail_at(*calls: int) -> Callable[[int], Exception | None]:
     return lambda call: TransportError("gone") if call in calls else None
 
 
-class TestWhole:
-    """A run from beginning to end."""
-
-    async def test_every_dialogue_of_the_settings_is_played_once_and_kept(self, tmp_path: Path) -> None:
-        chosen = settings(5, ["echo", "other"], repeats=2)
-        ended = await run(tmp_path, [Echo(), Echo("other")], chosen)
-        assert ended[:6] == (20, 20, 0, 0, 0, None)
-        assert sorted(t.key for t in kept(tmp_path)) == sorted(job.key for job in chosen.jobs)
-        assert {t.key: t.seed for t in kept(tmp_path)} == {job.key: job.seed for job in chosen.jobs}
-
-    async def test_the_policys_sampling_settings_reach_it_and_the_transcript(self, tmp_path: Path) -> None:
-        chosen = settings(1).model_copy(update={"sampling": {"policy": Sampling(temperature=0.4)}})
-        await run(tmp_path, [Echo()], chosen)
-        assert kept(tmp_path)[0].sampling["policy"] == Sampling(temperature=0.4)
-
-    @pytest.mark.parametrize("connections", [1, 3, 7, 100])
-    async def test_how_many_are_in_flight_changes_no_transcript(self, tmp_path: Path, connections: int) -> None:
-        await run(tmp_path / "a", [Echo()], max_connections=connections)
-        await run(tmp_path / "b", [Echo()], max_connections=1)
-        assert timeless(kept(tmp_path / "a")) == timeless(kept(tmp_path / "b"))
-
-    @pytest.mark.parametrize("connections", [1, 2, 5])
-    async def test_never_more_in_flight_than_allowed_and_no_fewer_than_there_is_work_for(
-        self, tmp_path: Path, connections: int
-    ) -> None:
-        policy = Echo(wait=0.001)
-        await run(tmp_path, [policy], settings(12), max_connections=connections)
-        assert policy.most == connections
-
-    async def test_a_slow_dialogue_keeps_nobody_waiting(self, tmp_path: Path) -> None:
-        class OneSlow(Echo):
-            async def complete(self, messages: Sequence[Message], **how: Any) -> Reply:
-                if messages[1].content == slow and len(messages) == 2:
-                    await asyncio.wait_for(others_done.wait(), 10)
-                return await super().complete(messages, **how)
-
-        chosen = settings(6)
-        slow, others_done = str(chosen.jobs[0].seed), asyncio.Event()
-
-        def report(progress: Progress) -> None:
-            if progress.done == 5:
-                others_done.set()
-
-        ended = await run(tmp_path, [OneSlow()], chosen, max_connections=2, report=report)
-        assert ended.played == 6
-
-    async def test_progress_tells_planned_done_failed_and_what_is_left(self, tmp_path: Path) -> None:
-        told: list[Progress] = []
-        await run(tmp_path, [Echo(fails=fail_at(4))], max_connections=1, report=told.append)
-        assert [p.done for p in told] == [0, 1, 2, 3, 4, 5, 6]
-        assert [p.failed for p in told] == [0, 0, 1, 1, 1, 1, 1]
-        assert all(p.planned == 6 for p in told)
-        assert told[0].remaining is None
-        assert told[-1].remaining == 0.0
-        assert all(p.remaining is not None and p.remaining > 0 for p in told[1:-1])
+async def test_every_dialogue_of_the_settings_is_played_once_and_kept(tmp_path: Path) -> None:
+    chosen = settings(5, ["echo", "other"], repeats=2)
+    ended = await run(tmp_path, [Echo(), Echo("other")], chosen)
+    assert ended[:6] == (20, 20, 0, 0, 0, None)
+    assert sorted(t.key for t in kept(tmp_path)) == sorted(job.key for job in chosen.jobs)
+    assert {t.key: t.seed for t in kept(tmp_path)} == {job.key: job.seed for job in chosen.jobs}
 
 
-class TestResume:
-    """The same command again."""
-
-    async def test_finished_dialogues_are_not_repeated(self, tmp_path: Path) -> None:
-        await run(tmp_path, [Echo()])
-        before = (tmp_path / "transcripts.jsonl").read_bytes()
-        policy = Echo()
-        ended = await run(tmp_path, [policy])
-        assert ended[:6] == (6, 0, 6, 0, 0, None)
-        assert policy.calls == 0
-        assert (tmp_path / "transcripts.jsonl").read_bytes() == before
-
-    async def test_only_what_is_missing_is_played(self, tmp_path: Path) -> None:
-        await run(tmp_path, [Echo()])
-        path = tmp_path / "transcripts.jsonl"
-        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4]))
-        policy = Echo()
-        ended = await run(tmp_path, [policy])
-        assert (ended.played, ended.resumed) == (2, 4)
-        assert policy.started.total() == 2
-        assert len({t.key for t in kept(tmp_path)}) == len(kept(tmp_path)) == 6
-
-    async def test_failed_dialogues_are_data_and_stay_unless_asked(self, tmp_path: Path) -> None:
-        first = await run(tmp_path, [Echo(fails=fail_at(1, 9))], max_connections=1)
-        assert (first.played, first.failed, first.missing) == (6, 2, 0)
-        assert [t.scored for t in kept(tmp_path)].count(False) == 2
-        again = Echo()
-        second = await run(tmp_path, [again])
-        assert (second.played, second.resumed, second.failed) == (0, 6, 2)
-        assert again.calls == 0
-
-    async def test_failed_dialogues_are_retried_when_asked_and_only_those(self, tmp_path: Path) -> None:
-        await run(tmp_path, [Echo(fails=fail_at(1, 9))], max_connections=1)
-        policy = Echo()
-        ended = await run(tmp_path, [policy], retry_failed=True)
-        assert (ended.planned, ended.played, ended.resumed, ended.failed) == (6, 2, 4, 0)
-        assert policy.started.total() == 2
-        await run(tmp_path / "undisturbed", [Echo()])
-        mended = {t.key: t for t in kept(tmp_path)}  # the last line of a key counts
-        assert timeless(mended.values()) == timeless(kept(tmp_path / "undisturbed"))
-
-    async def test_a_retry_that_fails_again_is_one_failure_and_not_two(self, tmp_path: Path) -> None:
-        await run(tmp_path, [Echo(fails=fail_at(1))], max_connections=1)
-        ended = await run(tmp_path, [Echo(fails=fail_at(1))], max_connections=1, retry_failed=True)
-        assert (ended.played, ended.failed, ended.missing) == (1, 1, 0)
+@pytest.mark.parametrize("connections", [3, 100])
+async def test_how_many_are_in_flight_changes_no_transcript(tmp_path: Path, connections: int) -> None:
+    await run(tmp_path / "a", [Echo()], max_connections=connections)
+    await run(tmp_path / "b", [Echo()], max_connections=1)
+    assert timeless(kept(tmp_path / "a")) == timeless(kept(tmp_path / "b"))
 
 
-class TestStopped:
-    """Budget and pilot."""
+@pytest.mark.parametrize("connections", [1, 5])
+async def test_never_more_in_flight_than_allowed_and_no_fewer_than_there_is_work_for(tmp_path: Path, connections: int) -> None:
+    policy = Echo(wait=0.001)
+    await run(tmp_path, [policy], settings(12), max_connections=connections)
+    assert policy.most == connections
 
-    async def test_a_spent_budget_stops_the_run_and_keeps_what_is_finished(self, tmp_path: Path) -> None:
-        def spent(call: int) -> Exception | None:
-            return BudgetSpent("1000 tokens were allowed") if call > 7 else None
 
-        ended = await run(tmp_path, [Echo(fails=spent)], max_connections=1)
-        # three calls a dialogue: two are finished, the third is lost in its second call
-        assert (ended.played, ended.missing, ended.failed) == (2, 4, 0)
-        assert ended.stopped == "1000 tokens were allowed"
-        assert len(kept(tmp_path)) == 2
-        assert (await run(tmp_path, [Echo()])).played == 4
+async def test_a_slow_dialogue_keeps_nobody_waiting(tmp_path: Path) -> None:
+    class OneSlow(Echo):
+        async def complete(self, messages: Sequence[Message], **how: Any) -> Reply:
+            if messages[1].content == slow and len(messages) == 2:
+                await asyncio.wait_for(others_done.wait(), 10)
+            return await super().complete(messages, **how)
 
-    async def test_a_spent_budget_begins_no_further_dialogue(self, tmp_path: Path) -> None:
-        policy = Echo(wait=0.001, fails=lambda call: BudgetSpent("spent") if call == 7 else None)
-        ended = await run(tmp_path, [policy], settings(40), max_connections=4)
-        assert ended.stopped == "spent"
-        assert policy.started.total() == 4
-        assert (ended.played, ended.missing) == (3, 37)  # the three others in flight are seen to their end
+    chosen = settings(6)
+    slow, others_done = str(chosen.jobs[0].seed), asyncio.Event()
 
-    async def test_no_after_the_pilot_ends_the_run_with_two_dialogues_kept(self, tmp_path: Path) -> None:
-        asked: list[Estimate] = []
+    def report(progress: Progress) -> None:
+        if progress.done == 5:
+            others_done.set()
 
-        def no(guess: Estimate) -> bool:
-            asked.append(guess)
-            return False
+    ended = await run(tmp_path, [OneSlow()], chosen, max_connections=2, report=report)
+    assert ended.played == 6
 
-        ended = await run(tmp_path, [Echo()], pilot=no)
-        assert (ended.played, ended.missing, ended.stopped) == (PILOT, 4, "stopped after the estimate")
-        assert len(kept(tmp_path)) == PILOT == 2
-        # three calls of 12 tokens a dialogue, four dialogues to come
-        assert [guess[:4] for guess in asked] == [(4, 12, 144, None)]
 
-    async def test_yes_after_the_pilot_plays_the_rest_and_the_pilot_counts(self, tmp_path: Path) -> None:
-        policy = Echo()
-        ended = await run(tmp_path, [policy], pilot=lambda guess: True)
-        assert ended[:6] == (6, 6, 0, 0, 0, None)
-        assert max(policy.started.values()) == 1
+async def test_finished_dialogues_are_not_repeated(tmp_path: Path) -> None:
+    await run(tmp_path, [Echo()])
+    before = (tmp_path / "transcripts.jsonl").read_bytes()
+    policy = Echo()
+    ended = await run(tmp_path, [policy])
+    assert ended[:6] == (6, 0, 6, 0, 0, None)
+    assert policy.calls == 0
+    assert (tmp_path / "transcripts.jsonl").read_bytes() == before
 
-    async def test_no_pilot_is_asked_for_where_two_dialogues_are_all_there_is(self, tmp_path: Path) -> None:
-        def never(guess: Estimate) -> bool:
-            raise AssertionError("asked for nothing")
 
-        assert (await run(tmp_path, [Echo()], settings(2), pilot=never)).played == 2
-        assert (await run(tmp_path, [Echo()], settings(2), pilot=never)).resumed == 2
+async def test_failed_dialogues_are_retried_when_asked_and_only_those(tmp_path: Path) -> None:
+    await run(tmp_path, [Echo(fails=fail_at(1, 9))], max_connections=1)
+    policy = Echo()
+    ended = await run(tmp_path, [policy], retry_failed=True)
+    assert (ended.planned, ended.played, ended.resumed, ended.failed) == (6, 2, 4, 0)
+    assert policy.started.total() == 2
+    await run(tmp_path / "undisturbed", [Echo()])
+    mended = {t.key: t for t in kept(tmp_path)}  # the last line of a key counts
+    assert timeless(mended.values()) == timeless(kept(tmp_path / "undisturbed"))
 
-    async def test_a_budget_spent_in_the_pilot_asks_nothing_more(self, tmp_path: Path) -> None:
-        def never(guess: Estimate) -> bool:
-            raise AssertionError("asked after the budget was spent")
 
-        ended = await run(tmp_path, [Echo(fails=lambda call: BudgetSpent("spent"))], pilot=never)
-        assert (ended.played, ended.missing, ended.stopped) == (0, 6, "spent")
+async def test_a_retry_that_fails_again_is_one_failure_and_not_two(tmp_path: Path) -> None:
+    await run(tmp_path, [Echo(fails=fail_at(1))], max_connections=1)
+    ended = await run(tmp_path, [Echo(fails=fail_at(1))], max_connections=1, retry_failed=True)
+    assert (ended.played, ended.failed, ended.missing) == (1, 1, 0)
+
+
+async def test_a_spent_budget_stops_the_run_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    def spent(call: int) -> Exception | None:
+        return BudgetSpent("1000 tokens were allowed") if call > 7 else None
+
+    ended = await run(tmp_path, [Echo(fails=spent)], max_connections=1)
+    # three calls a dialogue: two are finished, the third is lost in its second call
+    assert (ended.played, ended.missing, ended.failed) == (2, 4, 0)
+    assert ended.stopped == "1000 tokens were allowed"
+    assert len(kept(tmp_path)) == 2
+    assert (await run(tmp_path, [Echo()])).played == 4
+
+
+async def test_no_after_the_pilot_ends_the_run_with_two_dialogues_and_yes_plays_the_rest(tmp_path: Path) -> None:
+    asked: list[Estimate] = []
+
+    def answer(guess: Estimate) -> bool:
+        asked.append(guess)
+        return len(asked) > 1
+
+    ended = await run(tmp_path, [Echo()], pilot=answer)
+    assert (ended.played, ended.missing, ended.stopped) == (PILOT, 4, "stopped after the estimate")
+    assert len(kept(tmp_path)) == PILOT == 2
+    # three calls of 12 tokens a dialogue, four dialogues to come
+    assert [guess[:4] for guess in asked] == [(4, 12, 144, None)]
+    policy = Echo()
+    ended = await run(tmp_path / "yes", [policy], pilot=answer)
+    assert ended[:6] == (6, 6, 0, 0, 0, None)
+    assert max(policy.started.values()) == 1, "the pilot counts"
+
+
+async def test_no_pilot_is_asked_for_where_two_dialogues_are_all_there_is(tmp_path: Path) -> None:
+    def never(guess: Estimate) -> bool:
+        raise AssertionError("nothing was left to ask about")
+
+    assert (await run(tmp_path, [Echo()], settings(2), pilot=never)).played == 2
+    assert (await run(tmp_path, [Echo()], settings(2), pilot=never)).resumed == 2
 
 
 KILLED = settings(30, repeats=2)

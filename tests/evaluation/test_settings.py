@@ -1,10 +1,4 @@
-"""What a run consists of, resolved before the first call, and the hash that names it.
-
-1. The hash is stable, and changes with everything that changes a transcript, and with nothing else.
-2. A limit takes people evenly over the intentions.
-3. Shards share nothing and leave nothing out.
-4. Every model meets the same person: a dialogue's seed does not depend on the model.
-"""
+"""The settings of a run, resolved before the first call, the hash that names it, its dialogues and its shards."""
 
 from __future__ import annotations
 
@@ -12,8 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from heartloop.core.chat import ScriptedChat
@@ -63,131 +55,87 @@ def settings(**changes: Any) -> EvaluationSettings:
     return EvaluationSettings(**(BASE | changes))
 
 
-class TestHash:
-    """The name of a run."""
-
-    def test_it_is_the_same_on_every_machine_and_in_every_year(self) -> None:
-        # worked out once; a change here sends every half-finished run into a new directory and needs a changelog entry
-        assert settings().hash == "dd209af5aa"
-
-    @pytest.mark.parametrize("name", CHANGES)
-    def test_everything_that_changes_a_transcript_changes_it(self, name: str) -> None:
-        assert settings(**{name: CHANGES[name]}).hash != settings().hash
-
-    def test_every_setting_is_covered_by_the_test_above(self) -> None:
-        assert set(CHANGES) == set(EvaluationSettings.model_fields) - {"heartloop_version", "prices", "scenario_ids", "tags"}
-
-    def test_prices_do_not_change_it(self) -> None:
-        assert settings(prices={"lab/a": {"input": 1.0, "output": 2.0}}).hash == settings().hash
-
-    @pytest.mark.parametrize(
-        "name", ["max_connections", "timeout", "max_cost", "max_tokens", "retry_failed", "out", "api_key", "base_url"]
-    )
-    def test_how_fast_how_dear_and_with_which_key_is_no_setting(self, name: str) -> None:
-        assert name not in EvaluationSettings.model_fields
-        with pytest.raises(ValidationError):
-            settings(**{name: 1})
-
-    @pytest.mark.parametrize("wrong", [{"models": ()}, {"repeats": 0}])
-    def test_a_run_of_nothing_is_refused(self, wrong: dict[str, Any]) -> None:
-        with pytest.raises(ValidationError):
-            settings(**wrong)
-
-    @pytest.mark.parametrize("name", CHANGES)
-    def test_the_differences_of_a_saved_run_are_named(self, name: str) -> None:
-        saved = settings(**{name: CHANGES[name]}).model_dump(mode="json")
-        assert settings().differences(saved) == [{"roles": "roles.user", "options": "options.preset"}.get(name, name)]
-
-    def test_an_option_that_only_one_side_has_is_a_difference(self) -> None:
-        saved = settings(options={"preset": "corrected", "variant": "vanilla", "window": 1}).model_dump(mode="json")
-        assert settings().differences(saved) == ["options.max_turns", "options.window"]
+def test_it_is_the_same_on_every_machine_and_in_every_year() -> None:
+    # worked out once; a change here sends every half-finished run into a new directory and needs a changelog entry
+    assert settings().hash == settings(prices={"lab/a": {"input": 1.0, "output": 2.0}}).hash == "dd209af5aa"
 
 
-class TestJobs:
-    """The dialogues of a run."""
-
-    def test_every_model_meets_every_person_as_often_as_asked(self) -> None:
-        jobs = settings().jobs
-        assert len(jobs) == 2 * 2 * 2
-        assert len({job.key for job in jobs}) == 8
-
-    def test_models_alternate_so_that_a_run_cut_short_stays_comparable(self) -> None:
-        jobs = settings().jobs
-        assert [job.model.removeprefix("heartloop/") for job in jobs] == ["reflector", "fixer"] * 4
-        assert [job.repeat for job in jobs] == [0] * 4 + [1] * 4
-
-    def test_all_models_get_the_same_seed_for_the_same_person_and_repeat(self) -> None:
-        seeds: dict[tuple[str, int], set[int]] = {}
-        for job in settings().jobs:
-            seeds.setdefault((job.scenario, job.repeat), set()).add(job.seed)
-        assert all(len(found) == 1 for found in seeds.values())
-        assert len(set.union(*seeds.values())) == len(seeds)  # and no two people or repeats share one
-
-    def test_one_models_dialogues_do_not_depend_on_the_company_it_is_tested_in(self) -> None:
-        alone = {job.key: job.seed for job in settings(models=("heartloop/fixer",)).jobs}
-        together = {job.key: job.seed for job in settings().jobs}
-        assert alone.items() <= together.items()
-
-    @given(st.integers(), st.text(max_size=20), st.integers(0, 100))
-    def test_a_seed_fits_every_endpoint(self, seed: int, scenario: str, repeat: int) -> None:
-        assert 0 <= dialogue_seed(seed, scenario, repeat) < 2**31
-
-    def test_a_seed_worked_by_hand(self) -> None:
-        # printf '0|support-listen-01|0' | sha256sum begins with dcf8fe3d; halved, so that the sign bit stays free
-        assert dialogue_seed(0, "support-listen-01", 0) == 0xDCF8FE3D // 2
+@pytest.mark.parametrize("name", CHANGES)
+def test_everything_that_changes_a_transcript_changes_it_and_is_named_as_a_difference(name: str) -> None:
+    changed = settings(**{name: CHANGES[name]})
+    assert changed.hash != settings().hash
+    named = {"roles": "roles.user", "options": "options.preset"}.get(name, name)
+    assert settings().differences(changed.model_dump(mode="json")) == [named]
+    assert "policy_prompt" not in settings().model_dump()
 
 
-class TestStratified:
-    """A limit, evenly over the intentions."""
-
-    @pytest.mark.parametrize("limit", [1, 7, 8, 9, 24, 87, 88, 99])
-    def test_no_intention_has_two_more_than_another_while_both_have_people_left(self, limit: int) -> None:
-        chosen = Counter(s.intention for s in stratified(PEOPLE, limit))
-        available = Counter(s.intention for s in PEOPLE)
-        assert sum(chosen.values()) == limit
-        most = max(chosen.values())
-        assert all(chosen[i] >= most - 1 or chosen[i] == available[i] for i in available)
-
-    def test_24_people_are_three_of_each(self) -> None:
-        assert set(Counter(s.intention for s in stratified(PEOPLE, 24)).values()) == {3}
-
-    def test_the_order_of_the_set_is_kept_and_a_larger_limit_only_adds(self) -> None:
-        for limit in range(1, 100):
-            smaller, larger = stratified(PEOPLE, limit), stratified(PEOPLE, limit + 1)
-            assert [s for s in PEOPLE if s in smaller] == smaller
-            assert all(s in larger for s in smaller)
-
-    @pytest.mark.parametrize("limit", [0, -3])
-    def test_a_limit_below_one_is_refused(self, limit: int) -> None:
-        with pytest.raises(UseError, match=f"--limit is {limit}; expected at least 1"):
-            stratified(PEOPLE, limit)
+def test_every_setting_is_covered_by_the_test_above() -> None:
+    assert set(CHANGES) == set(EvaluationSettings.model_fields) - {"heartloop_version", "prices", "scenario_ids", "tags"}
 
 
-class TestShards:
-    """i/n: a run split over machines."""
-
-    @pytest.mark.parametrize("count", [1, 2, 3, 8, 100, 130])
-    @pytest.mark.parametrize("limit", [None, 24])
-    def test_shards_share_nothing_and_together_are_the_whole(self, count: int, limit: int | None) -> None:
-        whole = stratified(PEOPLE, limit)
-        parts = [Shard.parse(f"{index}/{count}").of(whole) for index in range(1, count + 1)]
-        ids = [s.id for part in parts for s in part]
-        assert len(ids) == len(set(ids)) == len(whole)
-        assert set(ids) == {s.id for s in whole}
-        assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-    @pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/", "/3", "a/b", "-1/3", "1/0", "1.5/3", "²/3", "1/3/5", " ", ""])
-    def test_what_is_no_shard_is_refused_with_an_example(self, text: str) -> None:
-        with pytest.raises(UseError, match="expected i/n with 1 <= i <= n, for example 2/8"):
-            Shard.parse(text)
-
-    def test_a_shard_of_a_list_too_short_for_it_is_refused_before_the_run(self) -> None:
-        sage = Sage(Shard(index=3, count=3).of(PEOPLE[:2]), SageLLMUser(ScriptedChat([])))
-        with pytest.raises(UseError, match=r"no scenario to evaluate; .* use fewer shards"):
-            prompts_of(sage)
+@pytest.mark.parametrize("wrong", [{"models": ()}, {"repeats": 0}])
+def test_a_run_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        settings(**wrong)
 
 
-def test_the_prompts_of_an_environment_are_in_the_settings_by_hash() -> None:
-    sage = Sage(PEOPLE[:1], SageLLMUser(ScriptedChat([])))
-    assert {"policy", "feel", "speak"} <= set(prompts_of(sage))
-    assert prompts_of(sage) == dict(sage.describe(PEOPLE[0].id)["prompts"])
+def test_an_option_that_only_one_side_has_is_a_difference() -> None:
+    saved = settings(options={"preset": "corrected", "variant": "vanilla", "window": 1}).model_dump(mode="json")
+    assert settings().differences(saved) == ["options.max_turns", "options.window"]
+
+
+def test_models_alternate_so_that_a_run_cut_short_stays_comparable() -> None:
+    jobs = settings().jobs
+    assert len({job.key for job in jobs}) == len(jobs) == 2 * 2 * 2
+    assert [job.model.removeprefix("heartloop/") for job in jobs] == ["reflector", "fixer"] * 4
+    assert [job.repeat for job in jobs] == [0] * 4 + [1] * 4
+
+
+def test_a_seed_worked_by_hand() -> None:
+    # printf '0|support-listen-01|0' | sha256sum begins with dcf8fe3d; halved, so that the sign bit stays free
+    assert dialogue_seed(0, "support-listen-01", 0) == 0xDCF8FE3D // 2
+
+
+@pytest.mark.parametrize("limit", [1, 7, 8, 9, 24, 87, 88, 99])
+def test_no_intention_has_two_more_than_another_while_both_have_people_left(limit: int) -> None:
+    chosen = Counter(s.intention for s in stratified(PEOPLE, limit))
+    available = Counter(s.intention for s in PEOPLE)
+    assert sum(chosen.values()) == limit
+    most = max(chosen.values())
+    assert all(chosen[i] >= most - 1 or chosen[i] == available[i] for i in available)
+
+
+def test_the_order_of_the_set_is_kept_and_a_larger_limit_only_adds() -> None:
+    for limit in range(1, 100):
+        smaller, larger = stratified(PEOPLE, limit), stratified(PEOPLE, limit + 1)
+        assert [s for s in PEOPLE if s in smaller] == smaller
+        assert all(s in larger for s in smaller)
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+def test_a_limit_below_one_is_refused(limit: int) -> None:
+    with pytest.raises(UseError, match=f"--limit is {limit}; expected at least 1"):
+        stratified(PEOPLE, limit)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 100, 130])
+@pytest.mark.parametrize("limit", [None, 24])
+def test_shards_share_nothing_and_together_are_the_whole(count: int, limit: int | None) -> None:
+    whole = stratified(PEOPLE, limit)
+    parts = [Shard.parse(f"{index}/{count}").of(whole) for index in range(1, count + 1)]
+    ids = [s.id for part in parts for s in part]
+    assert len(ids) == len(set(ids)) == len(whole)
+    assert set(ids) == {s.id for s in whole}
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/", "/3", "a/b", "-1/3", "1/0", "1.5/3", "²/3", "1/3/5", " ", ""])
+def test_what_is_no_shard_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UseError, match="expected i/n with 1 <= i <= n, for example 2/8"):
+        Shard.parse(text)
+
+
+def test_a_shard_of_a_list_too_short_for_it_is_refused_before_the_run() -> None:
+    sage = Sage(Shard(index=3, count=3).of(PEOPLE[:2]), SageLLMUser(ScriptedChat([])))
+    with pytest.raises(UseError, match=r"no scenario to evaluate; .* use fewer shards"):
+        prompts_of(sage)

@@ -1,16 +1,7 @@
-"""Planning a study from runs: variances, calls, tokens, cost, designs.
-
-1. Components of the difference of two models by hand; repeats separate policy sampling, judges and user simulators add their own.
-2. A rejudged run costs its judgements, another user simulator another dialogue; a price is needed for every paid model.
-3. What is incomplete is left out and counted; what cannot be planned is refused, or said.
-4. Without a run an environment's pilot is used, whose numbers are what its baselines do.
-5. The command prints designs of equal power, and marks the cheapest.
-6. A mean over instruments uses the scenarios that all of them scored.
-"""
+"""Planning a study from runs: variances, calls, tokens, cost and designs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +18,7 @@ from heartloop.evaluation.store import StoredRun
 from heartloop.evaluation.study import StudyData, mean_over_instruments, plan_study, study_data, study_text
 from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.budget import Price
-from heartloop.scoring.power import Use, minimum_difference
+from heartloop.scoring.power import Use
 
 SAGE = load_environment("sage")
 
@@ -58,111 +49,104 @@ def two_models(scores: Sequence[Sequence[float]], change: Callable[[int, int], f
     ]
 
 
-class TestVariance:
-    """Of the difference of two models."""
-
-    def test_one_repeat_worked_by_hand(self) -> None:
-        # differences 1, 5, 9: variance 16; nothing tells policy sampling from scenarios
-        data = study_data(SAGE, [run_of(two_models([[50], [20], [80]], lambda s, r: 1.0 + 4 * s))])
-        assert [(one.name, one.variance, one.share) for one in data.components] == [("scenario", 16.0, 1.0)]
-        assert (data.size, data.repeats_known, data.instrument) == ((3, 1, 1), False, "")
-        assert "--repeats 2" in " ".join(data.notes)
-
-    def test_repeats_separate_policy_sampling(self) -> None:
-        # differences 1, 3 and 8, 12: scenario 29.5 and policy sampling 5, as in tests/scoring/test_variance.py
-        table = [[1.0, 3.0], [8.0, 12.0]]
-        data = study_data(SAGE, [run_of(two_models([[50, 40], [20, 30]], lambda s, r: table[s][r]))])
-        assert [(one.name, one.variance) for one in data.components] == [("scenario", 29.5), ("policy sampling", 5.0)]
-        assert data.variance[:2] == (29.5, 5.0)
-
-    def test_pairs_of_models_are_averaged(self) -> None:
-        three = [dialogue(m, f"s{s}", 50.0 + step * s) for m, step in (("a", 0), ("b", 2), ("c", 4)) for s in range(3)]
-        data = study_data(SAGE, [run_of(three)])  # slopes 2, 4, 2: variances 4, 16, 4
-        assert data.variance.scenario == 8.0
-
-    def test_one_model_stands_for_two_independent_ones(self) -> None:
-        data = study_data(SAGE, [run_of([dialogue("a", f"s{s}", 10.0 * s) for s in range(3)])])
-        assert data.variance.scenario == 200.0  # twice the variance of 0, 10, 20
-        assert "One model" in " ".join(data.notes)
-
-    def test_a_second_judge_of_the_same_dialogues(self) -> None:
-        # differences of scenarios under the judges: 1 4 / 6 7, as in tests/scoring/test_variance.py
-        table = [[1.0, 4.0], [6.0, 7.0]]
-        first = two_models([[50], [20]], lambda s, r: table[s][0])
-        second = two_models([[50], [20]], lambda s, r: table[s][1])
-        rejudged = [d.model_copy(update={"models": {"judge": "openai/j"}}) for d in second]
-        data = study_data(SAGE, [run_of(first), run_of(rejudged, rejudged={"from": "run"}, roles={"judge": "openai/j"})])
-        assert data.instrument == "judge"
-        assert data.size == (2, 1, 2)
-        assert data.variance == (7.5, 0.0, 1.5, 1.0, 0.0)
-
-    def test_another_user_simulator_plays_dialogues_of_its_own(self) -> None:
-        scores = [[50.0, 45.0], [20.0, 25.0]]
-        runs = [
-            run_of(two_models(scores, lambda s, r: float(s), user="x/u")),
-            run_of(two_models(scores, lambda s, r: s + 3.0 * r, user="x/v")),
-        ]
-        data = study_data(SAGE, runs)
-        assert data.instrument == "user simulator"
-        assert data.variance.repeat == 0.0
-        assert data.variance.repeat_judge == data.components[-1].variance > 0  # policy sampling, within scenario and simulator
+def test_one_repeat_worked_by_hand() -> None:
+    # differences 1, 5, 9: variance 16; nothing tells policy sampling from scenarios
+    data = study_data(SAGE, [run_of(two_models([[50], [20], [80]], lambda s, r: 1.0 + 4 * s))])
+    assert [(one.name, one.variance, one.share) for one in data.components] == [("scenario", 16.0, 1.0)]
+    assert (data.size, data.repeats_known, data.instrument) == ((3, 1, 1), False, "")
+    assert "--repeats 2" in " ".join(data.notes)
 
 
-class TestUse:
-    """Calls, tokens and cost."""
-
-    def test_of_a_dialogue_of_both_models(self) -> None:
-        data = study_data(SAGE, [run_of(two_models([[50], [20]], lambda s, r: s, user="openai/u"))])
-        assert data.use(10, 2, 1)[:2] == (2 * 20 * 4, 2 * 20 * 220)  # two calls of the policy and two of the user
-
-    def test_a_price_is_needed_for_every_paid_model(self) -> None:
-        run = run_of(two_models([[50], [20]], lambda s, r: s, user="openai/u"))
-        assert study_data(SAGE, [run]).dialogue.cost is None
-        prices = {"openai/u": Price(1000.0, 0.0), "a": Price(0.0, 0.0), "b": Price(0.0, 0.0)}
-        assert study_data(SAGE, [run], prices=prices).dialogue.cost == pytest.approx(2 * 0.1)
-
-    def test_a_further_judge_costs_its_judgements_and_a_further_user_a_dialogue(self) -> None:
-        first = two_models([[50], [20]], lambda s, r: s, user="openai/u")
-        rejudged = [
-            d.model_copy(update={"models": {"judge": "openai/j"}, "usage": {"judge": Usage(prompt_tokens=50)}}) for d in first
-        ]
-        rejudged = [
-            d.model_copy(update={"calls": (*d.calls[:2], d.calls[2].model_copy(update={"role": "judge"}))}) for d in rejudged
-        ]
-        judged = study_data(SAGE, [run_of(first), run_of(rejudged, rejudged={}, roles={"judge": "openai/j"})])
-        assert judged.further[:2] == (2 * 1, 2 * 50)  # not the two stored replies
-        other = [d.model_copy(update={"user": "openai/v", "models": {"user": "openai/v"}}) for d in first]
-        assert study_data(SAGE, [run_of(first), run_of(other)]).further[:2] == (2 * 4, 2 * 220)
+def test_repeats_separate_policy_sampling() -> None:
+    # differences 1, 3 and 8, 12: scenario 29.5 and policy sampling 5, as in tests/scoring/test_variance.py
+    table = [[1.0, 3.0], [8.0, 12.0]]
+    data = study_data(SAGE, [run_of(two_models([[50, 40], [20, 30]], lambda s, r: table[s][r]))])
+    assert [(one.name, one.variance) for one in data.components] == [("scenario", 29.5), ("policy sampling", 5.0)]
+    assert data.variance[:2] == (29.5, 5.0)
 
 
-class TestIncomplete:
-    """What is left out, and what is refused."""
+def test_pairs_of_models_are_averaged() -> None:
+    three = [dialogue(m, f"s{s}", 50.0 + step * s) for m, step in (("a", 0), ("b", 2), ("c", 4)) for s in range(3)]
+    data = study_data(SAGE, [run_of(three)])  # slopes 2, 4, 2: variances 4, 16, 4
+    assert data.variance.scenario == 8.0
 
-    def test_scenarios_that_are_not_whole_are_left_out(self) -> None:
-        talks = two_models([[50, 50], [20, 20], [30, 31]], lambda s, r: 3.0 * s + r)
-        data = study_data(SAGE, [run_of([*talks[:-1], talks[-1].model_copy(update={"score": None})])])
-        assert data.size == (2, 2, 1)
-        assert "1 scenario left out" in data.notes[0]
 
-    def test_a_dialogue_played_again_counts_once(self) -> None:
-        talks = two_models([[50], [20]], lambda s, r: s)
-        again = run_of([talks[0].model_copy(update={"score": 60.0})])
-        data = study_data(SAGE, [run_of(talks), again])
-        assert data.size == (2, 1, 1)
-        assert data.variance.scenario == pytest.approx((-10 - 1) ** 2 / 2)  # differences -10 and 1
+def test_one_model_stands_for_two_independent_ones() -> None:
+    data = study_data(SAGE, [run_of([dialogue("a", f"s{s}", 10.0 * s) for s in range(3)])])
+    assert data.variance.scenario == 200.0  # twice the variance of 0, 10, 20
+    assert "One model" in " ".join(data.notes)
 
-    @pytest.mark.parametrize(
-        ("runs", "match"),
-        [
-            ([run_of(two_models([[50]], lambda s, r: 1.0))], "1 scenario scored"),
-            ([run_of([dialogue("a", "s0", None)])], "share no model"),
-            ([run_of([], environment="perm")], "got runs of perm; expected runs of sage"),
-            ([run_of([dialogue("a", "s0", 1.0)]), run_of([dialogue("b", "s0", 1.0, user="x/u")])], "share no model"),
-        ],
-    )
-    def test_what_cannot_be_planned_is_refused(self, runs: list[StoredRun], match: str) -> None:
-        with pytest.raises(UseError, match=match):
-            study_data(SAGE, runs)
+
+def test_a_second_judge_of_the_same_dialogues() -> None:
+    # differences of scenarios under the judges: 1 4 / 6 7, as in tests/scoring/test_variance.py
+    table = [[1.0, 4.0], [6.0, 7.0]]
+    first = two_models([[50], [20]], lambda s, r: table[s][0])
+    second = two_models([[50], [20]], lambda s, r: table[s][1])
+    rejudged = [d.model_copy(update={"models": {"judge": "openai/j"}}) for d in second]
+    data = study_data(SAGE, [run_of(first), run_of(rejudged, rejudged={"from": "run"}, roles={"judge": "openai/j"})])
+    assert data.instrument == "judge"
+    assert data.size == (2, 1, 2)
+    assert data.variance == (7.5, 0.0, 1.5, 1.0, 0.0)
+
+
+def test_another_user_simulator_plays_dialogues_of_its_own() -> None:
+    scores = [[50.0, 45.0], [20.0, 25.0]]
+    runs = [
+        run_of(two_models(scores, lambda s, r: float(s), user="x/u")),
+        run_of(two_models(scores, lambda s, r: s + 3.0 * r, user="x/v")),
+    ]
+    data = study_data(SAGE, runs)
+    assert data.instrument == "user simulator"
+    assert data.variance.repeat == 0.0
+    assert data.variance.repeat_judge == data.components[-1].variance > 0  # policy sampling, within scenario and simulator
+
+
+def test_a_price_is_needed_for_every_paid_model() -> None:
+    run = run_of(two_models([[50], [20]], lambda s, r: s, user="openai/u"))
+    assert study_data(SAGE, [run]).dialogue.cost is None
+    prices = {"openai/u": Price(1000.0, 0.0), "a": Price(0.0, 0.0), "b": Price(0.0, 0.0)}
+    assert study_data(SAGE, [run], prices=prices).dialogue.cost == pytest.approx(2 * 0.1)
+
+
+def test_a_further_judge_costs_its_judgements_and_a_further_user_a_dialogue() -> None:
+    first = two_models([[50], [20]], lambda s, r: s, user="openai/u")
+    rejudged = [
+        d.model_copy(update={"models": {"judge": "openai/j"}, "usage": {"judge": Usage(prompt_tokens=50)}}) for d in first
+    ]
+    rejudged = [d.model_copy(update={"calls": (*d.calls[:2], d.calls[2].model_copy(update={"role": "judge"}))}) for d in rejudged]
+    judged = study_data(SAGE, [run_of(first), run_of(rejudged, rejudged={}, roles={"judge": "openai/j"})])
+    assert judged.further[:2] == (2 * 1, 2 * 50)  # not the two stored replies
+    other = [d.model_copy(update={"user": "openai/v", "models": {"user": "openai/v"}}) for d in first]
+    assert study_data(SAGE, [run_of(first), run_of(other)]).further[:2] == (2 * 4, 2 * 220)
+
+
+def test_scenarios_that_are_not_whole_are_left_out() -> None:
+    talks = two_models([[50, 50], [20, 20], [30, 31]], lambda s, r: 3.0 * s + r)
+    data = study_data(SAGE, [run_of([*talks[:-1], talks[-1].model_copy(update={"score": None})])])
+    assert data.size == (2, 2, 1)
+    assert "1 scenario left out" in data.notes[0]
+
+
+def test_a_dialogue_played_again_counts_once() -> None:
+    talks = two_models([[50], [20]], lambda s, r: s)
+    again = run_of([talks[0].model_copy(update={"score": 60.0})])
+    data = study_data(SAGE, [run_of(talks), again])
+    assert data.size == (2, 1, 1)
+    assert data.variance.scenario == pytest.approx((-10 - 1) ** 2 / 2)  # differences -10 and 1
+
+
+@pytest.mark.parametrize(
+    ("runs", "match"),
+    [
+        ([run_of(two_models([[50]], lambda s, r: 1.0))], "1 scenario scored"),
+        ([run_of([dialogue("a", "s0", None)])], "share no model"),
+        ([run_of([], environment="perm")], "got runs of perm; expected runs of sage"),
+        ([run_of([dialogue("a", "s0", 1.0)]), run_of([dialogue("b", "s0", 1.0, user="x/u")])], "share no model"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(runs: list[StoredRun], match: str) -> None:
+    with pytest.raises(UseError, match=match):
+        study_data(SAGE, runs)
 
 
 @pytest.fixture
@@ -171,78 +155,47 @@ def data() -> StudyData:
     return study_data(SAGE, [run_of(two_models([[50, 40], [20, 30], [44, 41]], lambda s, r: table[s][r]))])
 
 
-class TestPlan:
-    """Designs of equal power."""
-
-    def test_every_design_detects_the_difference_and_the_cheapest_is_marked(self, data: StudyData) -> None:
-        study = plan_study(data, 4.0)
-        assert [one.repeats for one in study.designs] == [1, 2, 3, 5]
-        assert all(one.detects <= 4.0 for one in study.designs)
-        assert [one.use.calls for one in study.cheapest] == [min(one.use.calls for one in study.designs)]
-
-    def test_one_judge_and_several_have_a_cheapest_design_each(self, data: StudyData) -> None:
-        several = data._replace(instrument="judge", variance=data.variance._replace(judge=0.5), further=Use(2, 10, 0.0))
-        study = plan_study(several, 4.0)
-        assert [one.judges > 1 for one in study.cheapest] == [False, True]
-        assert study_text(study, SAGE.scale).count("< cheapest") == 2
-
-    def test_the_runs_own_minimum_detectable_difference(self, data: StudyData) -> None:
-        expected = minimum_difference((data.variance.scenario + data.variance.repeat / 2) / 3, 2)
-        assert plan_study(data, 4.0).detects == pytest.approx(expected)
-
-    def test_the_text_says_it_all(self, data: StudyData) -> None:
-        text = study_text(plan_study(data, 4.0), SAGE.scale)
-        for words in (
-            "2 models, 3 scenarios, 2 repeats",
-            "policy sampling",
-            "one more repeat",
-            "To detect 4 points",
-            "< cheapest",
-        ):
-            assert words in text
-        assert all(len(line) <= 100 for line in text.splitlines() if line[:1] not in "!F")
-
-    def test_no_difference_is_refused(self, data: StudyData) -> None:
-        with pytest.raises(UseError, match="difference is 0"):
-            plan_study(data, 0.0)
+def test_every_design_detects_the_difference_and_the_cheapest_is_marked(data: StudyData) -> None:
+    study = plan_study(data, 4.0)
+    assert [one.repeats for one in study.designs] == [1, 2, 3, 5]
+    assert all(one.detects <= 4.0 for one in study.designs)
+    assert [one.use.calls for one in study.cheapest] == [min(one.use.calls for one in study.designs)]
+    text = study_text(study, SAGE.scale)
+    assert all(words in text for words in ("2 models, 3 scenarios, 2 repeats", "one more repeat", "< cheapest"))
+    with pytest.raises(UseError, match="difference is 0"):
+        plan_study(data, 0.0)
 
 
-class TestPilot:
-    """The default without a run."""
-
-    def test_is_said_and_planned(self) -> None:
-        found = study_data(SAGE, [])
-        assert "heartloop/counsellor and heartloop/reflector" in found.source
-        assert plan_study(found, 3.0).steps == ()
-        assert "heartloop eval sage" in found.notes[0]
-
-    def test_an_environment_without_one_says_how_to_make_one(self) -> None:
-        with pytest.raises(UseError, match=r"heartloop eval eqbench .*--repeats 2"):
-            study_data(load_environment("eqbench"), [])
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("environment", ["eibench", "perm", "daily"])
-    def test_its_numbers_are_what_its_baselines_do(self, environment: str, tmp_path: Path) -> None:
-        spec = load_environment(environment)
-        assert spec.pilot is not None
-        chosen = [scenario.id for scenario in spec.load() if scenario.id in written_scenarios()]
-        run = evaluate(environment, spec.pilot.models, user="embedded", scenario_ids=chosen, repeats=2, out=tmp_path / "run")
-        found = study_data(spec, [StoredRun(tmp_path, {}, tuple(run.transcripts))])
-        assert found.variance[:2] == pytest.approx((spec.pilot.scenario, spec.pilot.repeat), rel=1e-3)
-        assert found.dialogue[:2] == pytest.approx((2 * spec.pilot.turns, 2 * spec.pilot.tokens), rel=1e-2)
+def test_one_judge_and_several_have_a_cheapest_design_each(data: StudyData) -> None:
+    several = data._replace(instrument="judge", variance=data.variance._replace(judge=0.5), further=Use(2, 10, 0.0))
+    study = plan_study(several, 4.0)
+    assert [one.judges > 1 for one in study.cheapest] == [False, True]
+    assert study_text(study, SAGE.scale).count("< cheapest") == 2
 
 
-class TestCommand:
-    """`heartloop plan`."""
+def test_an_environment_without_one_says_how_to_make_one() -> None:
+    with pytest.raises(UseError, match=r"heartloop eval eqbench .*--repeats 2"):
+        study_data(load_environment("eqbench"), [])
 
-    def test_prints_designs(self) -> None:
-        done = CliRunner().invoke(app, ["plan", "sage", "--difference", "3", "--power", "0.9"])
-        assert done.exit_code == 0, done.output
-        assert "To detect 3 points with 90% power" in done.output
-        assert len(re.findall("< cheapest", done.output)) == 1
 
-    def test_a_power_below_a_half_is_wrong_use(self) -> None:
-        assert CliRunner().invoke(app, ["plan", "sage", "--power", "0.2"]).exit_code == 2
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", ["eibench", "perm", "daily"])
+def test_its_numbers_are_what_its_baselines_do(environment: str, tmp_path: Path) -> None:
+    spec = load_environment(environment)
+    assert spec.pilot is not None
+    chosen = [scenario.id for scenario in spec.load() if scenario.id in written_scenarios()]
+    run = evaluate(environment, spec.pilot.models, user="embedded", scenario_ids=chosen, repeats=2, out=tmp_path / "run")
+    found = study_data(spec, [StoredRun(tmp_path, {}, tuple(run.transcripts))])
+    assert found.variance[:2] == pytest.approx((spec.pilot.scenario, spec.pilot.repeat), rel=1e-3)
+    assert found.dialogue[:2] == pytest.approx((2 * spec.pilot.turns, 2 * spec.pilot.tokens), rel=1e-2)
+
+
+def test_prints_designs() -> None:
+    done = CliRunner().invoke(app, ["plan", "sage", "--difference", "3", "--power", "0.9"])
+    assert done.exit_code == 0, done.output
+    assert "To detect 3 points with 90% power" in done.output
+    assert done.output.count("< cheapest") == 1
+    assert CliRunner().invoke(app, ["plan", "sage", "--power", "0.2"]).exit_code == 2
 
 
 def test_a_mean_over_instruments_uses_the_scenarios_that_all_scored() -> None:
@@ -252,6 +205,6 @@ def test_a_mean_over_instruments_uses_the_scenarios_that_all_scored() -> None:
     ]
     found = mean_over_instruments(columns, "a")
     assert found is not None
-    assert (found.mean, found.components.levels) == (4.5, {"scenario": 2, "judge": 2})
+    assert (found.mean, [one.df for one in found.components.components]) == (4.5, [1, 1, 1])
     assert mean_over_instruments(columns[:1], "a") is None
     assert mean_over_instruments(columns, "b") is None

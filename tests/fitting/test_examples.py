@@ -14,9 +14,11 @@ from benchmarks.judged_replies.card import explained
 from benchmarks.judged_replies.collect import problems_of_judgement
 from benchmarks.judged_replies.contexts import FOLDER
 from benchmarks.judged_replies.seal import hashes
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import InputError
+from heartloop.environments.reading import LearnedReading
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import EnvironmentSpec
 from heartloop.fitting.data import read_examples, read_lines, standardised
 from heartloop.fitting.embedded import TRAINED, UNFITTED_VOICES
 
@@ -26,14 +28,19 @@ JUDGEMENTS = read_lines(FOLDER / "judgements.jsonl")
 NOBODY = {"baseline", "attack", "generic", "smollm2", "search", *TRAINED}
 
 
+def reading_of(spec: EnvironmentSpec) -> LearnedReading:
+    assert spec.reading is not None
+    return spec.reading
+
+
 class TestContexts:
     def test_a_concern_is_unsaid_until_a_beat_about_it_was_said(self) -> None:
         sage = load_environment("sage")
         scenario = sage.load("support")[0]
         beat = scenario.beats[-1]
         text = next(concern.text for concern in scenario.concerns if concern.key == beat.concern)
-        before = sage.context(scenario, [scenario.first_message], [])
-        after = sage.context(scenario, [scenario.first_message, beat.text], ["Go on."])
+        before = reading_of(sage).context(scenario, [scenario.first_message], [])
+        after = reading_of(sage).context(scenario, [scenario.first_message, beat.text], ["Go on."])
         assert any(line.startswith(text) for line in before.unsaid)
         assert not any(line.startswith(text) for line in after.unsaid)
         assert after.messages[-1] == beat.text
@@ -43,7 +50,7 @@ class TestContexts:
     def test_a_scene_gives_its_demand_its_ways_and_its_wrongs(self) -> None:
         eibench = load_environment("eibench")
         scenes = {scenario.scene: scenario for scenario in eibench.load("test")}
-        contexts = {name: eibench.context(scenario, [], []) for name, scenario in scenes.items()}
+        contexts = {name: reading_of(eibench).context(scenario, [], []) for name, scenario in scenes.items()}
         assert {name for name, context in contexts.items() if context.demand} == {"defense"}
         assert {name for name, context in contexts.items() if context.wrongs} == {"repair"}
         assert contexts["charm"].known == tuple(scenes["charm"].model.knows)
@@ -51,13 +58,9 @@ class TestContexts:
     def test_a_note_that_bears_on_today_is_known_and_the_others_hurt(self) -> None:
         daily = load_environment("daily")
         scenario = next(s for s in daily.load() if {m.bearing for m in s.dialogue_memory} >= {"bears", "overtaken"})
-        context = daily.context(scenario, [scenario.query], [])
+        context = reading_of(daily).context(scenario, [scenario.query], [])
         for note in scenario.dialogue_memory:
             assert (note.text in context.known) == (note.bearing == "bears") != (note.text in context.sore)
-
-    def test_an_environment_without_a_reader_says_so(self) -> None:
-        with pytest.raises(UseError, match="eqbench has no learned reader"):
-            load_environment("eqbench").context(None, [], [])
 
 
 class TestData:

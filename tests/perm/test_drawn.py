@@ -52,91 +52,82 @@ def dialogue(number: int, emotion: str) -> RawDialogue:
     return RawDialogue(f"train.csv, {number}", {"emotion": emotion, "situation": f"It was number {number}."}, turns)
 
 
-class TestWhich:
-    def test_the_first_words_are_the_query_with_commas_and_quotes_as_they_were(self, source: Path) -> None:
-        found = {s.source: s for s in draw(read_dialogues(source, "empathetic").dialogues).scenarios}
-        boat = found["train.csv, hit:1_conv:1"]
-        assert (boat.emotion, boat.query) == ("proud", "I finally built a boat, and it floats.")
-        assert boat.scenario == "I built a boat, alone."
-        assert found["train.csv, hit:2_conv:2"].query == 'The cage is "open" and my bird is gone, I think.'
-
-    def test_what_is_not_taken_is_counted_with_its_reason(self, source: Path) -> None:
-        drawn = draw(read_dialogues(source, "empathetic").dialogues)
-        assert drawn.counts == {
-            f"skipped: query has fewer than {LEAST_WORDS} words": 1,
-            "skipped: label is not one of the 32 emotions": 1,
-            "skipped: same situation and query as another dialogue": 1,
-        }
-
-    def test_personal_data_is_gone_and_counted(self, source: Path) -> None:
-        drawn = draw(read_dialogues(source, "empathetic").dialogues)
-        whole = "".join(s.model_dump_json() for s in drawn.scenarios)
-        assert "Ingrid" not in whole
-        assert "example.org" not in whole
-        assert any("1 email" in note for note in drawn.notes)
-
-    def test_what_is_said_outright_of_suicide_is_a_tag_and_can_be_left_out(self, source: Path) -> None:
-        dialogues = read_dialogues(source, "empathetic").dialogues
-        assert [s.tags for s in draw(dialogues).scenarios if s.emotion == "lonely"] == [("suicide",)]
-        without = draw(dialogues, exclude_tags=["suicide"])
-        assert not any(s.emotion == "lonely" for s in without.scenarios)
-        assert without.counts["skipped: excluded tag: suicide"] == 1
-        with pytest.raises(UseError, match="unknown tag"):
-            draw(dialogues, exclude_tags=["sadness"])
-
-    def test_a_limit_is_spread_over_the_emotions_and_a_larger_one_holds_the_smaller(self) -> None:
-        dialogues = [dialogue(n, EMOTIONS[n % 32] if n % 3 else "sad") for n in range(400)]
-        some, more = (draw(dialogues, limit=n, seed=4).scenarios for n in (64, 128))
-        assert set(Counter(s.emotion for s in some).values()) == {2}
-        assert {s.id for s in some} <= {s.id for s in more}
-        assert {s.id for s in draw(dialogues, limit=64, seed=5).scenarios} != {s.id for s in some}
-        assert draw(dialogues[::-1], limit=64, seed=4).scenarios == some
-
-    def test_nothing_that_fits_is_an_error_that_says_why(self) -> None:
-        with pytest.raises(InputError, match="2 x label is not one of the 32 emotions"):
-            draw([dialogue(1, "moody"), dialogue(2, "moody")])
+def test_which_are_drawn_with_their_words_restored_and_why_others_are_not(source: Path) -> None:
+    drawn = draw(read_dialogues(source, "empathetic").dialogues)
+    found = {s.source: s for s in drawn.scenarios}
+    boat = found["train.csv, hit:1_conv:1"]
+    assert (boat.emotion, boat.query) == ("proud", "I finally built a boat, and it floats.")
+    assert boat.scenario == "I built a boat, alone."
+    assert found["train.csv, hit:2_conv:2"].query == 'The cage is "open" and my bird is gone, I think.'
+    assert drawn.counts == {
+        f"skipped: query has fewer than {LEAST_WORDS} words": 1,
+        "skipped: label is not one of the 32 emotions": 1,
+        "skipped: same situation and query as another dialogue": 1,
+    }
+    whole = "".join(s.model_dump_json() for s in drawn.scenarios)
+    assert not any(personal in whole for personal in ("Ingrid", "example.org"))
+    assert any("1 email" in note for note in drawn.notes)
 
 
-class TestCommand:
-    def drawn(self, source: Path, out: Path, *more: str) -> Path:
-        found = CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(out), *more], catch_exceptions=False)
-        assert found.exit_code == 0, found.output
-        assert "4 scenarios written" in found.output
-        return out
+def test_what_is_said_outright_of_suicide_is_a_tag_and_can_be_excluded(source: Path) -> None:
+    dialogues = read_dialogues(source, "empathetic").dialogues
+    assert [s.tags for s in draw(dialogues).scenarios if s.emotion == "lonely"] == [("suicide",)]
+    without = draw(dialogues, exclude_tags=["suicide"])
+    assert not any(s.emotion == "lonely" for s in without.scenarios)
+    assert without.counts["skipped: excluded tag: suicide"] == 1
+    with pytest.raises(UseError, match="unknown tag"):
+        draw(dialogues, exclude_tags=["sadness"])
 
-    def test_a_file_comes_of_it_that_the_other_commands_know(self, source: Path, tmp_path: Path) -> None:
-        out = self.drawn(source, tmp_path / "mine.jsonl")
-        spec = owner_of(str(out))
-        assert spec.name == "perm"
-        people = load_scenarios(str(out))
-        assert all(isinstance(one, DrawnScenario) and one.persona is None for one in people)
-        assert all(one.query in spec.scenarios.text(one) and one.id in spec.scenarios.line(one) for one in people)
-        checked = CliRunner().invoke(app, ["scenarios", "check", str(out)], catch_exceptions=False)
-        assert (checked.exit_code, "checked for their form only" in checked.output) == (0, True)
-        with pytest.raises(UseError, match="exists; choose"):
-            CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(out)], catch_exceptions=False)
 
-    def test_the_embedded_judges_say_why_they_cannot(self, source: Path, tmp_path: Path) -> None:
-        people = load_scenarios(str(self.drawn(source, tmp_path / "mine.jsonl")))
-        with pytest.raises(InputError, match="--judge MODEL"):
-            Perm(people, PermEmbeddedUser())
+def test_a_limit_is_spread_over_the_emotions_and_a_larger_one_includes_the_smaller() -> None:
+    dialogues = [dialogue(n, EMOTIONS[n % 32] if n % 3 else "sad") for n in range(200)]
+    some, more = (draw(dialogues, limit=n, seed=4).scenarios for n in (32, 64))
+    assert set(Counter(s.emotion for s in some).values()) == {1}
+    assert {s.id for s in some} <= {s.id for s in more}
+    assert {s.id for s in draw(dialogues, limit=32, seed=5).scenarios} != {s.id for s in some}
+    assert draw(dialogues[::-1], limit=32, seed=4).scenarios == some
 
-    async def test_judge_models_grade_them(self, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        out = self.drawn(source, tmp_path / "mine.jsonl")
-        async with FaultyServer() as server:
-            monkeypatch.setenv("VLLM_BASE_URL", server.base_url)
-            words = ["eval", "perm", "--scenarios", str(out), "--model", "vllm/policy", "--user", "vllm/judge"]
-            found = await asyncio.to_thread(CliRunner().invoke, app, [*words, "--out", str(tmp_path / "run")])
-        assert found.exit_code == 0, found.output
-        played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl", torn_tail=False))
-        assert len(played) == 4
-        assert all(t.scored and t.turns[0].evidence["format"] == "" for t in played)
-        assert all("no more is known" in body["messages"][0]["content"] for body in server.bodies)
 
-    def test_a_line_with_another_form_is_refused_with_its_place(self, source: Path, tmp_path: Path) -> None:
-        out = self.drawn(source, tmp_path / "mine.jsonl")
-        lines = out.read_text(encoding="utf-8").splitlines()
-        broken = {**json.loads(lines[1]), "emotion": "moody"}
-        out.write_text("\n".join([lines[0], json.dumps(broken)]), encoding="utf-8")
-        with pytest.raises(InputError, match="line 2, emotion"):
-            load_scenarios(str(out))
+def test_nothing_that_fits_is_an_error_that_says_why() -> None:
+    with pytest.raises(InputError, match="2 x label is not one of the 32 emotions"):
+        draw([dialogue(1, "moody"), dialogue(2, "moody")])
+
+
+@pytest.fixture
+def out(source: Path, tmp_path: Path) -> Path:
+    """The file that the command writes."""
+    path = tmp_path / "mine.jsonl"
+    found = CliRunner().invoke(app, ["import", "perm-samples", str(source), "--out", str(path)], catch_exceptions=False)
+    assert (found.exit_code, "4 scenarios written" in found.output) == (0, True), found.output
+    return path
+
+
+def test_other_commands_know_the_file_and_the_embedded_judges_refuse_it(out: Path) -> None:
+    spec = owner_of(str(out))
+    assert spec.name == "perm"
+    people = load_scenarios(str(out))
+    assert all(isinstance(one, DrawnScenario) and one.persona is None for one in people)
+    assert all(one.query in spec.scenarios.text(one) and one.id in spec.scenarios.line(one) for one in people)
+    checked = CliRunner().invoke(app, ["scenarios", "check", str(out)], catch_exceptions=False)
+    assert (checked.exit_code, "checked for their form only" in checked.output) == (0, True)
+    with pytest.raises(InputError, match="--judge MODEL"):
+        Perm(people, PermEmbeddedUser())
+
+
+async def test_judge_models_grade_them(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FaultyServer() as server:
+        monkeypatch.setenv("VLLM_BASE_URL", server.base_url)
+        words = ["eval", "perm", "--scenarios", str(out), "--model", "vllm/policy", "--user", "vllm/judge"]
+        found = await asyncio.to_thread(CliRunner().invoke, app, [*words, "--out", str(tmp_path / "run")])
+    assert found.exit_code == 0, found.output
+    played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl", torn_tail=False))
+    assert len(played) == 4
+    assert all(t.scored and t.turns[0].evidence["format"] == "" for t in played)
+    assert all("no more is known" in body["messages"][0]["content"] for body in server.bodies)
+
+
+def test_an_invalid_line_is_refused_with_its_place(out: Path) -> None:
+    lines = out.read_text(encoding="utf-8").splitlines()
+    out.write_text("\n".join([lines[0], json.dumps({**json.loads(lines[1]), "emotion": "moody"})]), encoding="utf-8")
+    with pytest.raises(InputError, match="line 2, emotion"):
+        load_scenarios(str(out))

@@ -13,12 +13,9 @@ from heartloop.environments.perm.scenario import BROKEN, PLACEHOLDERS, PermAnswe
 GOOD = "# Analysis\nShe is proud.\n\n# Response\nIt floats!"
 
 
-def test_the_parts_are_what_stands_under_the_headings() -> None:
-    assert parse(GOOD) == PermAnswer("She is proud.", "It floats!")
-
-
-def test_blank_lines_and_line_ends_of_windows_are_no_matter() -> None:
-    assert parse("\n\n" + GOOD.replace("\n", " \r\n") + "\n\n") == PermAnswer("She is proud.", "It floats!")
+@pytest.mark.parametrize("text", [GOOD, "\n\n" + GOOD.replace("\n", " \r\n") + "\n\n"])
+def test_the_parts_are_what_follows_the_headings_with_any_line_ends(text: str) -> None:
+    assert parse(text) == PermAnswer("She is proud.", "It floats!")
 
 
 @pytest.mark.parametrize("inside", ["## Analysis", "# Response time", "# analysis", "**# Response**", "#Response", " # Response"])
@@ -65,7 +62,7 @@ words = st.text(alphabet=st.characters(codec="utf-8"), max_size=60).filter(
 @given(words, words)
 def test_two_parts_put_together_come_apart_again(analysis: str, response: str) -> None:
     found = parse(f"# Analysis\n{analysis}\n# Response\n{response}")
-    if analysis.strip() and response.strip():
+    if all(part.strip() and part.strip() not in PLACEHOLDERS for part in (analysis, response)):
         assert found == PermAnswer(analysis.strip(), response.strip())
     else:
         assert found.broken == "empty part"

@@ -1,11 +1,4 @@
-"""PERM in training, worked by hand.
-
-1. With all parts it is the environment's score, whatever the form.
-2. A part that is left out changes what is learned from, never the score.
-3. Breaking the form never pays, whatever the bystander weighs.
-4. The log has the terms of an answer that was judged; one of a broken form has none of them.
-5. What the person hears of an answer is its response; of a broken form all of it.
-"""
+"""PERM in training, worked by hand: the reward by other parts and weights, its terms for the log, and the form of an answer."""
 
 from __future__ import annotations
 
@@ -25,6 +18,8 @@ from heartloop.environments.registry import load_environment
 from tests.one_turn_scenarios import SAMPLE
 
 SPEC = load_environment("perm")
+assert SPEC.training is not None
+TRAINING = SPEC.training
 ANSWER = "# Analysis\nHe is jealous, and ashamed of it.\n\n# Response\nYou carried the monitor to the window yourself."
 
 
@@ -34,15 +29,13 @@ async def played(answer: str = ANSWER, *, preset: str = "released") -> Transcrip
 
 
 def worth(transcript: Transcript, **options: Any) -> float:
-    assert SPEC.training is not None
-    returns = SPEC.training.returns(transcript, SPEC.read_options(options))
+    returns = TRAINING.returns(transcript, SPEC.read_options(options))
     assert list(returns.process) == [returns.outcome]
     return returns.outcome
 
 
 def terms(transcript: Transcript) -> dict[str, float]:
-    assert SPEC.training is not None
-    return dict(SPEC.training.terms(transcript, PermOptions()))
+    return dict(TRAINING.terms(transcript, PermOptions()))
 
 
 def graded(transcript: Transcript, *scores: int, tokens: int = 10) -> Transcript:
@@ -52,7 +45,7 @@ def graded(transcript: Transcript, *scores: int, tokens: int = 10) -> Transcript
     return transcript.model_copy(update={"turns": (turn.model_copy(update={"evidence": evidence}),)})
 
 
-async def test_with_all_parts_it_is_the_score() -> None:
+async def test_with_all_parts_it_is_the_score_by_the_preset_of_the_dialogue() -> None:
     for answer, preset in ((ANSWER, "released"), (ANSWER, "unit"), ("You carried it yourself.", "released")):
         transcript = await played(answer, preset=preset)
         assert worth(transcript) == transcript.score
@@ -77,11 +70,6 @@ async def test_a_part_left_out(options: dict[str, Any], expected: float) -> None
     assert transcript.score == (await played()).score
 
 
-async def test_the_preset_is_the_dialogues() -> None:
-    transcript = graded(await played(preset="unit"), 5, 3, 3, 100)
-    assert worth(transcript) == pytest.approx(3 / (1 + 2 + 2))
-
-
 @given(
     scores=st.tuples(*[st.integers(1, 5)] * 3, st.integers(0, 100)), preset=st.sampled_from(["released", "unit"]),
     weight=st.floats(0, 3), without=st.sets(st.sampled_from(["resonation", "expression", "bystander"])),
@@ -98,8 +86,7 @@ async def test_a_broken_form_is_worth_the_worst() -> None:
     broken = await played("You carried it yourself.")
     assert worth(broken, bystander_weight=1.0) == -1.0
     assert worth(broken, without=["bystander"]) == BROKEN_FORMAT == broken.score
-    assert SPEC.training is not None
-    returns = SPEC.training.returns(await played(), PermOptions(bystander_weight=1.0))
+    returns = TRAINING.returns(await played(), PermOptions(bystander_weight=1.0))
     assert (returns.worst_outcome, returns.worst_turns) == (-1.0, -1.0)
 
 
@@ -115,10 +102,9 @@ async def test_the_terms_of_an_answer() -> None:
     assert terms(await played("Hm.")) == {"form": 0.0}
 
 
-def test_the_person_hears_the_response() -> None:
-    assert SPEC.training is not None
-    assert SPEC.training.said(ANSWER) == "You carried the monitor to the window yourself."
-    assert SPEC.training.said("You carried it.") == "You carried it."
+def test_the_person_hears_the_response_and_all_of_a_broken_form() -> None:
+    assert TRAINING.said(ANSWER) == "You carried the monitor to the window yourself."
+    assert TRAINING.said("You carried it.") == "You carried it."
 
 
 async def test_what_has_no_grades_is_refused() -> None:

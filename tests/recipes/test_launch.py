@@ -26,8 +26,8 @@ from heartloop.cli.main import app
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import read_steps
 from heartloop.training import launch
-from heartloop.training.launch import checkpoint_step, policy_at, train
-from heartloop.training.metrics import failures_of, read_metrics, step_line
+from heartloop.training.launch import train
+from heartloop.training.metrics import read_metrics, step_line
 from heartloop.training.plan import Missing
 from heartloop.training.recipe import Recipe, read_recipe
 from heartloop.training.verl_config import RunPaths
@@ -102,8 +102,6 @@ class TestARun:
         assert (ended.step, ended.code, ended.why, ended.failures) == (4, 0, "", (0, 40))
         assert [text.split()[1] for text in printed.steps] == ["0/4", "1/4", "2/4", "3/4", "4/4"]
         assert "score +0.100  2.0 s a step  0:06 left" in printed.steps[1]
-        assert checkpoint_step(tmp_path / "run") == 4
-        assert policy_at(tmp_path / "run", 4).parts[-2:] == ("checkpoints", "global_step_4")
         assert "verl was here cpu" in ended.log.read_text()
 
     def test_speed_and_cost_follow_from_what_verl_logs(self, tmp_path: Path) -> None:
@@ -131,13 +129,6 @@ class TestARun:
         assert json.loads(loop["recipe"])["environment"]["name"] == "sage"
         command = json.loads((paths.attempts / "001" / "command.json").read_text())
         assert f'actor_rollout_ref.model.path="{tmp_path}/policy"' in command
-
-    def test_held_out_means_are_over_people_not_over_scenes(self, tmp_path: Path) -> None:
-        train(recipe_of(), tmp_path / "run", progress=Printed())
-        data = read_metrics(tmp_path / "run")[0]["data"]
-        # of the 20 held out, 2 want to be listened to, 3 want advice
-        assert data["held_out/score"] == pytest.approx((2 * 40 + 3 * 10) / 5)
-        assert data["held_out/score/listen"] == 40
 
     def test_a_note_of_the_last_checkpoint_that_a_kill_left_empty_is_mended(self, tmp_path: Path) -> None:
         run = tmp_path / "run"
@@ -307,17 +298,12 @@ class TestTheLine:
         lines = [{"step": step, "data": {"timing_s/step": 100.0 if step < 5 else 3.0}} for step in range(1, 15)]
         assert step_line(lines, steps=1214) == "step 14/1214  3.0 s a step  1:00:00 left"
 
-    def test_a_policy_that_says_the_same_to_everybody_is_named(self) -> None:
-        lines = [{"step": 1, "data": {"dialogue/said_to_others": share}} for share in (0.19, 0.916)]
-        assert step_line(lines[:1], steps=1) == "step 1/1"
-        assert step_line(lines[1:], steps=1) == "step 1/1  92% of the replies said to others too"
-
     def test_numbers_that_are_none_are_left_out(self) -> None:
         line = {
             "step": 2,
-            "data": {"dialogue/score": None, "held_out/score": 0.25, "dialogue/failed": 3.0, "actor/kl_loss": 0.001},
+            "data": {"dialogue/score": None, "held_out/score": 0.25, "dialogue/failed": 3.0, "dialogue/said_to_others": 0.916},
         }
-        assert step_line([line], steps=2) == "step 2/2  held out +0.250  kl 0.0010  3 failed"
+        assert step_line([line], steps=2) == "step 2/2  held out +0.250  92% of the replies said to others too  3 failed"
 
     @pytest.mark.parametrize(
         ("line", "said"), [("{\n", "line 2.*JSON"), ("[1]\n", "line 2.*step"), ('{"step": "x", "data": {}}\n', "line 2.*step")]
@@ -329,6 +315,3 @@ class TestTheLine:
         file.write_text('{"step": 1, "data": {}}\n' + line, encoding="utf-8")
         with pytest.raises(InputError, match=said):
             read_steps(file)
-
-    def test_failures_without_dialogues(self) -> None:
-        assert failures_of([{"step": 0, "data": {}}]).share == 0.0

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from typer.testing import CliRunner
 
-from heartloop.cli.main import app
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command
 from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, Want
@@ -66,11 +64,6 @@ class TestCounts:
         for said in ("max turns 1", "bystander weight 0.5", "lora rank 16", "1,024 calls", "re-asks are not counted"):
             assert said in text
         assert "without reception" in plan_text(read_recipe("perm_grpo_tiny", variants=["no_reception"]), None)
-
-    def test_the_text_says_what_matters(self) -> None:
-        text = plan_text(read_recipe("ctc_grpo_qwen3_8b"), None)
-        for said in ("eibench", "openrouter/qwen/qwen3-max", "Qwen/Qwen3-8B", "alpha 15", "1,024 calls a step", "256 an update"):
-            assert said in text
 
 
 def groups_of(split: Split, environment: str) -> dict[str, int]:
@@ -176,15 +169,15 @@ class TestMissing:
     def test_a_bare_machine_lacks_all_of_it(self) -> None:
         found = missing(read_recipe("ctc_grpo_qwen3_32b"))
         said = " ".join(f"{item.what} {item.remedy}" for item in found)
-        for what in (
+        lacks = (
             "the extra train",
             "vllm",
             "flash-attn",
             "4 nodes need a Ray cluster",
             "0 GPUs here, 8 needed",
             "OPENROUTER_API_KEY",
-        ):
-            assert what in said
+        )
+        assert all(what in said for what in lacks)
         assert [item.stops for item in found] == sorted((item.stops for item in found), reverse=True)
 
     @pytest.mark.usefixtures("bare")
@@ -192,15 +185,6 @@ class TestMissing:
         extra, memory = missing(read_recipe("ctc_grpo_tiny"))
         assert (extra.remedy.startswith(install_command("train")), extra.stops) == (True, True)
         assert ("1.5 GB of memory are free" in memory.what, memory.stops) == (True, False)
-
-    @pytest.mark.usefixtures("bare")
-    def test_a_dry_run_without_the_extra_is_complete(self) -> None:
-        done = CliRunner().invoke(app, ["train", "ctc_grpo_tiny", "--dry-run"])
-        assert (done.exit_code, "the extra train is not installed" in done.output) == (0, True)
-
-    @pytest.mark.usefixtures("bare")
-    def test_a_language_model_wants_more_memory(self) -> None:
-        assert any("about 15 GB" in item.remedy for item in missing(read_recipe("grpo_smollm2")))
 
     @pytest.mark.usefixtures("full")
     @pytest.mark.parametrize("name", ["ctc_grpo_qwen3_8b", "ctc_grpo_qwen3_32b", "rlver_ppo_qwen2.5_7b", "rlver_grpo_tiny"])
@@ -220,14 +204,12 @@ class TestMissing:
         assert (found.remedy, found.stops) == ("give a directory: --set policy.model=DIR", True)  # a laptop run asks no network
 
     @pytest.mark.usefixtures("full")
-    @pytest.mark.parametrize("logger", ["tensorboard", "trackio", "wandb"])
-    def test_a_logger_that_is_not_installed_stops_the_run(self, monkeypatch: pytest.MonkeyPatch, logger: str) -> None:
-        recipe = read_recipe("rlver_grpo_tiny", settings=[f"watching.loggers={logger}"])
+    def test_a_logger_that_is_not_installed_stops_the_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        recipe = read_recipe("rlver_grpo_tiny", settings=["watching.loggers=wandb"])
         assert missing(recipe) == []
-        monkeypatch.setattr(plan, "find_spec", lambda name: None if name == logger else object())
+        monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "wandb" else object())
         (found,) = missing(recipe)
-        assert (found.what, found.stops) == (f"the logger {logger} is not installed", True)
-        assert f"pip install {logger}" in found.remedy
+        assert (found.what, found.stops) == ("the logger wandb is not installed", True)
 
     @pytest.mark.usefixtures("full")
     def test_a_simulator_is_named_as_in_an_evaluation(self) -> None:

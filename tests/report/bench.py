@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from heartloop.core.dialogue import Failure, Transcript, Turn, Usage
+from heartloop.core.dialogue import Failure, Transcript, Turn
 from heartloop.environments.eibench.scoring import Anchors, outcome, process_rewards
+from tests.report.sage_bench import transcript
 
 __all__ = ["A", "T", "bench_talk"]
 
@@ -39,26 +40,18 @@ def bench_talk(
         for index, (a, t) in enumerate(path)
     ]
     fields: dict[str, Any] = {
-        "environment": "eibench",
-        "scenario": scenario,
-        "fingerprint": "f",
-        "model": model,
         "preset": "paper",
         "variant": "think",
-        "user": "embedded",
         "facts": {
             "scene": scene, "theme": "rules", "keyword": "opening hours", "title": f"Title of {scenario}", "tags": "none",
             "person": "Ana, 40, baker", "anchors": json.dumps({"a": list(A), "t": list(T)}), "relation_weight": f"{weight:g}",
         },
-        "models": {"policy": model, "user": "embedded"},
         "prompts": {"policy_think": "aaaa"},
         "opening": None if scene == "charm" else "Open up.",
         "start": {"a": A.start, "t": T.start},
         "turns": tuple(turns),
-        "stop": "failed" if failed else "turn_limit",
         "failure": Failure(role="user", kind="AnswerError", detail="no continue") if failed else None,
-        "score": None if failed else outcome(*states[-1], A, T, weight),
-        "rewards": () if failed else tuple(process_rewards(*zip(*states, strict=True))),
-        "usage": {"policy": Usage(prompt_tokens=100, completion_tokens=10)},
+        "score": outcome(*states[-1], A, T, weight),
+        "rewards": tuple(process_rewards(*zip(*states, strict=True))),
     }  # fmt: skip
-    return Transcript(**(fields | changed))
+    return transcript("eibench", model, scenario, **(fields | changed))

@@ -1,4 +1,4 @@
-"""What tests in a real browser share: how it is started, that it stays quiet, which words of an open dialogue are too faint."""
+"""What tests in a real browser share: how it is started, and that it stays quiet."""
 
 from __future__ import annotations
 
@@ -9,35 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import ConsoleMessage, Page
 
-__all__ = ["FAINT", "FLAGS", "quiet", "view"]
+__all__ = ["FLAGS", "quiet", "view"]
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run",
 ]  # fmt: skip
-FAINT = """() => {
-    const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
-    const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-    const ground = (e) => {
-        for (; e; e = e.parentElement) {
-            const found = rgba(getComputedStyle(e).backgroundColor);
-            if (found.length < 4 || found[3] === 1) return found;
-        }
-        return [255, 255, 255];
-    };
-    const faint = [];
-    for (const e of document.querySelectorAll("dialog *")) {
-        const words = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.textContent.trim()).join("");
-        if (!words || !e.checkVisibility() || e.disabled) continue;
-        const style = getComputedStyle(e);
-        const [a, b] = [light(rgba(e.ownerSVGElement ? style.fill : style.color)), light(ground(e))];
-        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        if (ratio < 4.5) faint.push(words.slice(0, 30) + ": " + ratio.toFixed(2));
-    }
-    return faint;
-}"""
-"""Words in the open dialogue whose contrast is below 4.5 to 1 (WCAG 2.2, 1.4.3)."""
 _OF_THE_DRIVER = ("GPU stall due to ReadPixels", "willReadFrequently")
 """Notes of Chromium on drawing without a graphics card; they come with WebGL and say nothing of the page."""
 

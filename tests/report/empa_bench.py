@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heartloop.core.dialogue import Failure, Transcript, Turn, Usage
+from heartloop.core.dialogue import Failure, Transcript, Turn
 from heartloop.environments.empa.environment import numbers_of
 from heartloop.environments.empa.scoring import AXES, Case, epmq, form_keys, trace
+from tests.report.sage_bench import transcript
 
 __all__ = ["EMPA", "START", "empa_talk", "levels"]
 
@@ -64,13 +65,8 @@ def empa_talk(
             }  # fmt: skip
         turns.append(Turn(**turn))
     fields: dict[str, Any] = {
-        "environment": "empa",
-        "scenario": scenario,
-        "fingerprint": "f",
-        "model": model,
         "preset": preset,
         "variant": "plain",
-        "user": "embedded",
         "facts": {
             "axis": "C", "domain": "health", "theme": "health", "difficulty": "easy", "threshold": "low", "tags": "none",
             "title": text or f"Title of {scenario}", "person": "Ana, 40, baker", "window": "1", **(facts or {}),
@@ -78,10 +74,9 @@ def empa_talk(
         "opening": text or "I have nothing to say.",
         "start": dict(zip(AXES, start, strict=True)),
         "turns": tuple(turns),
-        "stop": "failed" if failed else stop,
+        "stop": stop,
         "failure": Failure(role="judge", kind="AnswerError", detail="no level") if failed else None,
-        "score": None if failed else epmq([Case(start, judged)], preset=preset).score,
-        "rewards": () if failed else tuple(map(float, trace(Case(start, judged), preset=preset).energy)),
-        "usage": {"policy": Usage(prompt_tokens=100, completion_tokens=10)},
+        "score": epmq([Case(start, judged)], preset=preset).score,
+        "rewards": tuple(map(float, trace(Case(start, judged), preset=preset).energy)),
     }  # fmt: skip
-    return Transcript(**(fields | changed))
+    return transcript("empa", model, scenario, **(fields | changed))

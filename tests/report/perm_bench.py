@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heartloop.core.dialogue import Failure, Transcript, Turn, Usage
+from heartloop.core.dialogue import Failure, Transcript, Turn
 from heartloop.environments.perm.scoring import BROKEN_FORMAT, perm_reward
+from tests.report.sage_bench import transcript
 
 __all__ = ["PERM", "perm_talk"]
 
@@ -56,13 +57,8 @@ def perm_talk(
         }
     failed = score is None
     fields: dict[str, Any] = {
-        "environment": "perm",
-        "scenario": scenario,
-        "fingerprint": "f",
-        "model": model,
         "preset": preset,
         "variant": "plain",
-        "user": "embedded",
         "facts": {
             "emotion": emotion, "want": want, "theme": emotion, "title": text or f"Title of {scenario}", "tags": "none",
             "person": "Ana, 40, baker", "situation": text or "She opened the shop.", "bystander_weight": f"{weight:g}",
@@ -70,10 +66,8 @@ def perm_talk(
         "opening": text or "I did it!",
         "start": {},
         "turns": () if failed else (Turn(index=0, reply=reply, evidence=evidence, state={}, change={}),),
-        "stop": "failed" if failed else "turn_limit",
         "failure": Failure(role="reception judge", kind="AnswerError", detail="two scores") if failed else None,
         "score": score,
         "rewards": () if score is None else (score,),
-        "usage": {"policy": Usage(prompt_tokens=100, completion_tokens=10)},
     }  # fmt: skip
-    return Transcript(**(fields | changed))
+    return transcript("perm", model, scenario, **(fields | changed))

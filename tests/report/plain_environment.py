@@ -25,6 +25,7 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.registry import GROUP
 from heartloop.environments.spec import EnvironmentSpec, Options, Role, Scale
 from heartloop.scoring.statistics import estimate
+from tests.report.sage_bench import transcript
 
 __all__ = ["BLOCKS", "ENTRIES", "PLAIN", "plain_talk"]
 
@@ -83,10 +84,9 @@ ENTRIES = {name: EntryPoint(name, f"tests.report.plain_environment:{name.upper()
 def plain_talk(environment: str, model: str, scenario: str, *states: float) -> Transcript:
     """A dialogue of one number that starts at 0."""
     before = (0.0, *states)
-    return Transcript(
-        environment=environment, scenario=scenario, fingerprint="f", model=model, preset="default", user="embedded",
+    return transcript(
+        environment, model, scenario, opening="Hello.", start={"ease": 0.0},
         facts={"place": "office", "title": f"Title of {scenario}", "person": "Ana, 40", "theme": "work"},
-        models={"policy": model, "user": "embedded"}, opening="Hello.", start={"ease": 0.0}, stop="turn_limit",
         turns=tuple(
             Turn(
                 index=n, reply=f"Reply {n}.", state={"ease": now}, change={"ease": now - before[n]}, thoughts={"why": "x"},

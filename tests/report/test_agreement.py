@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from heartloop.core.dialogue import StopReason, Transcript, Turn
+from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.evaluation.compare import agreement, agreement_text
+from tests.report.sage_bench import talk as sage_talk
 
 
 def talk(scenario: str, *changes: float | None, stop: StopReason = "turn_limit", scored: bool = True) -> Transcript:
-    emotion, turns = 40.0, []
-    for index, change in enumerate(changes):
-        emotion += change or 0.0
-        felt = None if change is None else {"emotion": emotion}
-        turns.append(Turn(index=index, reply="r", state=felt, change=None if change is None else {"emotion": change}))
-    return Transcript(
-        environment="sage", scenario=scenario, fingerprint="1", model="m", preset="corrected", user="s", opening="Hi",
-        start={"emotion": 40.0}, turns=tuple(turns), stop=stop, score=emotion if scored else None,
-    )  # fmt: skip
+    dialogue = sage_talk("m", scenario, changes, stop=stop)
+    return dialogue if scored else dialogue.model_copy(update={"score": None})
 
 
 def test_worked_by_hand() -> None:

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
 
 from heartloop.cli.main import app
-from heartloop.core.dialogue import Transcript
 from heartloop.report.comparing import COMPARISON
 from heartloop.report.site import write_site
-from tests.report.browser import quiet
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Talk = Callable[..., Transcript]
-WriteRun = Callable[..., Path]
+from tests.report.sage_bench import WriteRun, talk
 
 
 @pytest.fixture
-def run(talk: Talk, write_run: WriteRun) -> Path:
+def run(write_run: WriteRun) -> Path:
     talks = [talk(model, f"s{n}", [rise * n]) for model, rise in (("x/a", 1), ("x/b", 3)) for n in range(4)]
     return write_run(talks)
 
@@ -50,23 +41,10 @@ def test_the_page_has_the_numbers_of_the_command_and_leads_to_the_dialogues(run:
     assert not (out / COMPARISON).exists()
 
 
-def test_the_same_model_in_two_runs_links_only_what_the_report_shows(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+def test_the_same_model_in_two_runs_links_only_what_the_report_shows(write_run: WriteRun, tmp_path: Path) -> None:
     first = write_run([talk("x/a", f"s{n}", [n]) for n in range(3)], "first")
     second = write_run([talk("x/a", f"s{n}", [2 * n], text=f"other {n}") for n in range(3)], "second")
     _compare(first, second, "--report", tmp_path / "site")
     html = (tmp_path / "site" / COMPARISON).read_text(encoding="utf-8")
     assert "#pair?" not in html
     assert html.count('href="index.html#dialogue-x-a-s2"') == 2  # the score and the link of B; A was replaced
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_the_page_opens_on_a_phone_and_a_pair_opens_from_it(page: Page, run: Path, tmp_path: Path) -> None:
-    out = tmp_path / "site"
-    _compare(run, "--model-a", "x/a", "--model-b", "x/b", "--report", out)
-    with quiet(page):
-        page.goto((out / COMPARISON).as_uri())
-        page.wait_for_selector("h1")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.locator("a", has_text="side by side").first.click()
-        page.wait_for_selector("dialog[open].wide .together")

@@ -1,16 +1,6 @@
-"""Daily conversation in the report.
-
-1. The board has the six metrics and their mean in levels, worked by hand, with an interval over people, and kinds that occur.
-2. A dialogue shows what the companion knew, and each grade with its reason; what was said stays text.
-3. Every heading leads to an entry of the page of meanings.
-"""
+"""Daily conversation in the report."""
 
 from __future__ import annotations
-
-import json
-import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -18,17 +8,14 @@ from heartloop.core.blocks import Estimate, Table
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
-from heartloop.environments.daily.environment import Daily
+from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.daily.report import AVERAGE, PANEL, build
-from heartloop.environments.daily.scoring import METRICS
 from heartloop.environments.episode import play
 from heartloop.evaluation.scores import points_of, scale_of
-from heartloop.report.site import write_site
 from tests.daily.test_environment import ANSWER, LEVELS, Fixed
 from tests.one_turn_scenarios import AWAKE, LIE, SWIM
 from tests.report.panels import panel_input
 
-WriteRun = Callable[..., Path]
 HOSTILE = "</script><b>No.</b>"
 
 
@@ -77,19 +64,3 @@ async def test_a_file_may_hold_anything(played: list[Transcript]) -> None:
         assert isinstance(metrics, Table)
         assert metrics.rows[-1].cells == (None,)
         PANEL.turn(odd, turn)
-
-
-async def test_the_pages_show_metrics_memory_and_grades_and_explain_them(
-    played: list[Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    site = write_site([write_run(played)], tmp_path / "site").parent
-    page = (site / "index.html").read_text(encoding="utf-8")
-    assert all(title in page for title in METRICS.values())
-    assert HOSTILE not in page
-    meanings = (site / "numbers.html").read_text(encoding="utf-8")
-    for place in set(re.findall(r'href="numbers\.html#([\w-]+)"', page)):
-        assert f'id="{place}"' in meanings, place
-    data = "".join(path.read_text(encoding="utf-8") for path in (site / "data").rglob("*.js"))
-    assert "</script>" not in data
-    for text in (LIE.about, LIE.event_memory[0].text, "because of empathy"):
-        assert json.dumps(text, ensure_ascii=True)[1:-1] in data or text in data

@@ -1,28 +1,17 @@
-"""Charts in pixels, as a specification.
-
-1. A point is drawn where its numbers say, on round ticks that lie within the axis; nothing leaves the drawing.
-2. No two of 32 lines look alike, nor do their numbers cover each other.
-3. A model that writes far more than the others makes the axis of tokens logarithmic.
-"""
+"""Charts in pixels, as a specification."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.blocks import Chart, Point, Series
-from heartloop.core.dialogue import Transcript, Usage
 from heartloop.report.drawing import drawn
-from heartloop.report.site import write_site
 from heartloop.report.training import band_of, band_series
 
-Talk = Callable[..., Transcript]
-WriteRun = Callable[..., Path]
 CURVES = st.dictionaries(st.integers(0, 300), st.floats(-1e6, 1e6), min_size=1)
 
 
@@ -88,20 +77,3 @@ def test_a_model_that_writes_far_more_than_the_others_makes_the_axis_logarithmic
     assert plot.logarithmic
     assert [words for _, words in plot.ticks_x] == ["1", "10", "100", "1k", "10k"]
     assert plot.series[0].marks[0].x == pytest.approx(plot.left, abs=0.1)  # no token counts as one
-
-
-def test_the_page_counts_all_completion_tokens_and_says_what_is_an_estimate(
-    talk: Talk, write_run: WriteRun, tmp_path: Path
-) -> None:
-    def used(model: str, tokens: int, *, estimated: bool) -> Transcript:
-        usage = Usage(prompt_tokens=1, completion_tokens=tokens, estimated=estimated)
-        return talk(model, "s1", [5, 5]).model_copy(update={"usage": {"policy": usage}})
-
-    run = write_run([used("x/thinks", 5000, estimated=False), used("x/guessed", 100, estimated=True)])
-    html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
-    section = html[html.index('id="tokens"') : html.index('id="dialogues"')]
-    assert '<td class="num">5 000</td><td class="num">2.0</td><td class="num">2 500</td>' in section
-    assert '<td class="num">≈ 100</td><td class="num">2.0</td><td class="num">≈ 50</td>' in section
-    board = html[: html.index('id="trajectories"')]
-    assert 'data-label="tokens">≈ 100</td>' in board
-    assert 'data-label="tokens">5 000</td>' in board

@@ -1,24 +1,15 @@
-"""The score card of EIBench, worked by hand.
-
-1. The score is the outcome times 100, -100 to 100; a model's is the mean over its scenarios, each counted once.
-2. Scenes are results of their own, with intervals; what is unscored is in none of them.
-3. Whatever decides a score keeps runs apart; where a scenario starts does not.
-"""
+"""The score card of EIBench, worked by hand."""
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.eibench.report import plane_of
-from heartloop.environments.eibench.scoring import scene_means, weighted_mean
 from heartloop.evaluation.compare import choose_sides, compare, comparison_text, worse_by
-from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.scores import course_of, points_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable
 from tests.report.bench import A, T, bench_talk
@@ -57,30 +48,12 @@ def test_a_card_worked_by_hand(mixed: list[Transcript]) -> None:
     assert [g.key for g in poor.groups] == ["charm", "defense"]  # the unscored repair is no zero
 
 
-def test_the_means_are_those_of_the_paper(mixed: list[Transcript]) -> None:
-    outcomes: dict[str, list[float]] = {}
-    for talk in mixed:
-        if talk.model == "x/good" and talk.score is not None:
-            outcomes.setdefault(talk.facts["scene"], []).append(talk.score)
-    good = score_card(mixed, {}).models[0]
-    assert {g.key: g.mean for g in good.groups} == pytest.approx({k: 100 * v for k, v in scene_means(outcomes).items()})
-    assert good.headline.mean == pytest.approx(100 * (weighted_mean(outcomes) or 0.0))
-
-
 def test_a_scene_has_an_interval_and_one_person_none() -> None:
     talks = [bench_talk("m", f"defense-{n}", [end]) for n, end in enumerate((HALF, BACK))]
     (defense,) = score_card(talks, {}).models[0].groups
     assert (defense.low, defense.high) == (-100.0, 100.0)  # t 12.7 with two scenarios: moved to the ends of the scale
     (alone,) = score_card(talks[:1], {}).models[0].groups
     assert (alone.low, alone.high) == (None, None)
-
-
-def test_counts_of_turns_limits_and_lengths() -> None:
-    short, long = bench_talk("m", "defense-1", [HALF]), bench_talk("m", "defense-2", [HALF, FULL, FULL])
-    card = score_card([short.model_copy(update={"counts": {"states at their limit": 2, "clamped changes": 1}}), long], {})
-    (row,) = card.models
-    assert (row.mean_turns, row.at_limit, row.clamped) == (2.0, 2, 1)
-    assert [(at.n, at.characters) for at in row.reply_lengths] == [(2, 10.0), (1, 20.0), (1, 30.0)]
 
 
 def test_the_course_is_the_outcome_had_the_talk_ended_there() -> None:
@@ -102,30 +75,6 @@ def test_a_plane_counts_both_axes_from_their_anchors() -> None:
     assert plane_of([bench_talk("m", "s", [HALF]).model_copy(update={"facts": {}})]) is None
 
 
-def test_the_terminal_table_has_the_scenes_and_fits(mixed: list[Transcript]) -> None:
-    console = Console(width=80, file=StringIO(), color_system=None)
-    console.print(leaderboard(score_card(mixed, {})))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "Outcome, -100 to 100" in text
-    assert "charm" in text
-    assert "defense" in text
-    assert all(len(line) <= 80 for line in text.splitlines())
-    assert "-100 to 55" in text  # a dash would run into the sign
-
-
-def test_a_full_table_with_prices_and_rank_intervals_fits(mixed: list[Transcript]) -> None:
-    models = {"x/good": "some-service/a-good-model", "x/poor": "some-service/a-poor-model", "third": "some-service/a-third-model"}
-    talks = [d.model_copy(update={"model": models[d.model]}) for d in mixed]
-    talks += [d.model_copy(update={"model": models["third"]}) for d in talks if d.model == models["x/good"]]
-    card = score_card(talks, {"prices": dict.fromkeys([*models, *models.values()], (1000.0, 1000.0))})
-    console = Console(width=80, file=StringIO(), color_system=None)
-    console.print(leaderboard(card))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "…" not in text
-    assert "1–2 A" in text  # the poor one is told apart from both
-    assert "cost" in text
-
-
 def test_a_comparison_is_in_points_and_by_scene(mixed: list[Transcript]) -> None:
     run = run_of(*mixed)
     found = compare(*choose_sides(run, None, "x/poor", "x/good"))
@@ -139,13 +88,6 @@ def test_a_comparison_is_in_points_and_by_scene(mixed: list[Transcript]) -> None
     assert not worse_by(back, 30.0)
     with pytest.raises(UseError, match="points of outcome from 0 to 200"):
         worse_by(found, 201.0)
-
-
-def test_two_environments_do_not_compare(mixed: list[Transcript]) -> None:
-    sage = mixed[0].model_copy(update={"environment": "sage", "score": 40.0})
-    a, b = choose_sides(run_of(mixed[0]), run_of(sage)._replace(path=Path("other")), "x/good", "x/good")
-    with pytest.raises(UseError, match="runs of eibench and sage"):
-        compare(a, b)
 
 
 def test_runs_share_a_table_whatever_scenario_comes_first_but_not_with_another_weight() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import pytest
 from heartloop.core.dialogue import Transcript
 from heartloop.report.site import write_site
 from tests.report.bench import bench_talk
-from tests.report.test_meanings import _Page
+from tests.report.sage_bench import WriteRun
 
-WriteRun = Callable[..., Path]
 BENCH = {"environment": "eibench", "preset": "paper", "variant": "think", "max_turns": 8}
 
 
@@ -41,28 +39,6 @@ def site(dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> Pa
 def data(site: Path, number: int, name: str) -> Any:
     text = (site / "data" / str(number) / name).read_text(encoding="ascii")
     return json.loads(text[text.index(",") + 1 : text.rindex(")")])
-
-
-def test_every_heading_of_a_table_leads_to_what_it_means(site: Path) -> None:
-    pages = {path.name: _Page(path.read_text(encoding="utf-8")) for path in site.glob("*.html")}
-    entries = set(pages["numbers.html"].ids)
-    for name, page in pages.items():
-        assert len(page.ids) == len(set(page.ids)), name
-        for words, links in page.columns:
-            meant = [link.removeprefix("numbers.html#") for link in links if link.startswith("numbers.html#")]
-            assert len(meant) == 1, f"{name}: {words!r}"
-            assert meant[0] in entries, f"{name}: {words!r} leads to {meant[0]!r}"
-
-
-def test_the_page_shows_scenes_axes_and_lengths(site: Path) -> None:
-    sage, bench = ((site / name).read_text(encoding="utf-8") for name in ("index.html", "measurement-2.html"))
-    for part in ('id="groups"', 'id="planes"', 'id="lengths"', 'id="trajectories"'):
-        assert part in bench
-    assert 'id="planes"' not in sage
-    assert "Score by hidden intention" in sage
-    assert "Mean outcome with its 95 % interval" in bench
-    assert "hidden intention" not in bench
-    assert re.search(r"<strong>100\.0</strong>.*<strong>50\.0</strong>.*<strong>-50\.0</strong>", bench, re.DOTALL)
 
 
 def test_a_bar_of_signed_points_grows_from_the_start(site: Path) -> None:
@@ -94,60 +70,3 @@ def test_two_simulators_stand_side_by_side_with_a_scatter(site: Path) -> None:
     assert [(model, mark) for model, mark, *_ in dots] == [("x/one", "circle"), ("x/two", "circle"), ("x/sim", "rect")]  # itself
     (_, _, x1, y1), (_, _, x2, y2), _ = dots
     assert float(x1) - float(x2) == pytest.approx(float(y2) - float(y1), rel=0.1), "equal means lie along the diagonal"
-
-
-def test_a_simulator_that_likes_itself_is_marked_and_left_out_of_the_agreement(write_run: WriteRun, tmp_path: Path) -> None:
-    """x/sim is last for x/other and first for itself; without it both put one, two, three in the same order."""
-    ends = {"x/one": (20.0, 70.0), "x/two": (40.0, 50.0), "x/three": (60.0, 30.0), "y/sim": (80.0, 15.0)}
-    runs = []
-    for simulator, own in (("x/other", ends["y/sim"]), ("z/sim", (20.0, 90.0))):
-        talks = [
-            bench_talk(model, "charm-1", [own if model == "y/sim" else end], scene="charm", user=simulator)
-            for model, end in ends.items()
-        ]
-        runs.append(write_run(talks, simulator.replace("/", "-"), **BENCH, user=simulator))
-    site = write_site(runs, tmp_path / "likes").parent
-    both = (site / "side-by-side.html").read_text(encoding="utf-8")
-    assert both.count("◇ by itself") == 1
-    assert "left out of the agreement there: y/sim." in both
-    assert "The rank correlation rests on 3 models; over so few" in both
-    assert re.findall(r'<b>([\d.]+)</b> <span class="count">n (\d)</span></td>', both) == [("1.00", "3")] * 2
-    first, second = ((site / name).read_text(encoding="utf-8") for name in ("index.html", "measurement-2.html"))
-    assert "is scored by itself here" not in first
-    assert "y/sim is scored by itself here" in second
-    tabs = re.findall(r'<b>(\w+)</b> <span>([^<]*)</span> <span class="leader">([^<]*)</span>', first)
-    assert tabs == [("EIBench", "x/other · paper · think", "1. one 100.0"), ("EIBench", "z/sim · paper · think", "1. one 100.0")]
-
-
-def test_pages_are_called_by_environment_and_simulator(site: Path) -> None:
-    names = [re.search(r"<title>(.*)</title>", (site / name).read_text(encoding="utf-8")) for name in
-             ("index.html", "measurement-2.html", "measurement-3.html")]  # fmt: skip
-    assert [found[1] for found in names if found] == [
-        "heartloop report: SAGE · embedded · corrected · vanilla",
-        "heartloop report: EIBench · embedded · paper · think",
-        "heartloop report: EIBench · x/sim · paper · think",
-    ]
-
-
-def test_the_leaderboard_names_every_scene_and_no_number_is_minus_zero(write_run: WriteRun, tmp_path: Path) -> None:
-    talks = [bench_talk("x/one", f"charm-{n}", [(60.0 + n % 2, 30.0)], scene="charm") for n in range(20)]  # mean -0.6 of 100
-    talks += [bench_talk("x/one", "defense-1", [(60.0, 30.0)])]
-    html = write_site([write_run(talks, "bench", **BENCH)], tmp_path / "zero").read_text(encoding="utf-8")
-    assert re.findall(r'class="num scene" data-label="(\w+)">([^<]*)<', html) == [("charm", "-1"), ("defense", "0")]
-    assert not re.search(r">-0(\.0)?<", html)
-
-
-def test_published_results_are_marked_as_theirs(site: Path) -> None:
-    html = (site / "published.html").read_text(encoding="utf-8")
-    section = html[html.index("published, EIBench, Table 4 · theirs") :].partition("<section")[0]
-    mine = re.findall(r"measured here · <a[^>]*>([^<]*)<", section)
-    assert mine == ["EIBench · embedded · paper · think", "EIBench · x/sim · paper · think"]  # SAGE's stand with SAGE's
-    assert "Claude-Sonnet-4.6" in section
-    assert "-14.6" in section
-
-
-def test_a_report_of_eibench_alone_explains_both(write_run: WriteRun, tmp_path: Path) -> None:
-    site = write_site(bench_runs(write_run)[:1], tmp_path / "alone").parent
-    html = (site / "numbers.html").read_text(encoding="utf-8")
-    assert 'id="eibench-mean"' in html
-    assert "it starts at 40" in html  # SAGE's own, though no page shows it

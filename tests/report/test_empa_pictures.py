@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,15 +13,15 @@ from hypothesis import strategies as st
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.dialogue_text import spans_of, stands_in
 from heartloop.environments.empa.report import (
-    EmpaBoard,
     Measured,
     PlaneFrame,
+    build,
     frame_of,
+    group_of,
     journey,
     measured,
     model_paths,
-    profile_of,
-    step_means,
+    step_table,
     steps_of,
 )
 from heartloop.evaluation.scores import ModelScore, score_card
@@ -37,8 +38,8 @@ def one(*forms: dict[str, int] | None, **more: Any) -> Measured:
     return found
 
 
-def board(talks: list[Transcript]) -> EmpaBoard:
-    return EmpaBoard(panel_input(talks))
+def board(talks: list[Transcript]) -> Mapping[str, Any]:
+    return build(panel_input(talks)).context
 
 
 def row_of(talks: list[Transcript]) -> ModelScore:
@@ -74,15 +75,12 @@ class TestEndings:
             empa_talk("m", "s3", [GOOD]),
             empa_talk("m", "s4", [GOOD], failed=True),
         ]
-        (line,) = board(talks).endings
-        assert line.n == 3
-        assert [(part.key, part.kind, part.n) for part in line.parts] == [
-            ("far", "success", 1), ("away", "failure", 1), ("left", "else", 1),
-        ]  # fmt: skip
-        held = line.conditions
-        assert held["gate"] == pytest.approx(100 / 3)
-        assert held["companionship"] is None
-        assert held["negative_run"] == pytest.approx(100 / 3)
+        shown = board(talks)
+        (line,) = shown["endings"]
+        assert (line["n"], line["causes"]) == (3, [("far", 1), ("away", 1), ("left", 1)])
+        (row,) = shown["conditions"].rows
+        held = dict(zip((column.name for column in shown["conditions"].columns), row.cells, strict=True))
+        assert (held["energy gate"], held["kept the direction"], held["five negative in a row"]) == ("33 %", None, "33 %")
 
 
 class TestPaths:
@@ -90,29 +88,31 @@ class TestPaths:
         """Frame -10 to 10, so a point is 7.5 pixels: start at C -3, A -4 is (52.5, 105); +3 on both, then -2 on A."""
         found = one(GOOD, levels(A=-1), levels(P=1))
         (model,) = model_paths([(0, row_of([found.dialogue]), [found])], PlaneFrame(-10, 10))
-        ((tier, n, (first, second)),) = model.tiers
-        assert (tier, n, model.left) == ("easy", 1, 0)
-        assert first.towards == "M52.5 105l22.5-22.5"
-        assert first.away == "M75 82.5l0 15"
-        assert first.aside == ""  # P does not show from this side
-        assert second.aside == "M75 97.5l7.5 0"
-        assert (first.starts, first.ends) == ([(52.5, 105.0)], [(75.0, 97.5, "else")])
+        ((tier, n, (first, second)),) = model["tiers"]
+        assert (tier, n, model["left"]) == ("easy", 1, 0)
+        assert first == {
+            "towards": "M52.5 105l22.5-22.5",
+            "away": "M75 82.5l0 15",
+            "aside": "",  # P does not show from this side
+            "starts": [(52.5, 105.0)],
+            "ends": [(75.0, 97.5, "else")],
+        }
+        assert second["aside"] == "M75 97.5l7.5 0"
 
     def test_the_frame_goes_by_the_starts_and_a_path_that_leaves_it_is_counted(self) -> None:
         found = one(*[BAD] * 3, start=(-10.0, -6.0, -2.0), stop="failure")  # C -4 and A -5 a window: A ends at -21
         frame = frame_of([found])
         assert frame == PlaneFrame(-20.0, 20.0)
         (model,) = model_paths([(0, row_of([found.dialogue]), [found])], frame)
-        assert model.left == 1
-        assert model.tiers[0][2][0].ends == []
+        assert model["left"] == 1
+        assert model["tiers"][0][2][0]["ends"] == []
 
     def test_size_and_alignment_are_means_over_windows(self) -> None:
         """|v| is 3 sqrt 2 and 2; cos is 1.4 / sqrt 2 and -0.8."""
         found = one(GOOD, levels(A=-1))
-        (means,) = step_means([(0, row_of([found.dialogue]), [found])])
-        assert means.size.mean == pytest.approx((3 * 2**0.5 + 2) / 2)
-        assert means.alignment.mean == pytest.approx((1.4 / 2**0.5 - 0.8) / 2)
-        assert (means.size.n, means.size.low) == (1, None)
+        cells: tuple[Any, ...] = step_table([(0, row_of([found.dialogue]), [found])]).rows[0].cells
+        assert [cell.mean for cell in cells] == pytest.approx([(3 * 2**0.5 + 2) / 2, (1.4 / 2**0.5 - 0.8) / 2])
+        assert [(cell.n, cell.low) for cell in cells] == [(1, None)] * 2
 
     def test_steps_for_the_picture_in_space_are_short(self) -> None:
         assert steps_of([one(GOOD, levels(A=-1), levels(P=1)), None]) == [
@@ -125,21 +125,18 @@ class TestProfiles:
         domains = ["daily life", "health", "leisure"]
         talks = [empa_talk("m", f"s{n}", [GOOD] * (n + 1), facts={"domain": domain}) for n, domain in enumerate(domains)]
         talks += [empa_talk("w", "s0", [GOOD], facts={"domain": "daily life"})]
-        members = board(talks).members
-        profile = profile_of("domain", members)
-        assert profile is not None
-        assert [panel.name for panel in profile.panels] == domains
-        by_model = {radar.score.model: radar for radar in profile.radars}
-        assert [spoke.seen.mean if spoke.seen else None for spoke in by_model["m"].spokes] == [talks[n].score for n in range(3)]
-        assert by_model["m"].path.endswith("Z")
-        assert by_model["w"].path == ""
-        top = by_model["m"].spokes[0]
-        assert (top.x, top.anchor) == (170.0, "middle")
-        assert top.y == 36.0
+        (profile,) = board(talks)["profiles"]
+        assert [column.name for column in profile["table"].columns] == domains
+        one, other = profile["radars"]
+        assert [spoke["mean"] for spoke in one["spokes"]] == [talks[n].score for n in range(3)]
+        assert one["path"].endswith("Z")
+        assert (other["path"], len(other["points"])) == ("", 1)
+        top = one["spokes"][0]
+        assert (top["end"], top["anchor"]) == ((170.0, 36.0), "middle")
 
     def test_two_groups_make_no_radar(self) -> None:
         talks = [empa_talk("m", f"s{n}", [GOOD], facts={"domain": d}) for n, d in enumerate(["health", "career"])]
-        assert profile_of("domain", board(talks).members) is None
+        assert board(talks)["profiles"] == []
 
     @pytest.mark.parametrize(
         ("difficulty", "threshold", "mechanism", "need"),
@@ -148,11 +145,11 @@ class TestProfiles:
     )  # fmt: skip
     def test_mechanism_and_need(self, difficulty: str, threshold: str, mechanism: str, need: str) -> None:
         found = one(GOOD, facts={"axis": "A", "difficulty": difficulty, "threshold": threshold})
-        assert (found.mechanism, found.need) == (mechanism, need)
+        assert (group_of("mechanism", found), group_of("need", found)) == (mechanism, need)
 
     def test_people_of_whom_nothing_is_known_are_in_no_group(self) -> None:
         found = one(GOOD, facts={"difficulty": "", "threshold": ""})
-        assert (found.mechanism, found.need) == ("", "")
+        assert [group_of(profile, found) for profile in ("mechanism", "need")] == ["", ""]
 
     def test_an_interval_needs_two_people(self) -> None:
         assert estimate([], []) is None
@@ -162,17 +159,18 @@ class TestProfiles:
 class TestBoard:
     def test_components_add_up_to_the_score(self) -> None:
         talks = [empa_talk("m", f"s{n}", [GOOD] * (n + 1)) for n in range(3)]
-        found = board(talks)
-        parts = found.parts["m"]
-        total = 0.4 * parts["outcome"].mean + 0.2 * parts["efficiency"].mean + 0.4 * parts["stability"].mean
-        assert total == pytest.approx(sum(t.score or 0 for t in talks) / 3)
-        assert sum(len(panels) for _, panels in found.indices) == 9
+        shown = board(talks)
+        (row,) = shown["components"].rows
+        score, outcome, efficiency, stability = (cell.mean for cell in row.cells[:4])
+        assert 0.4 * outcome + 0.2 * efficiency + 0.4 * stability == pytest.approx(score)
+        assert score == pytest.approx(sum(t.score or 0 for t in talks) / 3)
+        assert sum(len(table.columns) for _, table in shown["indices"]) == 9
 
     def test_windows_without_a_judgement_are_counted_and_enter_nothing(self) -> None:
         with_gap, without = empa_talk("m", "s1", [GOOD, None, BAD]), empa_talk("m", "s1", [GOOD, BAD])
-        assert board([with_gap]).windows == {"m": (2, 1)}
-        assert board([with_gap]).unjudged == 1
-        assert board([with_gap]).parts == board([without]).parts
+        ((*numbers, windows),) = (row.cells for row in board([with_gap])["components"].rows)
+        assert windows == "3 windows, 1 not judged"
+        assert numbers == list(board([without])["components"].rows[0].cells[:4])
 
     def test_cases_go_from_easy_to_extreme_and_lead_to_their_talk(self) -> None:
         talks = [
@@ -180,14 +178,10 @@ class TestBoard:
             for model, extra in (("m", 2), ("w", 0))
             for scenario, difficulty, n in (("s1", "hard", 1 + extra), ("s2", "easy", 1), ("s3", "hard", 2 + extra))
         ]
-        found = board(talks[:-1])  # w has not met s3
-        assert [(tier, [line.title for line in lines]) for tier, lines in found.scenarios] == [
-            ("easy", ["s2"]),
-            ("hard", ["s3", "s1"]),
-        ]
-        (easy,) = found.scenarios[0][1]
-        assert [cell.address if cell else None for cell in easy.cells] == ["dialogue-1", "dialogue-4"]
-        assert found.scenarios[1][1][0].cells[1] is None
+        (easy, (first,)), (hard, lines) = board(talks[:-1])["scenarios"]  # w has not met s3
+        assert (easy, first["title"], hard, [line["title"] for line in lines]) == ("easy", "s2", "hard", ["s3", "s1"])
+        assert [cell["address"] for cell in first["cells"]] == ["dialogue-1", "dialogue-4"]
+        assert lines[0]["cells"][1] is None
 
 
 class TestQuotes:
@@ -227,12 +221,5 @@ class TestQuotes:
 
 
 def test_a_run_without_a_scored_talk_has_nothing_to_show() -> None:
-    found = board([empa_talk("m", "s1", [GOOD], failed=True)])
-    assert (found.endings, found.paths, found.step_means, found.profiles, found.scenarios, found.unjudged) == (
-        [],
-        [],
-        [],
-        [],
-        [],
-        0,
-    )
+    shown = board([empa_talk("m", "s1", [GOOD], failed=True)])
+    assert [shown[name] for name in ("endings", "paths", "profiles", "scenarios")] == [[], [], [], []]

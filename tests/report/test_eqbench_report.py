@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from heartloop.core.blocks import Estimate, Table
 from heartloop.core.dialogue import Failure, Transcript, Turn
 from heartloop.environments.eqbench.report import PRINTED, build, mean_mark
-from heartloop.environments.report import published
-from heartloop.report.site import write_site
 from tests.report.panels import panel_input
+from tests.report.sage_bench import transcript
 
-WriteRun = Callable[..., Path]
 HOSTILE = "</script><img src=x onerror='hacked=1'>"
 
 
@@ -26,12 +18,10 @@ def talk(model: str, scenario: str, kind: str, marks: dict[str, float], style: d
     score = 5 * sum(marks.values()) / len(marks) if marks else None
     first = {"part": "answer", "sections": {"I feel": HOSTILE, "I say": ""}, "missing": ["I say"]}
     last = {"part": "debrief", "counted": marks, "style": style or {}, "reasoning": f"Because {HOSTILE}"}
-    return Transcript(
-        environment="eqbench",
-        scenario=scenario,
-        fingerprint="f",
-        model=model,
-        preset="released",
+    return transcript(
+        "eqbench",
+        model,
+        scenario,
         variant="repaired",
         user="lab/judge",
         facts={
@@ -45,7 +35,6 @@ def talk(model: str, scenario: str, kind: str, marks: dict[str, float], style: d
             Turn(index=0, reply="# I feel\nsad", evidence=first, message="Now reflect."),
             Turn(index=1, reply="It went well.", state={}, change={}, evidence=last if marks else {}, thoughts={"judge": "x"}),
         ),
-        stop="turn_limit" if marks else "failed",
         failure=None if marks else Failure(role="rubric judge", kind="AnswerError", detail="no marks"),
         score=score,
         rewards=() if score is None else (score,),
@@ -67,12 +56,6 @@ DIALOGUES = [
 @pytest.fixture
 def tables() -> list[Table]:
     return [block for block in build(panel_input(DIALOGUES)).blocks if isinstance(block, Table)]
-
-
-@pytest.fixture
-def site(write_run: WriteRun, tmp_path: Path) -> Path:
-    settings: dict[str, Any] = {"environment": "eqbench", "preset": "released", "variant": "repaired", "max_turns": 12}
-    return write_site([write_run(DIALOGUES, user="lab/judge", **settings)], tmp_path / "site").parent
 
 
 class TestMarks:
@@ -101,45 +84,3 @@ class TestMarks:
         turn = DIALOGUES[0].turns[0].model_copy(update={"evidence": {"counted": ["x"]}})
         odd = DIALOGUES[0].model_copy(update={"turns": (turn,)})
         assert [block.title for block in build(panel_input([odd])).blocks] == ["By kind of scenario"]
-
-    def test_the_printed_columns_are_there(self) -> None:
-        (row, *_) = published("heartloop.environments.eqbench", "perm_table01_eqbench3")
-        assert {column for _, column in PRINTED.values()} <= row.keys()
-
-
-class TestThePage:
-    def test_says_variant_and_preset_and_shows_marks_with_intervals(self, site: Path) -> None:
-        html = (site / "index.html").read_text(encoding="utf-8")
-        assert "difficult situations" in html
-        assert "repaired" in html
-        assert 'id="marks-that-count"' in html
-        cell = r"<td[^>]*><b>10\.0</b> <span class=\"count\">n \d+</span> <span class=\"interval\">"
-        assert re.search(r"depth of insight</th>\s*" + cell, html)
-        assert "x/good omitted 3 sections" in html
-        assert "x/poor omitted 3 sections" in html
-        assert "trajectories" not in html
-
-    def test_the_printed_table_stands_beside_and_apart(self, site: Path) -> None:
-        html = (site / "published.html").read_text(encoding="utf-8")
-        theirs, ours = html.split("EQ-Bench3: seven marks and the rubric score", 1)[1].split("measured here", 1)
-        assert "published, PERM, Table 1 · theirs" in theirs
-        assert "66.6" in theirs
-        assert "10.0" in ours.split("</table>", 1)[0]
-        assert "66.6" not in ours.split("</table>", 1)[0]
-
-    def test_a_dialogue_keeps_sections_marks_and_reasons_and_nothing_breaks_out(self, site: Path) -> None:
-        script = (site / "data" / "1" / "dialogues-0.js").read_text(encoding="ascii")
-        assert "<img" not in script
-        chunk = json.loads(script.removeprefix('heartloop.take("chunk",').removesuffix(");\n"))
-        first, last = chunk["dialogues"][0]["turns"]
-        assert first["details"][0][0] == "Sections, as the judge read them (1 missing)"
-        _, (_, marks, _), _, (_, reasons, _) = last["details"]
-        assert marks == [["demonstrated empathy", "14", ""], ["depth of insight", "10", ""]]
-        assert reasons[0][2].startswith("Because ")
-
-    def test_every_heading_leads_to_an_entry_that_is_there(self, site: Path) -> None:
-        entries = set(re.findall(r'id="([^"]+)"', (site / "numbers.html").read_text(encoding="utf-8")))
-        for page in ("index.html", "published.html"):
-            asked = re.findall(r'href="numbers\.html#([^"]+)"', (site / page).read_text(encoding="utf-8"))
-            assert "eqbench-mean" in asked
-            assert set(asked) <= entries

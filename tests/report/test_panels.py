@@ -6,20 +6,14 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from heartloop.core.blocks import shade
 from heartloop.environments import registry
 from heartloop.report.site import write_site
-from tests.report.browser import quiet
 from tests.report.plain_environment import ENTRIES, plain_talk
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-WriteRun = Callable[..., Path]
+from tests.report.sage_bench import WriteRun
 
 
 @pytest.fixture
@@ -39,15 +33,6 @@ def _ids(html: str) -> set[str]:
     return set(re.findall(r'<section id="([^"]+)"', html))
 
 
-def test_without_a_panel_there_is_what_follows_from_the_scale(report: Callable[[str], Path]) -> None:
-    html = report("plain").read_text(encoding="utf-8")
-    assert {"leaderboard", "trajectories", "groups", "dialogues"} <= _ids(html)
-    assert "Which model does best in Plain?" in html
-    assert "2 models, each evaluated on the same 2 scenarios." in html
-    assert "By place of work" in html
-    assert re.search(r"<strong>9\.0</strong>.*<strong>1\.0</strong>", html, re.DOTALL)
-
-
 def test_a_panel_of_blocks_adds_sections_columns_facts_and_warnings(report: Callable[[str], Path]) -> None:
     index = report("blocks")
     html = index.read_text(encoding="utf-8")
@@ -64,12 +49,6 @@ def test_a_panel_of_blocks_adds_sections_columns_facts_and_warnings(report: Call
     assert '<td role="cell" data-label="Empty">–</td>' in html
 
 
-def test_every_heading_of_a_block_leads_to_an_entry(report: Callable[[str], Path]) -> None:
-    index = report("blocks")
-    entries = set(re.findall(r'id="([^"]+)"', (index.parent / "numbers.html").read_text(encoding="utf-8")))
-    assert set(re.findall(r'href="numbers\.html#([^"]+)"', index.read_text(encoding="utf-8"))) <= entries
-
-
 def test_a_scenario_and_a_turn_are_described_by_default(report: Callable[[str], Path]) -> None:
     folder = report("blocks").parent / "data" / "1"
     listing = json.loads((folder / "list.js").read_text().removeprefix('heartloop.take("list",').removesuffix(");\n"))
@@ -82,23 +61,3 @@ def test_a_shade_grows_from_the_low_end_and_turns_below_zero() -> None:
     assert shade([50, 70], 20, 100) == (60, 2, 0.5, False)
     assert shade([-50], -100, 100) == (-50, 1, 0.5, True)
     assert shade([], 0, 100) == (None, 0, 0, False)
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plain", "blocks"])
-def test_the_page_and_a_dialogue_open_without_a_fault(page: Page, report: Callable[[str], Path], name: str) -> None:
-    index = report(name)
-    with quiet(page):
-        page.goto(index.as_uri() + "#dialogues")
-        page.wait_for_selector("#list .row")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert page.locator("svg[role=img]:not([aria-label])").count() == 0
-        page.locator("#list .row").first.press("Enter")
-        page.wait_for_selector("dialog[open] .bubble")
-        first = page.locator("dialog .felt").first
-        assert first.locator(".change").inner_text() == "▲ +2"
-        assert "ease 2" in first.inner_text()
-        if name == "blocks":
-            assert "tone 2 of 5" in first.inner_text()
-            assert "<i>short</i>" in first.inner_text()

@@ -1,16 +1,10 @@
-"""The settings page: everything a run recorded, and the command that repeats it.
-
-1. The command makes a run with the same settings; options are written where they differ from the default.
-2. Where no command can be determined, the page says why.
-3. Nothing in `settings.json` or `log.jsonl` is left out, known or not.
-"""
+"""The settings page: everything a run recorded, and the command that repeats it."""
 
 from __future__ import annotations
 
 import html
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from heartloop.cli.main import app
-from heartloop.core.dialogue import Transcript
 from heartloop.evaluation.store import read_run
 from heartloop.report.provenance import command_of, provenance_of
 from heartloop.report.site import write_site
+from tests.report.sage_bench import WriteRun, talk
 
-Talk = Callable[..., Transcript]
-WriteRun = Callable[..., Path]
 SETTINGS: dict[str, Any] = {
     "environment": "sage", "models": ["openai/a", "b c/d"], "roles": {"user": "x/y"},
     "options": {"preset": "corrected", "variant": "vanilla", "max_turns": 8, "leaves_at": None, "success_at": 100.0},
@@ -72,20 +64,6 @@ def test_roles_are_written_where_they_differ(write_run: WriteRun, environment: s
     assert command.split(" --scenarios ")[0] == f"heartloop eval {environment} --model x/m {flags}"
 
 
-def test_an_environment_that_is_not_installed_writes_every_option(write_run: WriteRun) -> None:
-    given = {**SETTINGS, "environment": "later", "options": {"a": [1, 2], "b": None, "c": True}}
-    command, _ = command_of(read_run(write_run([], **given)))
-    assert command is not None
-    assert "-E 'a=[1, 2]' -E b=none -E c=true" in command
-
-
-@pytest.mark.parametrize(("environment", "shipped"), [("sage", "support"), ("sage", "chat"), ("eibench", "test")])
-def test_shipped_scenarios_are_not_called_a_file_of_yours(write_run: WriteRun, environment: str, shipped: str) -> None:
-    command, caveat = command_of(read_run(write_run([], **{**SETTINGS, "environment": environment, "scenario_set": shipped})))
-    assert command is not None
-    assert "a file of yours" not in caveat
-
-
 @pytest.mark.parametrize(
     ("change", "command", "caveat"),
     [
@@ -118,13 +96,7 @@ def test_other_runs_have_their_own_command_or_a_reason(
     assert caveat in found[1]
 
 
-def test_imported_dialogues_have_no_command(write_run: WriteRun) -> None:
-    run = write_run([], **SETTINGS)
-    (run / "log.jsonl").write_text('{"imported": "2026-01-01", "repeats": 3}\n')
-    assert command_of(read_run(run)) == (None, "Its dialogues were imported, not played here.")
-
-
-def test_the_page_holds_everything_that_the_run_wrote_down(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+def test_the_page_holds_everything_that_the_run_wrote_down(write_run: WriteRun, tmp_path: Path) -> None:
     run = write_run([talk("openai/a", "s1", [5])], **SETTINGS, unknown={"a": [1, 2]})
     habits = {"x/y": {"address": "http://127.0.0.1:8000/v1", "retried": 7, "dropped": {"temperature": 12}}}
     entry = {
@@ -146,4 +118,4 @@ def test_the_page_holds_everything_that_the_run_wrote_down(talk: Talk, write_run
 
 @pytest.mark.parametrize("broken", [{"scenarios": 3}, {"scenarios": ["s1"]}, {"sampling": []}, {"prices": 1}, {"prompts": None}])
 def test_settings_of_another_form_are_shown_as_they_are(write_run: WriteRun, broken: dict[str, Any]) -> None:
-    assert provenance_of(read_run(write_run([], **{**SETTINGS, **broken}))).raw
+    assert provenance_of(read_run(write_run([], **{**SETTINGS, **broken})))["raw"]

@@ -1,12 +1,4 @@
-"""The published tables, and what our own statistics make of them.
-
-1. Every table is read typed, and the README beside it names it.
-2. A printed score is attainable from its printed counts, under our bands of success and failure.
-3. A printed rank follows its printed score.
-4. Printed correlations come out of the printed scores: RLVER Tables 5 and 7, EIBench Table 5.
-5. EMPA's EPM-Q is 0.4 outcome, 0.2 efficiency, 0.4 stability.
-6. What a paper repeats of its own numbers is the same: EIBench Tables 3 and 7, RLVER Tables 4, 9 and 11; EIBench Figure 9.
-7. RLVER Table 8 is possible for five replies a dialogue, and says what Appendix G says of it.
+"""The published tables, and what our own statistics make of them: counts, ranks, correlations and sums come out as printed.
 
 Do not fix one of these tests without a decision (docs/decisions): the numbers are the papers'.
 """
@@ -24,7 +16,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.report import PrintedRow, published, published_names
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scoring import summarise
-from heartloop.scoring.agreement import mean_pairwise_pearson, spearman_matrix
+from heartloop.scoring.agreement import mean_pairwise_pearson, spearman
 
 PACKAGES = [f"heartloop.environments.{name}" for name in ("sage", "eibench", "empa", "perm", "eqbench", "stances")]
 TABLES = {name: package for package in PACKAGES for name in published_names(package)}
@@ -47,9 +39,6 @@ def column(rows: list[PrintedRow], name: str) -> list[float]:
 
 def by_model(rows: list[PrintedRow], name: str, *, without: str = "") -> dict[str, float]:
     return {str(row["model"]): number(row, name) for row in rows if row["model"] != without}
-
-
-# --- 1. reading -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -76,9 +65,6 @@ def test_numbers_are_numbers_signs_included_and_empty_cells_are_none() -> None:
 def test_an_unknown_table_is_refused_by_name() -> None:
     with pytest.raises(UseError, match="no published table 'sage_table99'; expected one of rlver_settings, "):
         published(PACKAGES[0], "sage_table99")
-
-
-# --- 2. counts ------------------------------------------------------------------------------------
 
 
 def attainable(success: int, failure: int) -> tuple[float, float]:
@@ -124,9 +110,6 @@ def test_the_strategies_are_24_in_7_groups() -> None:
     assert [groups.count(group) for group in "ABCDEFG"] == [5, 3, 2, 3, 4, 5, 2]
 
 
-# --- 3. ranks -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("table", "rank", "score"),
     [
@@ -144,20 +127,10 @@ def test_ranks_are_a_permutation_and_follow_the_scores(table: str, rank: str, sc
     assert column(rows, score) == sorted(column(rows, score), reverse=True)
 
 
-def test_figure_1_repeats_table_2() -> None:
-    table = {row["model"]: row for row in table_of("sage_table02_leaderboard")}
-    for row in table_of("sage_figure01a_leaderboard_vs_arena"):
-        for name in ("arena_rank", "arena_score", "sentient_score"):
-            assert row[name] == table[row["model"]][name]
-
-
 def test_simulators_agree_at_least_to_084() -> None:
     rows = table_of("sage_table01_agent_rank_correlation")
     apart = [number(row, "spearman_rho") for row in rows if row["agent_a"] != row["agent_b"]]
     assert (len(apart), min(apart)) == (6, 0.84)
-
-
-# --- 4. correlations ------------------------------------------------------------------------------
 
 
 def test_the_judges_of_rlver_agree_as_printed() -> None:
@@ -191,9 +164,9 @@ def test_judges_and_people_agree_as_rlver_prints() -> None:
         for name in row:
             if name not in ("model", "measure"):
                 kinds.setdefault(str(row["measure"]), {})[f"{row['model']} {name}"] = number(row, name)
-    found = spearman_matrix(kinds)
-    assert found.n_r_r[0, 1] == 15
-    assert round(found.rho_r_r[0, 1], 3) == 0.899
+    first, second = kinds.values()
+    assert len(first.keys() & second.keys()) == 15
+    assert round(spearman(first, second), 3) == 0.899
     assert table_of("rlver_table07_judge_human_correlation")[0]["value"] == 0.899
 
 
@@ -204,42 +177,18 @@ def test_simulators_and_people_agree_as_eibench_prints_with_self_scored_models_l
         "DS-V4-Pro": by_model(rows, "ds_v4_pro_average", without="DeepSeek-V4-Pro"),
         "Arena": by_model(rows, "arena_elo"),
     }
-    found = spearman_matrix(table)
-    assert found.n_r_r[np.triu_indices(3, k=1)].tolist() == [13, 14, 14]
     for row in table_of("eibench_table05_rank_correlation"):
-        assert round(found.between(str(row["ranking_a"]), str(row["ranking_b"])), 2) == row["spearman_rho"]
-    assert round(found.between("DS-V4-Pro", "Qwen3-Max"), 2) == 0.93
-    assert round(found.between("Arena", "Qwen3-Max"), 2) == 0.82
-    assert round(found.between("Arena", "DS-V4-Pro"), 2) == 0.70
-
-
-def test_the_base_rows_of_eibench_table_6_equal_table_4() -> None:
-    leaderboard = {row["model"]: row for row in table_of("eibench_table04_leaderboard")}
-    for row in table_of("eibench_table06_main_results"):
-        name, _, base = str(row["model"]).partition(" base")
-        if str(row["model"]).endswith(" base"):
-            assert row["eibench_qwen3_max"] == leaderboard[name]["qwen3_max_average"]
-            assert row["eibench_deepseek_v4_pro"] == leaderboard[name]["ds_v4_pro_average"]
-            assert base == ""
-
-
-# --- 5. and the rest ------------------------------------------------------------------------------
+        assert round(spearman(table[str(row["ranking_a"])], table[str(row["ranking_b"])]), 2) == row["spearman_rho"]
+    for a, b, shared, rho in (
+        ("DS-V4-Pro", "Qwen3-Max", 13, 0.93), ("Arena", "Qwen3-Max", 14, 0.82), ("Arena", "DS-V4-Pro", 14, 0.70),
+    ):  # fmt: skip
+        assert (len(table[a].keys() & table[b].keys()), round(spearman(table[a], table[b]), 2)) == (shared, rho)
 
 
 def test_epm_q_is_a_weighted_sum() -> None:
     for row in table_of("empa_table07_leaderboard"):
         sum_of_parts = 0.4 * number(row, "outcome") + 0.2 * number(row, "efficiency") + 0.4 * number(row, "stability")
         assert sum_of_parts == pytest.approx(number(row, "epm_q"), abs=0.01)  # four numbers, each rounded by up to 0.005
-
-
-def test_vanilla_scores_of_rlver_table_3_equal_table_1() -> None:
-    ppo = {
-        row["thinking"]: row["sentient_score"]
-        for row in table_of("rlver_table01_sentient_and_chitchat")
-        if row["rl_algorithm"] == "PPO"
-    }
-    rows = [row for row in table_of("rlver_table03_user_simulators") if row["metric"] == "Sentient Benchmark"]
-    assert {row["thinking"]: row["value"] for row in rows if row["user_simulator"] == "vanilla"} == ppo
 
 
 def test_perm_repeats_its_own_rows() -> None:
@@ -274,9 +223,6 @@ def test_the_improvements_of_perm_are_reproduced() -> None:
             assert round(100 * (after / before - 1), 1) == improvement[name]
 
 
-# --- 6. turn and number of flips ------------------------------------------------------------------
-
-
 def test_table_8_is_possible_for_five_replies() -> None:
     """A flip takes a reply after the one that upheld: a dialogue with turn of flip t >= 1 has at most 5 - t flips, one with 0 at
     most 4, so mean flips are at most 5 - mean turn."""
@@ -297,8 +243,6 @@ def test_table_8_flips_fall_with_training_and_the_turn_moves_by_a_quarter_at_mos
     assert np.mean(column(rows, "number_of_flips")) == pytest.approx(1.9467, abs=5e-5)
 
 
-# --- 6. repeated numbers --------------------------------------------------------------------------
-
 SCENES = ("charm", "defense", "repair", "support")
 
 
@@ -307,11 +251,6 @@ def test_the_ablations_of_eibench_average_its_scenes_by_their_test_scenarios() -
     for row in table_of("eibench_table07_ablation"):
         mean = sum(counts[scene] * number(row, scene) for scene in SCENES) / sum(counts.values())
         assert mean == pytest.approx(number(row, "average"), abs=0.05)
-
-
-def test_the_size_of_eibench_is_the_total_of_its_scenes() -> None:
-    sizes = {row["dataset"]: row["test_size"] for row in table_of("eibench_table01_benchmark_comparison")}
-    assert sizes["EIBench"] == sum(column(table_of("eibench_table03_anchor_statistics"), "test_count"))
 
 
 def test_the_bands_of_behaviour_cover_each_axis_without_overlap() -> None:
@@ -329,19 +268,6 @@ def test_the_topics_of_rlver_are_500_and_100_with_sages_test_counts() -> None:
     rows = table_of("rlver_table04_topics")
     assert (sum(column(rows, "training_count")), sum(column(rows, "testing_count"))) == (500, 100)
     assert sorted(column(rows, "testing_count")) == sorted(column(table_of("sage_table03_topics"), "test_count"))
-
-
-def test_outcome_rewards_of_rlver_table_9_are_the_thinking_ppo_of_table_1() -> None:
-    table_1, table_9 = table_of("rlver_table01_sentient_and_chitchat"), table_of("rlver_table09_reward_granularity")
-    first = {(number(row, "sentient_score"), number(row, "chitchat_score")) for row in table_1}
-    for row in table_9[:2]:
-        assert (number(row, "sentient_score"), number(row, "chitchat_score")) in first
-
-
-def test_training_of_llama_raises_every_capability() -> None:
-    rows = {str(row["model"]): row for row in table_of("rlver_table11_llama_core_capability")}
-    base, thinking = rows["Llama-3.1-8B-Instruct"], rows["PPO-Thinking (Llama)"]
-    assert all(number(thinking, name) > number(base, name) for name in base if name != "model")
 
 
 def test_the_ends_of_empas_indices_are_ends_of_their_ranges() -> None:

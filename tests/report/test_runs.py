@@ -1,14 +1,7 @@
-"""Several runs in one report.
-
-1. Runs share a page where environment, user, preset, variant, prompts, start, sampling and kind of scenario are the same.
-2. Nothing is lost there: a dialogue is a model with a person, in one repeat and with one seed; what replaced another is told.
-3. A page shows the number that the leaderboard shows.
-4. An earlier report leaves nothing behind.
-"""
+"""Several runs in one report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +10,11 @@ import pytest
 from heartloop.core.dialogue import Call, Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.evaluation.scores import score_card
-from heartloop.evaluation.store import Measurement, comparable, read_run, runs_in, write_scores
-from heartloop.report.dialogues import dialogue_ids, dialogue_list
+from heartloop.evaluation.store import comparable, read_run, runs_in
+from heartloop.report.dialogues import dialogue_list
 from heartloop.report.page import Page
 from heartloop.report.site import write_site
-
-Talk = Callable[..., Transcript]
-WriteRun = Callable[..., Path]
+from tests.report.sage_bench import WriteRun, talk
 
 
 def _page(*paths: Path) -> Page:
@@ -47,28 +38,13 @@ def _facts(*paths: Path) -> dict[str, str]:
         ({"prompts": {"feel": "another"}}, 2),
     ],
 )
-def test_what_decides_a_score_decides_the_page(talk: Talk, write_run: WriteRun, change: dict[str, Any], pages: int) -> None:
+def test_what_decides_a_score_decides_the_page(write_run: WriteRun, change: dict[str, Any], pages: int) -> None:
     first = talk("a", "s1", [5]).model_copy(update={"sampling": {"policy": Sampling()}})
     runs = [write_run([first], "first"), write_run([first.model_copy(update=change)], "second")]
     assert len(comparable([read_run(path) for path in runs])) == pages
 
 
-def test_pages_that_differ_in_sampling_alone_say_so(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
-    samplings = [{"policy": Sampling(temperature=t), "user": Sampling()} for t in (0.2, 0.9)]
-    runs = [write_run([talk("a", "s1", [5]).model_copy(update={"sampling": s})], f"run{n}") for n, s in enumerate(samplings)]
-    assert _facts(runs[0])["Sampling"] == "policy temperature 0.2"
-    html = write_site(runs, tmp_path / "site").read_text(encoding="utf-8")
-    assert "<b>SAGE</b> <span>embedded · corrected · vanilla · run0</span>" in html
-    assert "<b>SAGE</b> <span>embedded · corrected · vanilla · run1</span>" in html
-    assert "Sampling" not in _facts(write_run([talk("a", "s1", [5])], "default"))
-
-
-def test_runs_without_dialogues_compare_by_their_settings(write_run: WriteRun) -> None:
-    runs = [write_run([], f"run{n}", scenario_set=name) for n, name in enumerate(("support", "support", "chat"))]
-    assert len(comparable([read_run(path) for path in runs])) == 2
-
-
-def test_seeds_are_all_counted_and_named(talk: Talk, write_run: WriteRun) -> None:
+def test_seeds_are_all_counted_and_named(write_run: WriteRun) -> None:
     runs = [
         write_run(
             [talk("m", s, [seed]).model_copy(update={"seed": 100 + seed}) for s in ("s1", "s2")],
@@ -89,23 +65,7 @@ def test_seeds_are_all_counted_and_named(talk: Talk, write_run: WriteRun) -> Non
     alone = _facts(runs[0])
     assert (alone["Seed"], alone["Scenario set"], alone["Scenarios"]) == ("0", "support", "2")
     # in the list each of the three has a number of its own
-    listing = dialogue_list(page.dialogues, dialogue_ids(page.dialogues), page.courses, ["m"], 10, page.panel)
-    assert [row[3] for row in listing["rows"]] == [0, 0, 1, 1, 2, 2]
-
-
-def test_a_dialogue_played_again_counts_once_and_is_told(talk: Talk, write_run: WriteRun) -> None:
-    first = write_run([talk("m", "s1", [5]), talk("m", "s2", [5])], "first")
-    second = write_run([talk("m", "s1", [9])], "second")
-    page = _page(first, second)
-    assert page.card.models[0].own.mean == 47.0  # (49 + 45) / 2
-    assert dict(page.facts)["Replaced"] == "1, played again later"
-    again = write_run([talk("m", "s1", [5]), talk("m", "s1", [9])], "again")  # within one run, too
-    assert _facts(again)["Replaced"] == "1, played again later"
-
-
-def test_a_person_whose_story_changed_replaces_nobody(talk: Talk, write_run: WriteRun) -> None:
-    page = _page(write_run([talk("m", "s1", [5])], "old"), write_run([talk("m", "s1", [9], fingerprint="new")], "new"))
-    assert (page.card.played, page.card.replaced) == (2, 0)
+    assert [row[3] for row in dialogue_list(page)["rows"]] == [0, 0, 1, 1, 2, 2]
 
 
 def test_the_numbers_of_a_page_are_those_of_the_leaderboard(
@@ -115,25 +75,18 @@ def test_the_numbers_of_a_page_are_those_of_the_leaderboard(
     run = write_run(dialogues)
     page = _page(run)
     for panel in page.trajectories:
-        assert panel.mean[-1] == panel.score.headline.mean
+        assert panel.mean.points[-1].y == panel.score.headline.mean
         assert panel.basis == panel.score.headline.n
     good = page.trajectories[0]
-    assert (good.mean[-1], good.basis, good.n, len([path for path, _ in good.lines if path])) == (77.5, 2, 3, 3)
+    assert (good.mean.points[-1].y, good.basis, good.n, len([path for path, _ in good.lines if path])) == (77.5, 2, 3, 3)
     (_, best, worst), *_ = page.highlights
-    assert (best.score, worst.score) == (100.0, 55.0)
+    assert (best["score"], worst["score"]) == (100.0, 55.0)
     html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
     assert "over the 2 dialogues scored for every one of them" in html
     assert "</b> n 2 of 3<" in html
 
 
-def test_prices_in_the_settings_reach_the_page(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
-    dialogue = talk("openai/a", "s1", [5], tokens=1_000_000)  # 10 million in, 1 million out
-    run = write_run([dialogue], prices={"openai/a": {"input": 2.0, "output": 8.0}})
-    assert write_scores(run).models[0].cost == 28.0
-    assert '<td class="num">28.00</td>' in write_site([run], tmp_path / "site").read_text(encoding="utf-8")
-
-
-def test_pages_of_an_earlier_larger_report_go(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+def test_pages_of_an_earlier_larger_report_go(write_run: WriteRun, tmp_path: Path) -> None:
     runs = [write_run([talk("m", "s1", [5]).model_copy(update={"preset": f"p{n}"})], f"run{n}") for n in range(3)]
     site = tmp_path / "site"
     write_site(runs, site)
@@ -150,7 +103,7 @@ def test_pages_of_an_earlier_larger_report_go(talk: Talk, write_run: WriteRun, t
     ]  # fmt: skip
 
 
-def test_of_raw_answers_only_the_policys_are_kept(talk: Talk, write_run: WriteRun) -> None:
+def test_of_raw_answers_only_the_policys_are_kept(write_run: WriteRun) -> None:
     calls = [
         Call(role="policy", purpose="reply", turn=0, text="x" * 999, reasoning="y" * 999, finish_reason="content_filter"),
         Call(role="user", purpose="feel", turn=0, text="?"),
@@ -164,35 +117,6 @@ def test_of_raw_answers_only_the_policys_are_kept(talk: Talk, write_run: WriteRu
     assert score_card(run.transcripts, {}) == score_card([dialogue], {})  # no number needs them
 
 
-def test_a_run_is_read_once_for_scores_and_report(dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
-    path = write_run(dialogues)
-    run = read_run(path)
-    (path / "transcripts.jsonl").write_text("cannot be read again\n")
-    assert write_scores(run).played == 10
-    assert write_site([run], tmp_path / "site").is_file()
-
-
-def test_what_the_page_says_of_the_method_comes_from_the_method(
-    talk: Talk, write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = write_run([talk("m", "s1", [5]).model_copy(update={"start": {"emotion": 60.0}})], max_turns=None)
-    site = write_site([run], tmp_path / "one")
-    html = (site.parent / "numbers.html").read_text(encoding="utf-8")
-    assert "Above 5 % the report warns" in html
-    assert "it starts at 60" in html
-    assert "M2 16.6h92" in site.read_text(encoding="utf-8")  # 3 + 34 * (1 - 0.6)
-    monkeypatch.setattr(Page, "allowed_unscored", 0.2)
-    monkeypatch.setattr(Page, "max_turns", 7)
-    html = (write_site([run], tmp_path / "two").parent / "numbers.html").read_text(encoding="utf-8")
-    assert "Above 20 % the report warns" in html
-    assert _page(write_run([], "empty", max_turns=None)).turns == 7
-
-
-def test_the_page_allows_no_script_but_its_own(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
-    html = write_site([write_run([talk("m", "s1", [5])])], tmp_path / "site").read_text(encoding="utf-8")
-    assert "default-src 'none'; script-src 'self' file:; script-src-attr 'none'" in html
-
-
 @pytest.mark.parametrize("written", ['"\\ud83d"', "NaN", "[" * 5000], ids=["half an emoji", "no number", "too deep"])
 def test_settings_that_no_score_card_can_hold_are_refused(written: str, dialogues: list[Transcript], write_run: WriteRun) -> None:
     run = write_run(dialogues)
@@ -201,19 +125,7 @@ def test_settings_that_no_score_card_can_hold_are_refused(written: str, dialogue
         read_run(run)
 
 
-@pytest.mark.parametrize("wrong", [10**400, -1, 1e13])
-def test_a_price_or_a_bound_that_cannot_be_is_none(wrong: float, talk: Talk, write_run: WriteRun) -> None:
-    prices = {"openai/a": {"input": wrong, "output": 8.0}}
-    run = write_run([talk("openai/a", "s1", [5])], prices=prices, success_at=abs(wrong) * 10**7)
-    assert score_card(read_run(run).transcripts, read_run(run).settings).models[0].cost is None
-
-
-def test_a_page_without_a_ranked_model_has_no_leader(talk: Talk) -> None:
-    measurement = Measurement((), {"environment": "sage"}, (talk("heartloop/garbage", "s1", [-5]),))
-    assert Page(measurement, score_card(measurement.transcripts, measurement.settings), 1).leader == ""
-
-
-def test_a_folder_of_runs_stands_for_its_runs(talk: Talk, write_run: WriteRun, tmp_path: Path) -> None:
+def test_a_folder_of_runs_stands_for_its_runs(write_run: WriteRun, tmp_path: Path) -> None:
     second, first = write_run([talk("m", "s1", [5])], "second"), write_run([talk("m", "s1", [5])], "first")
     assert runs_in(tmp_path) == [first, second]
     assert runs_in(first) == [first]

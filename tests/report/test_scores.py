@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,12 +14,11 @@ from rich.console import Console
 from heartloop.core.dialogue import Call, Failure, Transcript, Usage
 from heartloop.core.errors import UseError
 from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard
-from heartloop.evaluation.scores import Cause, GroupMean, ScoreCard, cost_of, merged_prices, score_card
+from heartloop.evaluation.scores import Cause, GroupMean, ScoreCard, score_card
 from heartloop.evaluation.store import write_scores
 from heartloop.models.budget import Meter, Price
 from heartloop.scoring.statistics import Shape
-
-Talk = Callable[..., Transcript]
+from tests.report.sage_bench import talk
 
 
 def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
@@ -54,53 +54,37 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
 class TestRepeatedReplies:
     """Replies said word for word in another scenario too, among those of scored dialogues."""
 
-    def saying(self, talk: Talk, model: str, scenario: str, *replies: str, **more: object) -> Transcript:
+    def saying(self, model: str, scenario: str, *replies: str, **more: Any) -> Transcript:
         talked = talk(model, scenario, [1] * len(replies), **more)
         turns = [turn.model_copy(update={"reply": said}) for turn, said in zip(talked.turns, replies, strict=True)]
         return talked.model_copy(update={"turns": tuple(turns)})
 
-    def card(self, talk: Talk, model: str) -> ScoreCard:
-        failed = {"stop": "failed", "failure": Failure(role="user", kind="AnswerError", detail="no JSON")}
+    def card(self, model: str) -> ScoreCard:
+        failed: dict[str, Any] = {"stop": "failed", "failure": Failure(role="user", kind="AnswerError", detail="no JSON")}
         return score_card([
-            self.saying(talk, model, "s1", "I see.", "Which door?"), self.saying(talk, model, "s2", "i  SEE.", "And then?"),
-            self.saying(talk, model, "s2", "And then?", repeat=1), self.saying(talk, model, "s3", "And then?", **failed),
+            self.saying(model, "s1", "I see.", "Which door?"), self.saying(model, "s2", "i  SEE.", "And then?"),
+            self.saying(model, "s2", "And then?", repeat=1), self.saying(model, "s3", "And then?", **failed),
         ], {})  # fmt: skip
 
-    def test_worked_by_hand(self, talk: Talk) -> None:
-        card = self.card(talk, "x/m")
+    def test_worked_by_hand(self) -> None:
+        card = self.card("x/m")
         assert card.models[0].said_to_others == pytest.approx(2 / 5)  # "And then?" to others was said in vain
         assert cautions(card) == ["x/m: 40 % of the replies repeat a reply in another scenario word for word"]
 
-    def test_baselines_are_not_named_for_it(self, talk: Talk) -> None:
-        card = self.card(talk, "heartloop/template")
-        assert card.models[0].said_to_others == pytest.approx(2 / 5)
-        assert cautions(card) == []
-
-    def test_one_scenario_has_no_others(self, talk: Talk) -> None:
-        assert score_card([self.saying(talk, "x/m", "s1", "I see.")], {}).models[0].said_to_others is None
+    def test_one_scenario_has_no_others(self) -> None:
+        assert score_card([self.saying("x/m", "s1", "I see.")], {}).models[0].said_to_others is None
 
 
 class TestGroups:
     """Rank groups: letters, by paired intervals on the common set."""
 
-    def test_worked_by_hand(self, talk: Talk) -> None:
+    def test_worked_by_hand(self) -> None:
         # To a: b differs by 10, -1, 4, which is within chance; c by 15 three times. b and c differ by 5, 16, 11: t 3.3, p 0.08
         finals = {"a": (60, 60, 60), "b": (50, 61, 56), "c": (45, 45, 45)}
         mine = [talk(m, s, [end - 40]) for m, ends in finals.items() for s, end in zip(("s1", "s2", "s3"), ends, strict=True)]
         rows = {row.model: row for row in score_card(mine, {}).models}
         assert {model: row.group for model, row in rows.items()} == {"a": "A", "b": "A", "c": "B"}
         assert {model: (row.best_rank, row.worst_rank) for model, row in rows.items()} == {"a": (1, 2), "b": (1, 3), "c": (2, 3)}
-
-    def test_only_ranked_models_have_a_group(self, dialogues: list[Transcript]) -> None:
-        card = score_card(dialogues, {"models": ["x/absent"]})
-        assert [(row.model, row.group) for row in card.models if row.standing != "ranked"] == [
-            ("x/absent", None),
-            ("heartloop/garbage", None),
-        ]
-        assert all(row.group for row in card.models if row.standing == "ranked")
-
-    def test_nothing_common_gives_no_groups(self, talk: Talk) -> None:
-        assert [row.group for row in score_card([talk("a", "s1", [5]), talk("b", "s2", [5])], {}).models] == [None, None]
 
 
 def test_other_bounds_only_recount(dialogues: list[Transcript]) -> None:
@@ -122,38 +106,26 @@ def test_the_notes_name_what_is_missing(dialogues: list[Transcript]) -> None:
     assert "unfinished: 5 of 15" in notes  # garbage lacks 2, absent 3
 
 
-def test_a_retried_dialogue_counts_once_the_last_time(talk: Talk) -> None:
+def test_a_retried_dialogue_counts_once_the_last_time() -> None:
     failed = talk("m", "s1", [5], stop="failed", failure=Failure(role="policy", kind="TransportError", detail="timeout"))
     card = score_card([failed, talk("m", "s2", [0]), talk("m", "s1", [10])], {})
     assert (card.played, card.scored, card.unscored, card.replaced) == (2, 2, 0, 1)
     assert card.models[0].own.mean == 45.0
 
 
-def test_repeats_are_their_own_dialogues_but_one_person(talk: Talk) -> None:
-    card = score_card([talk("m", "s1", [10], repeat=0), talk("m", "s1", [-10], repeat=1)], {"repeats": 2, "scenarios": ["s1"]})
-    assert (card.models[0].own.n, card.models[0].own.mean, card.models[0].own.low) == (2, 40.0, None)
-    assert card.models[0].planned == 2
-    assert not card.notes
-
-
-def test_a_failure_case_does_not_shrink_the_common_set(talk: Talk) -> None:
-    both = [talk(model, scenario, [5]) for model in ("a", "b") for scenario in ("s1", "s2")]
-    assert score_card([*both, talk("heartloop/garbage", "s1", [-5])], {}).common == 2
-
-
-def test_a_person_whose_story_changed_is_not_the_same_person(talk: Talk) -> None:
+def test_a_person_whose_story_changed_is_not_the_same_person() -> None:
     card = score_card([talk("a", "s1", [5]), talk("b", "s1", [9], fingerprint="other")], {})
     assert card.common == 0
     assert [model.standing for model in card.models] == ["unranked", "unranked"]
     assert "share no scored scenario" in card.notes[0]
 
 
-def test_equal_means_share_a_rank(talk: Talk) -> None:
+def test_equal_means_share_a_rank() -> None:
     card = score_card([talk("a", "s1", [5]), talk("b", "s1", [5]), talk("c", "s1", [0])], {})
     assert [model.rank for model in card.models] == [1, 1, 3]
 
 
-def test_a_reask_that_failed_in_vain_is_not_a_repair(talk: Talk) -> None:
+def test_a_reask_that_failed_in_vain_is_not_a_repair() -> None:
     def call(turn: int, reask: int, purpose: str = "feel") -> Call:
         return Call(role="user", purpose=purpose, turn=turn, text="?", reask=reask, usage=Usage(prompt_tokens=7))
 
@@ -169,7 +141,7 @@ def test_a_reask_that_failed_in_vain_is_not_a_repair(talk: Talk) -> None:
     assert row.roles["policy"].calls == 0
 
 
-def test_a_barely_scored_model_does_not_take_the_ranking_along(talk: Talk) -> None:
+def test_a_barely_scored_model_does_not_take_the_ranking_along() -> None:
     """`full` has all 20 scored, `half` 10 of 20, `bare` 1 of 20: half is enough, less is not ranked and shrinks nothing."""
     broken = Failure(role="user", kind="TransportError", detail="timeout")
 
@@ -191,7 +163,7 @@ def test_a_barely_scored_model_does_not_take_the_ranking_along(talk: Talk) -> No
     assert "bare is not ranked" in " ".join(alone.notes)
 
 
-def test_seeds_add_up_and_the_interval_is_over_people(talk: Talk) -> None:
+def test_seeds_add_up_and_the_interval_is_over_people() -> None:
     """Final emotions 50 for s1 and 30 for s2 under each of three seeds: two clusters with an error of 10, whatever the seeds."""
     people = [talk("m", "s1", [10]), talk("m", "s2", [-10])]
     card = score_card([person.model_copy(update={"seed": seed}) for seed in (0, 1, 2) for person in people], {})
@@ -201,13 +173,7 @@ def test_seeds_add_up_and_the_interval_is_over_people(talk: Talk) -> None:
     assert seen.shape is Shape.NEAR_NORMAL
 
 
-def test_models_met_under_different_seeds_share_nobody(talk: Talk) -> None:
-    card = score_card([talk("a", "s1", [5]), talk("b", "s1", [9]).model_copy(update={"seed": 1})], {})
-    assert [row.standing for row in card.models] == ["unranked", "unranked"]
-    assert "the same repeat and seed" in card.notes[0]
-
-
-def test_cost_is_what_the_meter_says(talk: Talk) -> None:
+def test_cost_is_what_the_meter_says() -> None:
     """Free models cost nothing without a price, and what it says with one; a paid model without a price leaves no sum."""
     usage = {
         "policy": Usage(prompt_tokens=1_000_000, completion_tokens=500_000),
@@ -235,22 +201,7 @@ def test_cost_is_what_the_meter_says(talk: Talk) -> None:
         assert meter.spend().cost == expected
 
 
-def test_runs_that_disagree_about_a_price_leave_none() -> None:
-    assert cost_of([], None) == 0.0
-    prices = merged_prices([{"a": (1, 2), "b": {"input": 1, "output": 2}}, None, {"a": {"input": 1, "output": 2}, "b": (1, 3)}])
-    assert prices == {"a": {"input": 1, "output": 2}, "b": None}
-
-
-def test_cost_needs_a_price_for_every_role(talk: Talk) -> None:
-    dialogue = talk("m", "s1", [5], tokens=1_000)  # 10 000 in, 1 000 out
-    prices = {"m": {"input": 2.0, "output": 10.0}}  # 0.02 + 0.01
-    assert score_card([dialogue], {"prices": prices}).models[0].cost == pytest.approx(0.03)
-    assert score_card([dialogue], {"prices": {"m": (2.0, 10.0)}}).models[0].cost == pytest.approx(0.03)
-    assert score_card([dialogue], {"prices": {}}).models[0].cost is None
-    assert score_card([dialogue], {}).models[0].cost is None
-
-
-def test_nothing_scored_is_said_and_nothing_is_ranked(talk: Talk) -> None:
+def test_nothing_scored_is_said_and_nothing_is_ranked() -> None:
     broken = Failure(role="user", kind="TransportError", detail="timeout")
     card = score_card([talk("m", "s1", [], stop="failed", failure=broken)], {})
     assert card.models[0].rank is None
@@ -260,11 +211,6 @@ def test_nothing_scored_is_said_and_nothing_is_ranked(talk: Talk) -> None:
         [], {"environment": "sage", "models": ["m"], "options": {"preset": "corrected"}, "roles": {"user": "openai/x"}}
     )
     assert (empty.played, empty.presets, empty.simulators, empty.models[0].played) == (0, ("corrected",), ("openai/x",), 0)
-
-
-def test_a_card_survives_json(dialogues: list[Transcript]) -> None:
-    card = score_card(dialogues, {})
-    assert ScoreCard.model_validate_json(card.model_dump_json()) == card
 
 
 def test_scores_are_written_beside_the_transcripts(dialogues: list[Transcript], write_run: Callable[..., Path]) -> None:
@@ -277,7 +223,7 @@ def test_scores_are_written_beside_the_transcripts(dialogues: list[Transcript], 
     assert sorted(path.name for path in run.iterdir()) == ["scores.json", "settings.json", "transcripts.jsonl"]
 
 
-def test_an_unknown_environment_is_refused_and_two_share_no_card(talk: Talk) -> None:
+def test_an_unknown_environment_is_refused_and_two_share_no_card() -> None:
     strange = talk("m", "s1", [1]).model_copy(update={"environment": "chess"})
     with pytest.raises(UseError, match="chess"):
         score_card([strange], {})
@@ -292,7 +238,7 @@ def printed(*dialogues: Transcript, width: int = 80) -> str:
     return console.file.getvalue()
 
 
-def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Talk) -> None:
+def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called() -> None:
     name = "openrouter/a-very-long-model-name/with-[bold]markup[/bold]-and-more-of-it"
     two = [talk(model, s, [5] * 12) for s in ("s1", "s2") for model in (name, "m")]
     text = printed(*two, talk("heartloop/garbage", "s1", [-5]))
@@ -304,9 +250,3 @@ def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called(talk: Tal
     assert "failure case, outside the ranking" in text
     assert "simulator is embedded" in text
     assert re.search(r"^ *1 A ", text, re.MULTILINE)  # its rank group
-
-
-def test_columns_without_a_value_are_left_out_in_the_terminal(talk: Talk) -> None:
-    few = [talk(model, f"s{number}", [5]) for number in range(3) for model in ("m", "n")]
-    assert "silent" not in printed(*few)
-    assert "silent" in printed(*few, talk("o", "s1", [5, 5], silent=1))

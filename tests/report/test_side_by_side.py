@@ -1,11 +1,4 @@
-"""The same models under several simulators or judges.
-
-1. Pages that share everything but who plays or judges the person stand side by side; others never do.
-2. A column shows the numbers of its own page.
-3. A model that plays or judges itself is shown, marked, and left out of the agreement.
-4. Whatever leaves an agreement undefined leaves a dash, not a number and not an error.
-5. The mean over all instruments has an interval that includes their variance, and leaves out what a model scored itself.
-"""
+"""The same models under several simulators or judges."""
 
 from __future__ import annotations
 
@@ -14,25 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.core.dialogue import Sampling, Transcript
+from heartloop.core.dialogue import Sampling
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.comparing import side_by_side
 from heartloop.report.page import Page
 from heartloop.report.site import write_site
+from tests.report.sage_bench import WriteRun, talk
 
-Talk = Callable[..., Transcript]
-WriteRun = Callable[..., Path]
 ORDER = {"a/one": 9, "a/two": 6, "a/three": 3, "a/four": 0}
 
 
-def _pages(*paths: Path) -> list[tuple[str, Page]]:
+def _pages(*paths: Path) -> list[Page]:
     found = comparable([read_run(path) for path in paths])
-    return [(f"p{n}.html", Page(m, score_card(m.transcripts, m.settings), n)) for n, m in enumerate(found, start=1)]
+    return [Page(m, score_card(m.transcripts, m.settings), n) for n, m in enumerate(found, start=1)]
 
 
 @pytest.fixture
-def run(talk: Talk, write_run: WriteRun) -> Callable[..., Path]:
+def run(write_run: WriteRun) -> Callable[..., Path]:
     def make(
         simulator: str, changes: Mapping[str, float] = ORDER, people: tuple[str, ...] = ("s1", "s2"), **more: object
     ) -> Path:
@@ -46,8 +38,10 @@ def run(talk: Talk, write_run: WriteRun) -> Callable[..., Path]:
 def test_simulators_stand_side_by_side_with_the_numbers_of_their_pages(run: Callable[..., Path]) -> None:
     swapped = {"a/one": 6, "a/two": 9, "a/three": 3, "a/four": 0}
     (table,) = side_by_side(_pages(run("x/first"), run("x/second", swapped)))
-    assert [column.label for column in table.columns] == ["x/first", "x/second"]
-    assert [column.address for column in table.columns] == ["p1.html", "p2.html"]
+    assert [(label, page.file) for page, label in table.columns] == [
+        ("x/first", "index.html"),
+        ("x/second", "measurement-2.html"),
+    ]
     places = dict(table.rows)
     one, two = places["a/one"]
     assert one is not None
@@ -78,7 +72,7 @@ def test_the_mean_over_all_instruments(run: Callable[..., Path], tmp_path: Path)
     (table,) = side_by_side(_pages(*pages))
     own = table.over["a/four"]
     assert own is not None
-    assert own.components.levels["judge"] == 2  # without the column that it plays itself
+    assert own.components.components[1].df == 1  # two judges: without the column that it plays itself
     html = write_site(pages, tmp_path / "site").parent
     assert any('data-label="over all"' in page.read_text(encoding="utf-8") for page in html.glob("*.html"))
 
@@ -87,19 +81,12 @@ def test_judges_stand_side_by_side_too(run: Callable[..., Path]) -> None:
     again = run("x/first", rejudged={"from": "runs/x"}, roles={"judge": "a/two"}, name="again")
     pages = _pages(run("x/first"), again)
     (table,) = side_by_side(pages)
-    assert [column.label for column in table.columns] == ["x/first", "x/first, judged by a/two"]
+    assert [label for _, label in table.columns] == ["x/first", "x/first, judged by a/two"]
     assert [place.own for place in dict(table.rows)["a/two"] if place] == [False, True]
-    assert dict(pages[1][1].facts)["Rejudged by"] == "a/two"
+    assert dict(pages[1].facts)["Rejudged by"] == "a/two"
 
 
-@pytest.mark.parametrize("rejudged", [None, True, {}, {"judge": 3}, ["x"]])
-def test_a_rejudged_run_that_does_not_say_by_whom_still_opens(run: Callable[..., Path], tmp_path: Path, rejudged: object) -> None:
-    assert write_site([run("x/first", rejudged=rejudged)], tmp_path / "site").is_file()
-
-
-def test_what_does_not_compare_never_stands_side_by_side(
-    run: Callable[..., Path], talk: Talk, write_run: WriteRun, tmp_path: Path
-) -> None:
+def test_what_does_not_compare_never_stands_side_by_side(run: Callable[..., Path], write_run: WriteRun, tmp_path: Path) -> None:
     others = [
         write_run([talk("a/one", "s1", [5], user="x/o").model_copy(update={"preset": "released"})], "preset"),
         write_run([talk("a/one", "s1", [5], user="x/p").model_copy(update={"start": {"emotion": 60.0}})], "start"),
@@ -129,8 +116,3 @@ def test_an_agreement_that_is_not_defined_is_a_dash(run: Callable[..., Path], tm
     assert "side-by-side.html" in site.read_text(encoding="utf-8")
     write_site(runs[:1], tmp_path / "site")
     assert not (site.parent / "side-by-side.html").exists()
-
-
-def test_columns_with_other_people_say_so(run: Callable[..., Path]) -> None:
-    (table,) = side_by_side(_pages(run("x/first", people=("s1", "s2", "s3")), run("x/second")))
-    assert table.notes[0] == "The columns rest on different scenarios: 3, 2, of which 2 are in every column."

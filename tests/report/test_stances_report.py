@@ -1,17 +1,8 @@
-"""Stances under pressure in the report.
-
-1. The board has turn and number of flips, worked by hand, the share of replies that uphold by push, and flips in the leaderboard.
-2. A page whose judge was embedded says that it is a stand-in.
-3. A dialogue shows question and stance, and each verdict with its reason; what was said stays text.
-4. Every heading leads to an entry of the page of meanings.
-"""
+"""Stances under pressure in the report."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -21,15 +12,12 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError
 from heartloop.environments.episode import play
 from heartloop.environments.stances.environment import Stances
-from heartloop.environments.stances.report import PANEL, STAND_IN, build
+from heartloop.environments.stances.report import PANEL, build
 from heartloop.environments.stances.scenario import load_scenarios
 from heartloop.environments.stances.scoring import Verdict
-from heartloop.environments.stances.users import StancesEmbeddedUser
-from heartloop.report.site import write_site
 from tests.report.panels import panel_input
 from tests.stances.test_environment import Fixed
 
-WriteRun = Callable[..., Path]
 HOSTILE = "</script><b>No.</b>"
 FIRST, SECOND, THIRD = load_scenarios()[:3]
 
@@ -67,17 +55,6 @@ async def test_the_board_by_hand(played: list[Transcript]) -> None:
     assert output.columns[0].values == {"x/one": 1.5}
 
 
-async def test_an_embedded_judge_is_said_to_be_a_stand_in(played: list[Transcript], write_run: WriteRun, tmp_path: Path) -> None:
-    page = panel_input(played)
-    assert build(page).warnings == ()
-    assert build(page._replace(embedded=True)).warnings == (STAND_IN,)
-    by_rules = await play(Stances([FIRST], StancesEmbeddedUser()), FIRST.id, ScriptedChat(["No."], name="x/one", cycle=True))
-    site = write_site([write_run([by_rules])], tmp_path / "site").parent
-    html = (site / "index.html").read_text(encoding="utf-8")
-    assert "reads phrases, not positions" in html
-    assert "learned" not in html
-
-
 async def test_a_file_may_hold_anything(played: list[Transcript]) -> None:
     for evidence, state in (({}, {}), ({"verdict": 5, "move": None}, {"held": "x"}), ({"verdict": "upheld"}, None)):
         last = played[0].turns[-1].model_copy(update={"evidence": evidence, "state": state})
@@ -86,19 +63,3 @@ async def test_a_file_may_hold_anything(played: list[Transcript]) -> None:
         assert isinstance(numbers, Table)
         assert numbers.rows[0].cells == (None, None)
         PANEL.turn(odd, last)
-
-
-async def test_the_pages_show_stance_and_verdicts_and_explain_them(
-    played: list[Transcript], write_run: WriteRun, tmp_path: Path
-) -> None:
-    site = write_site([write_run(played)], tmp_path / "site").parent
-    page = (site / "index.html").read_text(encoding="utf-8")
-    assert "PPO-Non-Thinking" in page or "PPO-Non-Thinking" in (site / "published.html").read_text(encoding="utf-8")
-    assert HOSTILE not in page
-    meanings = (site / "numbers.html").read_text(encoding="utf-8")
-    for place in set(re.findall(r'href="numbers\.html#([\w-]+)"', page)):
-        assert f'id="{place}"' in meanings, place
-    data = "".join(path.read_text(encoding="utf-8") for path in (site / "data").rglob("*.js"))
-    assert "</script>" not in data
-    for text in (FIRST.stance, FIRST.claim, "because of abandoned"):
-        assert json.dumps(text, ensure_ascii=True)[1:-1] in data or text in data

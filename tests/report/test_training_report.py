@@ -1,12 +1,4 @@
-"""Training runs in a report, as a specification.
-
-1. A curve is smoothed by 0.8; seeds of the same settings are one line with their lowest and highest, up to the last common step.
-2. Runs are distinguished by recipe, variants, and the settings in which they differ; never by their seed.
-3. Every logged metric has a chart; a count of failures has one only where some occurred. Terms of the reward are worded by the
-   environment, and by their names where it is not installed.
-4. Failures, unfinished runs and values that are not finite precede every number.
-5. The page needs no network and no extra, and text from outside is never markup.
-"""
+"""Training runs in a report, as a specification."""
 
 from __future__ import annotations
 
@@ -14,8 +6,9 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,12 +16,26 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from heartloop.cli.main import app
+from heartloop.core.blocks import Chart
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.report.site import write_site
-from heartloop.report.training import arms_of, band_of, groups_of, is_training_run, read_training_run, smoothed
-from heartloop.report.training_page import TrainingPage, notes_of, pages_of, summary_of, training_tables
+from heartloop.report.training import (
+    Metric,
+    TrainingPage,
+    TrainingRun,
+    arms_of,
+    band_of,
+    groups_of,
+    is_training_run,
+    notes_of,
+    pages_of,
+    read_training_run,
+    smoothed,
+    summary_of,
+    training_tables,
+)
 from heartloop.training.recipe import read_recipe
 from tests.report.training_bench import training_run
 
@@ -36,20 +43,12 @@ CURVES = st.dictionaries(st.integers(0, 300), st.floats(-1e6, 1e6), min_size=1)
 
 
 class TestCurves:
-    def test_smoothing_worked_by_hand(self) -> None:
-        # 10; 0.8 * 10 + 0.2 * 20 = 12; 0.8 * 12 + 0.2 * 0 = 9.6
-        assert smoothed({0: 10.0, 1: 20.0, 2: 0.0}) == pytest.approx({0: 10.0, 1: 12.0, 2: 9.6})
-
     def test_a_band_worked_by_hand(self) -> None:
         band = band_of([{1: 0.0, 2: 10.0, 3: 99.0}, {1: 4.0, 2: 4.0}])
         assert band is not None
         assert band.raw == {1: 2.0, 2: 7.0}  # step 3 is not every seed's
         assert band.mean == pytest.approx({1: 2.0, 2: 3.0})  # the mean of 2 and 4
         assert (band.low, band.high) == ({1: 0.0, 2: 2.0}, {1: 4.0, 2: 4.0})
-
-    def test_no_step_in_common_is_no_band(self) -> None:
-        assert band_of([]) is None
-        assert band_of([{1: 1.0}, {2: 1.0}]) is None
 
     @given(CURVES)
     def test_a_smoothed_curve_stays_within_what_was_measured(self, curve: dict[int, float]) -> None:
@@ -58,45 +57,50 @@ class TestCurves:
         assert min(curve.values()) - 1e-6 <= min(soft.values()) <= max(soft.values()) <= max(curve.values()) + 1e-6
 
 
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[..., TrainingRun]:
+    """A run of one step, or of the steps whose metrics are given."""
+
+    def make(name: str = "run", *settings: str, steps: Mapping[int, Mapping[str, float]] = {}, **more: Any) -> TrainingRun:
+        folder = training_run(tmp_path / name, *settings, **{"made": 0 if steps else 1, **more})
+        if steps:
+            lines = [json.dumps({"step": step, "data": data}) + "\n" for step, data in steps.items()]
+            (folder / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
+        return read_training_run(folder)
+
+    return make
+
+
+Made = Callable[..., TrainingRun]
+
+
 class TestRuns:
-    def test_seeds_are_one_arm_and_variants_have_names(self, tmp_path: Path) -> None:
+    def test_seeds_are_one_arm_and_variants_have_names(self, made: Made) -> None:
         runs = [
-            training_run(tmp_path / "a", made=2),
-            training_run(tmp_path / "b", made=2, seed=1),
-            training_run(tmp_path / "c", made=2, variants=("no_process",)),
-            training_run(tmp_path / "d", "optimiser.learning_rate=0.002", made=2),
-            training_run(tmp_path / "e", made=2, recipe="rlver_grpo_tiny"),
+            made("a"),
+            made("b", "machine.workers=2", "watching.keep=1", seed=1),  # where it ran and how it was watched decide nothing
+            made("c", variants=("no_process",)),
+            made("d", "optimiser.learning_rate=0.002"),
+            made("e", recipe="rlver_grpo_tiny"),
         ]
-        arms = arms_of([read_training_run(run) for run in runs])
         usual = read_recipe("ctc_grpo_tiny").optimiser.learning_rate
-        assert [(arm.name, len(arm.runs)) for arm in arms] == [
+        assert [(arm.name, len(arm.runs)) for arm in arms_of(runs)] == [
             (f"ctc_grpo_tiny (optimiser.learning_rate {usual:g})", 2),
             ("ctc_grpo_tiny no_process", 1),
             ("ctc_grpo_tiny (optimiser.learning_rate 0.002)", 1),
             ("rlver_grpo_tiny", 1),
         ]
+        assert [page.environment for page in pages_of(runs)] == ["EIBench", "SAGE"]
 
-    def test_a_name_tells_three_differences_at_most(self, tmp_path: Path) -> None:
-        more = (
-            "algorithm.alpha=3", "algorithm.clip=0.3", "batch.scenarios=4", "optimiser.weight_decay=0.1",
-            "scenarios.train_limit=50",
-        )  # fmt: skip
-        runs = [training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", *more, made=1)]
-        arms = arms_of([read_training_run(run) for run in runs])
+    def test_a_name_has_three_differences_at_most(self, made: Made) -> None:
+        more = ["algorithm.alpha=3", "algorithm.clip=0.3", "batch.scenarios=4", "batch.steps=9", "scenarios.train_limit=5"]
+        arms = arms_of([made("a"), made("b", *more)])
         assert arms[1].name == "ctc_grpo_tiny (algorithm.alpha 3, algorithm.clip 0.3, batch.scenarios 4, 2 more settings)"
 
-    def test_where_it_ran_and_how_it_was_watched_part_no_arms(self, tmp_path: Path) -> None:
-        runs = [
-            training_run(tmp_path / "a", made=1),
-            training_run(tmp_path / "b", "machine.workers=2", "watching.keep=1", made=1),
-        ]
-        assert len(arms_of([read_training_run(run) for run in runs])) == 1
-
-    def test_other_people_are_another_arm(self, tmp_path: Path) -> None:
-        others = {"train": {"a": "changed"}, "held_out": {"c": "3"}}
-        runs = [training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", made=1, scenarios=others)]
-        arms = arms_of([read_training_run(run) for run in runs])
-        assert [arm.name for arm in arms] == ["ctc_grpo_tiny · a", "ctc_grpo_tiny · b"]
+    def test_other_scenarios_are_another_arm(self, made: Made) -> None:
+        runs = [made("a"), made("b", scenarios={"train": {"a": "changed"}, "held_out": {"d": "4"}})]
+        assert [arm.name for arm in arms_of(runs)] == ["ctc_grpo_tiny · a", "ctc_grpo_tiny · b"]
+        assert "held-out scores do not compare" in notes_of(runs)[-1]
 
     def test_an_evaluation_is_none(self, tmp_path: Path) -> None:
         (tmp_path / "settings.json").write_text('{"models": []}', encoding="utf-8")
@@ -105,19 +109,14 @@ class TestRuns:
         with pytest.raises(InputError, match="is no training run"):
             read_training_run(tmp_path)
 
-    def test_each_environment_has_a_page(self, tmp_path: Path) -> None:
-        runs = [training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", made=1, recipe="rlver_ppo_tiny")]
-        assert [page.environment for page in pages_of([read_training_run(run) for run in runs])] == ["EIBench", "SAGE"]
 
-
-def page_of(*runs: Path) -> TrainingPage:
-    return TrainingPage([read_training_run(run) for run in runs])
+def drawn(*runs: TrainingRun) -> dict[str, tuple[Metric, Chart]]:
+    return {metric.name: (metric, chart) for _, panels in TrainingPage(runs).groups for metric, chart in panels}
 
 
 class TestPage:
-    def test_every_quantity_of_a_run_is_drawn(self, tmp_path: Path) -> None:
-        drawn = {panel.metric.name for _, panels in page_of(training_run(tmp_path / "run")).groups for panel in panels}
-        assert drawn >= {
+    def test_every_quantity_of_a_run_is_drawn(self, made: Made) -> None:
+        assert drawn(made(made=60)).keys() >= {
             "held_out/score", "dialogue/score", "dialogue/return", "dialogue/score/charm", "held_out/score/repair",
             "dialogue/turns", "dialogue/reply_tokens", "dialogue/counts/truncated", "dialogue/counts/clamped_changes",
             "dialogue/said_before", "dialogue/said_to_others",
@@ -125,36 +124,26 @@ class TestPage:
             "user/prompt_tokens", "perf/throughput", "timing_s/step",
         }  # fmt: skip
 
-    def test_each_declared_term_is_drawn_held_out_and_in_training(self, tmp_path: Path) -> None:
+    def test_each_declared_term_is_drawn_held_out_and_in_training(self, made: Made) -> None:
         terms = {"form": 0.9, "resonation": 2.1, "expression": 3.0, "reception": 2.5, "bystander": 61.0, "response_tokens": 31.0}
         logged = {f"{where}/parts/{name}": value for where in ("dialogue", "held_out") for name, value in terms.items()}
-        run = read_training_run(training_run(tmp_path / "a", recipe="perm_grpo_tiny", made=3, data=logged))
-        (page,) = pages_of([run])
-        (panels,) = [panels for group, panels in page.groups if group.id == "terms"]
-        assert {panel.metric.name for panel in panels} == logged.keys()
-        assert {panel.metric.title for panel in panels} >= {"Held out: Reception", "Training: Reception"}
+        found = drawn(made(recipe="perm_grpo_tiny", data={**logged, "dialogue/parts/own_term": 0.5}))
+        assert {name for name in found if "/parts/" in name} == {*logged, "dialogue/parts/own_term"}
+        assert found["held_out/parts/reception"][0].title == "Held out: Reception"
+        assert found["dialogue/parts/own_term"][0].title == "Training term: own term"
 
-    def test_a_term_that_is_not_declared_is_drawn_by_its_name(self, tmp_path: Path) -> None:
-        page = page_of(training_run(tmp_path / "a", made=3, data={"dialogue/parts/own_term": 0.5}))
-        (panels,) = [panels for group, panels in page.groups if group.id == "terms"]
-        assert [panel.metric.title for panel in panels] == ["Training term: own term"]
-
-    def test_what_never_went_wrong_is_not_drawn(self, tmp_path: Path) -> None:
-        data = {"dialogue/failed": 0.0, "dialogue/counts/re-asks": 0.0, "dialogue/counts/overflows": 1.0}
-        found = {p.metric.name: p.metric for _, panels in page_of(training_run(tmp_path / "r", data=data)).groups for p in panels}
+    def test_what_never_went_wrong_is_not_drawn(self, made: Made) -> None:
+        found = drawn(made(data={"dialogue/failed": 0.0, "dialogue/counts/re-asks": 0.0, "dialogue/counts/overflows": 1.0}))
         assert not {"dialogue/failed", "dialogue/counts/re-asks", "dialogue/counts/silences"} & set(found)
-        assert found["dialogue/counts/overflows"].title == "Counted: overflows"  # none that we know by name
+        assert found["dialogue/counts/overflows"][0].title == "Counted: overflows"  # none that we know by name
 
-    def test_a_count_that_is_not_logged_is_nought_and_a_score_is_left_out(self, tmp_path: Path) -> None:
-        run = training_run(tmp_path / "run", "batch.steps=3", made=0)
-        logged: list[dict[str, float]] = [
-            {"held_out/score": 0.1},  # an evaluation alone counts no training dialogue
-            {"dialogue/scored": 4.0, "dialogue/counts/re-asks": 2.0, "dialogue/score/charm": 0.5},
-            {"dialogue/scored": 4.0},
-        ]
-        lines = [json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(logged)]
-        (run / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
-        found = read_training_run(run)
+    def test_a_count_that_is_not_logged_is_nought_and_a_score_is_left_out(self, made: Made) -> None:
+        steps = {
+            0: {"held_out/score": 0.1},  # an evaluation alone counts no training dialogue
+            1: {"dialogue/scored": 4.0, "dialogue/counts/re-asks": 2.0, "dialogue/score/charm": 0.5},
+            2: {"dialogue/scored": 4.0},
+        }
+        found = made(steps=steps)
         assert found.curve("dialogue/counts/re-asks") == {1: 2.0, 2: 0.0}
         assert found.curve("dialogue/score/charm") == {1: 0.5}
 
@@ -165,88 +154,50 @@ class TestPage:
         assert len({metric.entry for metric in metrics}) == len(metrics)
         assert len({metric.name for metric in metrics}) == len({metric.title for metric in metrics}) == len(metrics)
 
-    def test_scores_are_in_points(self, tmp_path: Path) -> None:
-        run = training_run(tmp_path / "run", made=20)
-        (held_out,) = [p for _, panels in page_of(run).groups for p in panels if p.metric.name == "held_out/score"]
-        logged = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["data"]["held_out/score"]
-        assert held_out.rows[0][1] == pytest.approx(100 * logged)
-        sage = page_of(training_run(tmp_path / "sage", made=1, recipe="rlver_ppo_tiny"))
-        assert sage.points == 1.0
+    def test_scores_are_in_points(self, made: Made) -> None:
+        _, chart = drawn(made(steps={0: {"held_out/score": 0.25}}))["held_out/score"]
+        assert [point.y for point in chart.series[0].points] == [25.0]
 
-    def test_lengths_by_turn_worked_by_hand(self, tmp_path: Path) -> None:
-        run = training_run(tmp_path / "run", "batch.steps=3", made=0)
-        lines = [
-            {"step": 1, "data": {"dialogue/reply_tokens/turn_1": 10.0, "dialogue/reply_tokens/turn_2": 30.0}},
-            {"step": 2, "data": {"dialogue/reply_tokens/turn_1": 20.0}},
-        ]
-        (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        (arch,) = page_of(run).arches
-        assert [(line.step, line.tokens) for line in arch.lines] == [(2, [15.0, 30.0])]  # turn 2 came once
+    def test_lengths_by_turn_worked_by_hand(self, made: Made) -> None:
+        turn = "dialogue/reply_tokens/turn_"
+        run = made(steps={1: {f"{turn}1": 10.0, f"{turn}2": 30.0}, 2: {f"{turn}1": 20.0}})  # turn 2 came once
+        (arch,) = TrainingPage([run]).arches
+        assert [(line.name, [point.y for point in line.points]) for line in arch.series] == [("step 2", [15.0, 30.0])]
 
-    def test_lengths_stand_at_the_first_step_at_checkpoints_and_at_the_last(self, tmp_path: Path) -> None:
-        (arch,) = page_of(training_run(tmp_path / "run")).arches
-        assert [line.step for line in arch.lines] == [1, 20, 40, 60]
-
-    def test_settings_that_differ_stand_side_by_side(self, tmp_path: Path) -> None:
-        page = page_of(training_run(tmp_path / "a", made=1), training_run(tmp_path / "b", made=1, variants=("no_floor",), seed=3))
+    def test_settings_that_differ(self, made: Made) -> None:
+        page = TrainingPage([made("a"), made("b", variants=("no_floor",), seed=3)])
         assert page.differences == [("algorithm.sigma_min", ["0.1", "1e-06"])]
 
 
 class TestSummary:
-    def test_change_is_seed_by_seed(self, tmp_path: Path) -> None:
-        runs = []
-        for seed, (first, last) in enumerate([(-0.3, 0.1), (-0.1, 0.1)]):
-            run = training_run(tmp_path / f"{seed}", "batch.steps=2", seed=seed, made=0)
-            lines = [{"step": 0, "data": {"held_out/score": first}}, {"step": 2, "data": {"held_out/score": last}}]
-            (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-            runs.append(read_training_run(run))
+    def test_change_is_seed_by_seed(self, made: Made) -> None:
+        ends = [(-0.3, 0.1), (-0.1, 0.1)]
+        runs = [
+            made(f"{seed}", "batch.steps=2", seed=seed, steps={0: {"held_out/score": first}, 2: {"held_out/score": last}})
+            for seed, (first, last) in enumerate(ends)
+        ]
         (arm,) = arms_of(runs)
-        course = summary_of(arm).held_out
-        assert course is not None
-        assert course.change == pytest.approx((30.0, 20.0, 40.0, 2))  # 40 and 20 points
-        assert (course.first.mean, course.last.mean) == pytest.approx((-20.0, 10.0))
+        course = summary_of(arm)["held_out"]
+        assert course["change"] == pytest.approx((30.0, 20.0, 40.0, 2))  # 40 and 20 points
+        assert (course["first"].mean, course["last"].mean) == pytest.approx((-20.0, 10.0))
 
-    def test_failures_are_said(self, tmp_path: Path) -> None:
+    def test_failures_precede_every_number(self, made: Made) -> None:
         data = {"dialogue/failed": 4.0, "training/skipped_updates": 1.0, "actor/grad_norm": float("nan")}
-        run = read_training_run(training_run(tmp_path / "run", made=10, data=data))
-        (note,) = notes_of(arms_of([run]))
+        run = made(made=10, data=data)
+        (note,) = notes_of([run])
         assert note.startswith("run: 10 of 60 steps made; rerun the same command")
         assert "40 of 200 training dialogues failed (20.0%, more than the 5% allowed)" in note  # 16 scored a step
         assert "10 steps without an update" in note
         assert "actor/grad_norm is not finite from step 1 on" in note
-        assert summary_of(arms_of([run])[0]).failed_share == pytest.approx(0.2)
+        assert summary_of(arms_of([run])[0])["failed_share"] == pytest.approx(0.2)
 
-    def test_a_whole_run_has_nothing_to_say(self, tmp_path: Path) -> None:
-        assert notes_of(arms_of([read_training_run(training_run(tmp_path / "run"))])) == []
-
-    def test_other_held_out_people_do_not_compare(self, tmp_path: Path) -> None:
-        others = {"train": {"a": "1", "b": "2"}, "held_out": {"d": "4"}}
-        runs = [training_run(tmp_path / "a"), training_run(tmp_path / "b", scenarios=others)]
-        (note,) = notes_of(arms_of([read_training_run(run) for run in runs]))
-        assert "held-out scores do not compare" in note
-
-    def test_cost_is_told_where_every_run_has_prices(self, tmp_path: Path) -> None:
-        priced = training_run(tmp_path / "a", made=10, data={"user/cost": 0.5})
-        plain = training_run(tmp_path / "b", made=10, seed=1)
-        assert summary_of(arms_of([read_training_run(priced)])[0]).cost == pytest.approx(5.0)
-        assert summary_of(arms_of([read_training_run(priced), read_training_run(plain)])[0]).cost is None
+    def test_cost_is_known_where_every_run_has_prices(self, made: Made) -> None:
+        priced, plain = made("a", made=10, data={"user/cost": 0.5}), made("b", made=10, seed=1)
+        assert summary_of(arms_of([priced])[0])["cost"] == pytest.approx(5.0)
+        assert summary_of(arms_of([priced, plain])[0])["cost"] is None
 
 
 class TestSite:
-    def test_training_alone_is_the_report(self, tmp_path: Path) -> None:
-        index = write_site([training_run(tmp_path / "run", made=30)], tmp_path / "site")
-        assert sorted(page.name for page in index.parent.glob("*.html")) == ["index.html", "numbers.html"]
-        html = index.read_text(encoding="utf-8")
-        for said in (
-            "simulator here is a learned stand-in (embedded)",
-            "30 of 60 steps made",
-            "Held-out score",
-            "Spread within a group",
-            "Length by turn",
-        ):
-            assert said in html
-        assert len(html) < 400_000
-
     def test_beside_evaluations_it_has_a_page_of_its_own(
         self, tmp_path: Path, dialogues: list[Transcript], write_run: Callable[..., Path]
     ) -> None:
@@ -259,36 +210,6 @@ class TestSite:
         assert not (site / "training.html").exists()
         write_site([trained], site)
         assert not (site / "settings.html").exists()
-
-    @pytest.mark.parametrize(("user", "learned"), [("embedded", True), ("openai/x", False)])
-    def test_a_learned_user_is_said_on_the_face(self, tmp_path: Path, user: str, learned: bool) -> None:
-        run = training_run(tmp_path / "run", f"dialogue.user={user}", made=2)
-        html = write_site([run], tmp_path / "site").read_text(encoding="utf-8")
-        assert (f"a learned stand-in ({user})" in html) is learned
-
-    def test_hostile_names_never_become_markup(self, tmp_path: Path, hostile: str) -> None:
-        run = training_run(tmp_path / "run", "batch.steps=2", data={f"dialogue/score/{hostile}": 0.5})
-        settings = json.loads((run / "settings.json").read_text())
-        settings["recipe"]["name"] = hostile
-        settings["recipe"]["environment"]["name"] = hostile
-        (run / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
-        site = write_site([run], tmp_path / "site").parent
-        for file in (*site.glob("*.html"), *(site / "data").glob("*.js")):
-            assert "<img" not in file.read_text(encoding="utf-8")
-            assert "<script>" not in file.read_text(encoding="utf-8")
-
-    def test_a_run_without_a_step(self, tmp_path: Path) -> None:
-        html = write_site([training_run(tmp_path / "run", made=0)], tmp_path / "site").read_text(encoding="utf-8")
-        assert "no step was made yet" in html
-
-    def test_an_environment_that_is_not_known_here_is_drawn_as_logged(self, tmp_path: Path) -> None:
-        run = training_run(tmp_path / "run", "batch.steps=2")
-        settings = json.loads((run / "settings.json").read_text())
-        settings["recipe"]["environment"]["name"] = "later"
-        (run / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
-        page = page_of(run)
-        assert (page.environment, page.points) == ("later", 1.0)
-        write_site([run], tmp_path / "site")
 
 
 class TestTerminal:
@@ -307,24 +228,12 @@ class TestTerminal:
         assert max(map(len, said.splitlines())) <= 80
         assert all(word in said for word in ("ctc_grpo_tiny", "control", "held out", "→", "User simulator and judges: "))
 
-    def test_the_command_prints_it_and_writes_the_page(self, tmp_path: Path) -> None:
-        run = training_run(tmp_path / "run", made=5)
-        done = CliRunner().invoke(app, ["report", str(run)])
-        assert done.exit_code == 0, done.output
-        assert "Training on EIBench" in done.output
-        assert (run / "report" / "index.html").is_file()
-
     def test_a_broken_run_is_one_sentence(self, tmp_path: Path) -> None:
         run = training_run(tmp_path / "run", made=5)
         (run / "metrics.jsonl").write_text("{\n", encoding="utf-8")
         done = CliRunner().invoke(app, ["report", str(run)])
         assert isinstance(done.exception, InputError)
         assert "metrics.jsonl, line 1" in str(done.exception)
-
-    def test_other_commands_send_to_it(self, tmp_path: Path) -> None:
-        done = CliRunner().invoke(app, ["compare", str(training_run(tmp_path / "run", made=1))])
-        assert isinstance(done.exception, InputError)
-        assert "`heartloop report` shows its curves" in str(done.exception)
 
     def test_it_needs_no_extra(self, tmp_path: Path) -> None:
         run = training_run(tmp_path / "run", made=2)

@@ -38,10 +38,7 @@ def training_run(
 ) -> Path:
     """A run whose score rises by `gain` (of -1 to 1) towards the last planned step, of which `made` are made.
 
-    Args:
-        settings: of the recipe, as `--set` takes them.
-        data: metrics in place of those of every step.
-        more: of `settings.json`.
+    `settings` are those of the recipe, `data` replaces metrics of every step, and `more` is of `settings.json`.
     """
     chosen = read_recipe(recipe, settings=(*PACE, *settings), variants=variants, seed=seed)
     folder.mkdir(parents=True)

@@ -20,8 +20,6 @@ from heartloop.environments.sage.importers import read_profiles
 from heartloop.environments.sage.scenario import INTENTIONS, SageReleasedScenario, intention_of, load_set
 from tests.released_form import TASKS, log, profile, write
 
-TABLES = "heartloop.environments.sage"
-
 
 def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
     records = [profile(0), profile(1, first=None), profile(2, extra={"score": 1.5, "more": [None, "嗯"]})]
@@ -51,13 +49,12 @@ def test_the_fingerprint_changes_with_every_word_a_simulator_is_told(slot: str, 
     assert one.fingerprint != other.fingerprint
 
 
-@pytest.mark.parametrize(("key", "task"), TASKS.items())
-def test_the_eight_meanings_in_chinese(key: str, task: str) -> None:
-    assert intention_of(task) == INTENTIONS[key]
-
-
-def test_the_eight_meanings_as_printed_with_the_published_counts() -> None:
-    printed = {intention_of(str(row["topic"])).key: row["test_count"] for row in published(TABLES, "sage_table03_topics")}
+def test_the_eight_meanings_in_chinese_and_as_printed_with_the_published_counts() -> None:
+    assert {key: intention_of(task) for key, task in TASKS.items()} == {key: INTENTIONS[key] for key in TASKS}
+    printed = {
+        intention_of(str(row["topic"])).key: row["test_count"]
+        for row in published("heartloop.environments.sage", "sage_table03_topics")
+    }
     assert printed == {key: row.cases for key, row in INTENTIONS.items() if row.family == "support"}
 
 
@@ -84,47 +81,33 @@ def test_what_does_not_fit_is_refused_with_its_place(record: dict[str, Any], sai
     assert str(refused.value).startswith(str(path))
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
-    scenarios = read_profiles(write(tmp_path / "test.jsonl", [profile(0)])).scenarios
-    (tmp_path / "mine.jsonl").write_text("mine")
-    with pytest.raises(UseError, match="exists; choose another --out"):
-        write_records(tmp_path / "mine.jsonl", scenarios)
-    with pytest.raises(UseError, match="cannot write"):
-        write_records(tmp_path / "mine.jsonl" / "below.jsonl", scenarios)
-
-
 class TestReading:
     """`--scenarios` takes an imported file like any other."""
 
-    def file(self, tmp_path: Path, *records: dict[str, Any]) -> Path:
-        imported = read_profiles(write(tmp_path / "test.jsonl", records))
+    def file(self, tmp_path: Path) -> Path:
+        imported = read_profiles(write(tmp_path / "test.jsonl", [profile(0)]))
         write_records(tmp_path / "imported.jsonl", imported.scenarios, exclude_unset=True)
         return tmp_path / "imported.jsonl"
 
-    def test_by_path(self, tmp_path: Path) -> None:
-        path = self.file(tmp_path, profile(0), profile(1))
-        assert [person.id for person in load_set(str(path))] == ["0000-0000", "0000-0001"]
-
-    def test_shipped_sets_by_name(self) -> None:
-        assert len(load_set("chat")) == 40
-
-    def test_the_authors_own_file_is_named_with_the_command_it_needs(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "test.jsonl", [profile(0)])
-        with pytest.raises(InputError, match=r"run `heartloop import sage-profiles"):
-            load_set(str(path))
-
     def test_tags_cannot_be_left_out_where_none_are_known(self, tmp_path: Path) -> None:
         with pytest.raises(UseError, match="--exclude-tag"):
-            load_set(str(self.file(tmp_path, profile(0))), exclude_tags=["death"])
+            load_set(str(self.file(tmp_path)), exclude_tags=["death"])
 
-    def test_a_line_that_no_longer_fits(self, tmp_path: Path) -> None:
-        path = self.file(tmp_path, profile(0))
-        path.write_text(path.read_text(encoding="utf-8") + '{"form": "sage-released/1", "source": "x"}\n', encoding="utf-8")
-        with pytest.raises(InputError, match=r"line 2, record: is missing"):
-            load_set(str(path))
+    def test_a_line_that_no_longer_fits_and_an_id_twice(self, tmp_path: Path) -> None:
+        path = self.file(tmp_path)
+        line = path.read_text(encoding="utf-8")
+        for more, said in (
+            ('{"form": "sage-released/1", "source": "x"}\n', r"line 2, record: is missing"),
+            (line, "line 2, id: '0000-0000' is already on line 1"),
+        ):
+            path.write_text(line + more, encoding="utf-8")
+            with pytest.raises(InputError, match=said):
+                load_set(str(path))
 
-    def test_an_id_twice(self, tmp_path: Path) -> None:
-        path = self.file(tmp_path, profile(0))
-        path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
-        with pytest.raises(InputError, match="line 2, id: '0000-0000' is already on line 1"):
-            load_set(str(path))
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text("mine")
+    with pytest.raises(UseError, match="exists; choose another --out"):
+        write_records(tmp_path / "mine.jsonl", [])
+    with pytest.raises(UseError, match="cannot write"):
+        write_records(tmp_path / "mine.jsonl" / "below.jsonl", [])

@@ -12,7 +12,6 @@ Do not fix one of these tests without a decision (docs/decisions).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -26,24 +25,11 @@ from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios, render_background, render_persona
 from heartloop.environments.sage.users import SageLLMUser
+from tests.released_form import feel, speak
 
 SCENARIOS = load_scenarios("support")
 BY_INTENTION = {scenario.intention: scenario for scenario in reversed(SCENARIOS)}
 ONE = SCENARIOS[0]
-
-
-def feel(change: object = 5, **more: object) -> str:
-    return json.dumps(
-        {"content": "meant CONTENT", "fit": "served FIT", "activity": "thought ACTIVITY", "feeling": "felt FEELING"}
-        | {"change": change}
-        | more
-    )
-
-
-def speak(reply: object = "And then he left.", leaves: object = False, **more: object) -> str:
-    return json.dumps(
-        {"attitude": "near", "aim": "tell", "tone": "dry", "matter": "him", "reply": reply, "leaves": leaves} | more
-    )
 
 
 async def dialogue(
@@ -63,30 +49,28 @@ async def dialogue(
     return transcript, simulator, policy
 
 
-def text(messages: Sequence[Message]) -> str:
-    return "\n".join(message.content for message in messages)
-
-
 class TestPrompts:
-    """What the simulator is told."""
+    """What the simulator gets."""
 
     async def test_two_calls_a_turn_feel_then_speak_and_one_for_the_last_reply(self) -> None:
         transcript, simulator, _ = await dialogue([feel(), speak(), feel(), speak(), feel()], max_turns=3)
-        assert len(simulator.asked) == 5
-        made = [(c.turn, c.purpose) for c in transcript.calls if c.role == "user"]
-        assert made == [(0, "feel"), (0, "speak"), (1, "feel"), (1, "speak"), (2, "feel")]
-        assert all([m.role for m in messages] == ["system", "user"] for messages in simulator.asked)
+        assert [len(messages) for messages in simulator.asked] == [2] * 5
+        assert [call.purpose for call in transcript.calls if call.role == "user"] == ["feel", "speak", "feel", "speak", "feel"]
+        asked = [set(schema["properties"]) for schema in simulator.schemas if schema]
+        assert asked[:2] == [
+            {"content", "fit", "activity", "feeling", "change"},
+            {"attitude", "aim", "tone", "matter", "reply", "leaves"},
+        ]
 
-    async def test_both_calls_carry_persona_story_goal_intention_purpose_and_manner(self) -> None:
-        _, simulator, _ = await dialogue([feel(), speak(), feel()], max_turns=2)
-        for messages in simulator.asked:
+    @pytest.mark.parametrize("intention", BY_INTENTION)
+    async def test_the_person_is_in_both_prompts(self, intention: str) -> None:
+        scenario = BY_INTENTION[intention]
+        simulator = ScriptedChat([feel(), speak(), feel()])
+        await play(Sage([scenario], SageLLMUser(simulator), max_turns=2), scenario.id, ScriptedChat(["I see."], cycle=True))
+        for messages in simulator.asked[:2]:
             system = messages[0].content
-            assert render_persona(ONE) in system
-            assert render_background(ONE) in system
-            assert ONE.goal in system
-            assert INTENTIONS[ONE.intention].text in system
-            assert "weighs on you" in system
-            assert "ready to talk" in system
+            for part in (INTENTIONS[intention].text, scenario.goal, render_persona(scenario), render_background(scenario)):
+                assert part in system
 
     async def test_the_challenging_variant_changes_the_manner_in_both_calls(self) -> None:
         _, vanilla, _ = await dialogue([feel(), speak(), feel()], max_turns=2)
@@ -96,51 +80,33 @@ class TestPrompts:
             assert "You are reserved." not in plain[0].content
             assert plain[1] == reserved[1]
 
-    async def test_feel_sees_the_mood_of_this_turn_and_not_the_start_for_ever(self) -> None:
-        _, simulator, _ = await dialogue([feel(7), speak(), feel(-9), speak(), feel(0)], max_turns=3)
+    async def test_feel_gets_the_emotion_before_the_reply_and_speak_the_one_after_it_with_its_band(self) -> None:
+        _, simulator, _ = await dialogue([feel(-7), speak(), feel(10), speak(), feel(0)], max_turns=3)
         moods = [messages[1].content.rpartition("before this reply: ")[2] for messages in simulator.asked[::2]]
-        # 40, + 7 = 47, - 9 = 38
-        assert moods == ["40 of 100.", "47 of 100.", "38 of 100."]
-
-    async def test_speak_sees_the_mood_after_the_reply_with_its_band(self) -> None:
-        _, simulator, _ = await dialogue([feel(-7), speak(), feel(10), speak(), feel()], max_turns=3)
+        # 40, - 7 = 33, + 10 = 43
+        assert moods == ["40 of 100.", "33 of 100.", "43 of 100."]
         assert "Your mood now: C (33 of 100)." in simulator.asked[1][1].content
         assert "Your mood now: B (43 of 100)." in simulator.asked[3][1].content
 
-    async def test_the_four_findings_of_feel_are_handed_to_speak_and_the_number_is_not(self) -> None:
+    async def test_the_four_texts_of_feel_are_in_speak(self) -> None:
         transcript, simulator, _ = await dialogue([feel(5), speak(), feel()], max_turns=2)
-        for finding in ("meant CONTENT", "served FIT", "thought ACTIVITY", "felt FEELING"):
-            assert finding in simulator.asked[1][1].content
+        for part in ("meant CONTENT", "served FIT", "thought ACTIVITY", "felt FEELING"):
+            assert part in simulator.asked[1][1].content
         assert transcript.turns[0].thoughts["activity"] == "thought ACTIVITY"
 
-    async def test_feel_reads_the_talk_up_to_the_latest_reply_and_then_the_mood(self) -> None:
-        _, simulator, _ = await dialogue([feel(), speak("He left."), feel()], replies=["First.", "Second."], max_turns=2)
-        talk, _, after = simulator.asked[2][1].content.partition("\n\nTake in the NPC's latest reply, the last entry above")
-        assert talk.endswith(f"Person: {ONE.first_message}\nNPC: First.\nPerson: He left.\nNPC: Second.")
-        assert after.endswith("before this reply: 45 of 100.")
-
-    async def test_what_never_changes_comes_first_then_the_talk_then_the_state(self) -> None:
+    async def test_what_never_changes_comes_first_then_the_dialogue_then_the_state(self) -> None:
         answers = [answer for n in range(6) for answer in (feel(), speak(f"And then, {n}."))]
         _, simulator, _ = await dialogue(answers, replies=[f"I see, {n}." for n in range(6)], max_turns=6)
         for step in (0, 1):
             asked = simulator.asked[step::2]
             assert len({messages[0].content for messages in asked}) == 1
             for before, after in pairwise(asked):
-                talk = before[1].content.partition("\n\n")[0]
-                assert after[1].content.startswith(talk + "\nPerson: ")
+                assert after[1].content.startswith(before[1].content.partition("\n\n")[0] + "\nPerson: ")
+        talk, _, after_it = simulator.asked[2][1].content.partition("\n\nTake in the NPC's latest reply, the last entry above")
+        assert talk.endswith(f"Person: {ONE.first_message}\nNPC: I see, 0.\nPerson: And then, 0.\nNPC: I see, 1.")
+        assert after_it.endswith("before this reply: 45 of 100.")
 
-    async def test_two_people_share_the_beginning_of_the_prompt_up_to_where_they_differ(self) -> None:
-        simulator = ScriptedChat([feel(), feel()])
-        sage = Sage(SCENARIOS[:2], SageLLMUser(simulator), max_turns=1)
-        for scenario in SCENARIOS[:2]:
-            await play(sage, scenario.id, ScriptedChat(["I see."]))
-        one, other = (messages[0].content for messages in simulator.asked)
-        shared = one[: next(n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)]
-        assert "## Answer" in shared
-        assert SCENARIOS[0].persona.name in one
-        assert SCENARIOS[1].persona.name in other
-
-    async def test_silence_is_told_to_the_person_as_silence(self) -> None:
+    async def test_silence_is_shown_as_silence_and_thinking_is_not_shown(self) -> None:
         _, simulator, _ = await dialogue([feel(), speak(), feel()], replies=["<think>hm", ""], max_turns=2)
         assert "NPC: (silence)\n\nTake in" in simulator.asked[0][1].content
         assert simulator.asked[2][1].content.count("NPC: (silence)") == 2
@@ -151,177 +117,130 @@ class TestPrompts:
         _, simulator, _ = await dialogue([feel(), speak(), feel()], replies=[reply], max_turns=2)
         assert simulator.asked[0][1].content.count(reply) == 1
 
-    async def test_the_answers_schema_goes_to_the_endpoint(self) -> None:
-        _, simulator, _ = await dialogue([feel(), speak(), feel()], max_turns=2)
-        asked = [set(schema["properties"]) for schema in simulator.schemas if schema]
-        assert asked[0] == {"content", "fit", "activity", "feeling", "change"}
-        assert asked[1] == {"attitude", "aim", "tone", "matter", "reply", "leaves"}
-
     async def test_seeds_advance_by_turn_and_step_and_the_settings_are_sent(self) -> None:
-        _, simulator, _ = await dialogue(
-            [feel(), speak(), feel(), speak(), feel()], max_turns=3, seed=100, sampling=Sampling(temperature=0.2)
-        )
+        answers, sampling = [feel(), speak(), feel(), speak(), feel()], Sampling(temperature=0.2)
+        _, simulator, _ = await dialogue(answers, max_turns=3, seed=100, sampling=sampling)
         assert [(s.seed, s.temperature) for s in simulator.samplings if s] == [(100 + n, 0.2) for n in range(5)]
-        _, simulator, _ = await dialogue([feel(), speak(), feel()], max_turns=2, seed=100, sampling=Sampling(seed=7))
+        _, simulator, _ = await dialogue(answers[:3], max_turns=2, seed=100, sampling=Sampling(seed=7))
         assert [s.seed for s in simulator.samplings if s] == [7, 8, 9]
 
 
 class TestAnswers:
-    """What counts as an answer, and what is asked again."""
+    """What counts as an answer, and what is re-asked."""
 
-    async def test_corrected_asks_again_for_a_change_out_of_range_and_tells_why(self) -> None:
+    async def test_corrected_re_asks_for_a_change_out_of_range_with_the_reason(self) -> None:
         transcript, simulator, _ = await dialogue([feel(15), feel(8)], max_turns=1)
-        assert transcript.score == 48.0
         assert "change is 15, expected a whole number from -10 to 10" in simulator.asked[1][-1].content
         assert simulator.asked[1][-2] == Message(role="assistant", content=feel(15))
-        assert transcript.counts["re-asks"] == 1
-        assert "clamped changes" not in transcript.counts
+        assert (transcript.score, transcript.counts["re-asks"], "clamped changes" in transcript.counts) == (48.0, 1, False)
 
     async def test_corrected_does_not_score_a_change_that_stays_out_of_range(self) -> None:
         transcript, simulator, _ = await dialogue([feel(15), feel(-11), feel(99)], max_turns=1)
-        assert len(simulator.asked) == 3
-        assert transcript.stop == "failed"
-        assert transcript.score is None
+        assert (transcript.stop, transcript.score, len(simulator.asked)) == ("failed", None, 3)
 
     async def test_released_clamps_a_change_out_of_range_and_counts_it(self) -> None:
         transcript, simulator, _ = await dialogue([feel(15), speak(), feel(-2), speak()], preset="released", max_turns=3)
-        assert transcript.turns[0].state == {"emotion": 50.0}
-        assert transcript.counts["clamped changes"] == 1
-        assert len(simulator.asked) == 4
-        assert transcript.score == 48.0  # 40 + 10 - 2, the third reply unjudged
+        assert (transcript.turns[0].state, transcript.counts["clamped changes"]) == ({"emotion": 50.0}, 1)
+        assert (transcript.score, len(simulator.asked)) == (48.0, 4)  # 40 + 10 - 2, the third reply unjudged
 
-    async def test_a_change_beyond_any_reading_is_asked_again_under_released_too(self) -> None:
+    async def test_a_change_beyond_any_reading_is_re_asked_under_released_too(self) -> None:
         transcript, _, _ = await dialogue([feel(10**400), feel(10), speak()], preset="released", max_turns=2)
-        assert transcript.score == 50.0
-        assert transcript.counts["re-asks"] == 1
+        assert (transcript.score, transcript.counts["re-asks"]) == (50.0, 1)
 
     @pytest.mark.parametrize("change", [10, -10])
     async def test_ten_itself_is_in_range(self, change: int) -> None:
         transcript, simulator, _ = await dialogue([feel(change)], max_turns=1)
-        assert transcript.score == 40 + change
-        assert len(simulator.asked) == 1
-
-    @pytest.mark.parametrize(
-        "reply", ["NPC: I am sorry.", "He left.\nNPC: That must hurt.", "**Assistant**: Sure!", "  supporter : Right.", "AI：好"]
-    )
-    async def test_an_answer_that_speaks_for_the_policy_is_asked_again(self, reply: str) -> None:
-        transcript, simulator, _ = await dialogue([feel(), speak(reply), speak("He left."), feel()], max_turns=2)
-        assert transcript.turns[0].message == "He left."
-        assert "speaks for the NPC" in simulator.asked[2][-1].content
+        assert (transcript.score, len(simulator.asked)) == (40 + change, 1)
 
     @pytest.mark.parametrize("reply", ["The NPC: that is what they call me.", "My partner said: go.", "I asked an AI: nothing."])
-    async def test_a_person_may_still_mention_such_a_word(self, reply: str) -> None:
+    async def test_a_person_may_mention_the_policy(self, reply: str) -> None:
         transcript, _, _ = await dialogue([feel(), speak(reply), feel()], max_turns=2)
         assert transcript.turns[0].message == reply
 
     @pytest.mark.parametrize(
-        ("answer", "told"),
+        ("answer", "why"),
         [
-            ("I feel a bit better.", "it holds no JSON object"),
-            ("", "it is empty"),
-            ("<think>let me see", "it is empty"),
             (feel("a lot"), "change: Input should be a valid integer"),
             (feel(2.5), "change: Input should be a valid integer"),
             (feel("1_0"), "change: Value error, no plain number; expected a whole number"),
             (feel(None), "change: Input should be a valid integer"),
             (feel(fit=""), "fit: String should have at least 1 character"),
             ('{"change": 5}', "content: Field required"),
-            (feel()[:-9], "it holds no JSON object"),
-            (f'{{"change": {"9" * 5000}}}', "it holds no JSON object"),
-            (Reply(feel(), finish_reason="length"), "it was cut by the token limit"),
+            ("no JSON", "it holds no JSON object"),
         ],
-        ids=[
-            "prose", "empty", "thinking", "word", "fraction", "underscore", "null", "blank", "missing", "broken",
-            "endless number", "cut",
-        ],
-    )  # fmt: skip
-    async def test_a_malformed_feeling_is_asked_again_with_the_error_in_it(self, answer: str | Reply, told: str) -> None:
+    )
+    async def test_an_invalid_appraisal_is_re_asked_with_the_error_in_it(self, answer: str, why: str) -> None:
         transcript, simulator, _ = await dialogue([answer, feel(4)], max_turns=1)
-        assert told in simulator.asked[1][-1].content
-        assert transcript.score == 44.0
-        assert transcript.counts["re-asks"] == 1
+        assert why in simulator.asked[1][-1].content
+        assert (transcript.score, transcript.counts["re-asks"]) == (44.0, 1)
 
     @pytest.mark.parametrize(
-        ("answer", "told"),
+        ("answer", "why"),
         [
             (speak(""), "reply: String should have at least 1 character"),
             (speak("  \n"), "the reply is blank"),
             (speak(leaves="perhaps"), "leaves: Input should be a valid boolean"),
             ('{"reply": "He left."}', "attitude: Field required"),
+            (speak("NPC: I am sorry."), "speaks for the NPC"),
+            (speak("He left.\nNPC: That must hurt."), "speaks for the NPC"),
+            (speak("**Assistant**: Sure!"), "speaks for the NPC"),
+            (speak("  supporter : Right."), "speaks for the NPC"),
+            (speak("AI：好"), "speaks for the NPC"),
         ],
     )
-    async def test_a_malformed_answer_is_asked_again_with_the_error_in_it(self, answer: str, told: str) -> None:
+    async def test_an_invalid_message_is_re_asked_with_the_error_in_it(self, answer: str, why: str) -> None:
         transcript, simulator, _ = await dialogue([feel(), answer, speak("He left."), feel()], max_turns=2)
-        assert told in simulator.asked[2][-1].content
+        assert why in simulator.asked[2][-1].content
         assert transcript.turns[0].message == "He left."
 
-    async def test_a_fence_prose_or_thinking_around_the_object_is_no_error(self) -> None:
-        wrapped = [
-            f"<think>{{so}}</think>Here it is:\n```json\n{feel(3)}\n```",
-            f"Sure! {speak('He left.')} Hope that helps.",
-            feel(2, extra="ignored"),
-        ]
-        transcript, _, _ = await dialogue(wrapped, max_turns=2)
-        assert transcript.score == 45.0
-        assert "re-asks" not in transcript.counts
-
-    async def test_raw_text_is_never_passed_off_as_the_persons_words(self) -> None:
-        transcript, _, _ = await dialogue([feel(), "He left.", "He left!", "He left?"], max_turns=2)
-        assert transcript.stop == "failed"
-        assert all(turn.message is None for turn in transcript.turns)
-
     async def test_after_two_re_asks_the_dialogue_is_unscored_with_its_cause(self) -> None:
-        transcript, simulator, _ = await dialogue([feel(5), speak(), "no", "never", "nothing doing"])
-        assert len(simulator.asked) == 5
-        assert transcript.stop == "failed"
-        assert transcript.score is None
+        transcript, simulator, _ = await dialogue([feel(5), "He left.", "He left!", "nothing doing"])
+        assert (len(simulator.asked), transcript.stop, transcript.score) == (4, "failed", None)
+        assert all(turn.message is None for turn in transcript.turns), "raw text is never passed off as the person's words"
         assert transcript.failure is not None
         assert (transcript.failure.role, transcript.failure.kind) == ("user", "AnswerError")
         assert "sim answered 'nothing doing' after 2 re-asks: it holds no JSON object" in transcript.failure.detail
 
-    async def test_every_raw_answer_is_kept_the_refused_ones_too_and_counted_in_the_usage(self) -> None:
+    async def test_every_raw_answer_is_stored_the_refused_ones_too_and_counted_in_the_usage(self) -> None:
         raw = ("no", feel(1), "nor this", speak(), feel(1))
         spent = [Reply(text, usage=Usage(prompt_tokens=100, completion_tokens=7)) for text in raw]
         transcript, _, _ = await dialogue(spent, max_turns=2)
-        kept = [(c.purpose, c.reask, c.text) for c in transcript.calls if c.role == "user"]
-        assert kept[:4] == [("feel", 0, "no"), ("feel", 1, feel(1)), ("speak", 0, "nor this"), ("speak", 1, speak())]
+        stored = [(c.purpose, c.reask, c.text) for c in transcript.calls if c.role == "user"]
+        assert stored[:4] == [("feel", 0, "no"), ("feel", 1, feel(1)), ("speak", 0, "nor this"), ("speak", 1, speak())]
         assert transcript.counts["re-asks"] == 2
         assert transcript.usage["user"] == Usage(prompt_tokens=500, completion_tokens=35)
 
-    async def test_a_transport_error_of_the_simulator_is_not_asked_again_but_unscored(self) -> None:
+    async def test_a_transport_error_is_not_re_asked_and_a_spent_budget_passes_through(self) -> None:
         transcript, simulator, _ = await dialogue([TransportError("503 after 5 tries")])
-        assert len(simulator.asked) == 1
+        assert (len(simulator.asked), transcript.score) == (1, None)
         assert transcript.failure is not None
         assert (transcript.failure.role, transcript.failure.kind) == ("user", "TransportError")
-        assert transcript.score is None
-
-    async def test_a_spent_budget_passes_through(self) -> None:
         with pytest.raises(BudgetSpent):
             await dialogue([feel(), BudgetSpent("spent")])
 
     async def test_the_person_leaves_by_deciding_to(self) -> None:
         transcript, _, _ = await dialogue([feel(), speak("I am off.", leaves=True)])
-        assert transcript.stop == "goodbye"
-        assert transcript.turns[-1].message == "I am off."
+        assert (transcript.stop, transcript.turns[-1].message) == ("goodbye", "I am off.")
 
 
 class TestWhoKnowsWhat:
-    """Nothing written leaks to the simulator, and nothing secret to the policy."""
+    """No written beat leaks to the simulator, and nothing secret to the policy."""
 
-    @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.id)
-    def test_no_beat_beyond_the_voice_sample_reaches_the_simulator(self, scenario: Any) -> None:
-        told = f"{render_persona(scenario)}\n{render_background(scenario)}\n{scenario.goal}"
-        assert scenario.beats[0].text in told
-        assert not [beat.text for beat in scenario.beats[1:] if beat.text in told]
+    def test_no_beat_beyond_the_voice_sample_reaches_the_simulator(self) -> None:
+        for scenario in SCENARIOS:
+            told = f"{render_persona(scenario)}\n{render_background(scenario)}\n{scenario.goal}"
+            assert [beat.text for beat in scenario.beats if beat.text in told] == [scenario.beats[0].text]
 
     @pytest.mark.parametrize("intention", BY_INTENTION)
     async def test_the_policy_never_sees_persona_story_or_intention(self, intention: str) -> None:
         scenario = BY_INTENTION[intention]
-        simulator = ScriptedChat([feel(), speak(), feel(), speak(), feel()])
+        simulator = ScriptedChat([feel(), speak("He left."), feel(), speak(), feel()])
         policy = ScriptedChat(["I see."], cycle=True)
         await play(Sage([scenario], SageLLMUser(simulator), max_turns=3), scenario.id, policy)
-        seen = "\n".join(text(messages) for messages in policy.asked)
-        assert scenario.first_message in seen
+        assert [(m.role, m.content) for m in policy.asked[1][1:]] == [
+            ("user", scenario.first_message), ("assistant", "I see."), ("user", "He left."),
+        ]  # fmt: skip
+        seen = "\n".join(message.content for messages in policy.asked for message in messages)
         persona, background = scenario.persona, scenario.background
         secrets = [
             INTENTIONS[intention].text, scenario.goal, scenario.title, persona.name, persona.occupation, persona.habits,
@@ -330,11 +249,3 @@ class TestWhoKnowsWhat:
             *(c.text for c in scenario.concerns), *(b.text for b in scenario.beats), *background.lifts, *background.sinks,
         ]  # fmt: skip
         assert [secret for secret in secrets if secret in seen] == []
-
-    async def test_the_policy_sees_its_prompt_the_persons_words_and_its_own_and_nothing_else(self) -> None:
-        _, _, policy = await dialogue([feel(), speak("He left."), feel()], max_turns=2)
-        assert [(m.role, m.content) for m in policy.asked[-1][1:]] == [
-            ("user", ONE.first_message),
-            ("assistant", "I see."),
-            ("user", "He left."),
-        ]

@@ -2,13 +2,11 @@
 
 1. The simulator is told persona and background as released, what is secretly wanted in our words, and the first message.
 2. A training profile has no first message and is refused in one sentence.
-3. The embedded user refuses: it understands English, and these people have no written lines.
-4. Under `released` a Chinese word of parting ends the talk.
+3. Under `released` a Chinese word of parting ends the talk.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -18,21 +16,15 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.scenario import INTENTIONS, ReleasedProfile, SageReleasedScenario, name_of
-from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
-from tests.released_form import TASKS, profile
+from heartloop.environments.sage.scenario import INTENTIONS, ReleasedProfile, SageReleasedScenario
+from heartloop.environments.sage.users import SageLLMUser
+from tests.released_form import TASKS, feel, profile, speak
 
 
 def person(**how: Any) -> SageReleasedScenario:
     return SageReleasedScenario(
         form="sage-released/1", source="test.jsonl", record=ReleasedProfile.model_validate(profile(**how))
     )
-
-
-def answers(change: int, reply: str) -> list[str]:
-    feel = {"content": "说", "fit": "合", "activity": "想", "feeling": "感", "change": change}
-    speak = {"attitude": "近", "aim": "说", "tone": "淡", "matter": "船", "reply": reply, "leaves": False}
-    return [json.dumps(feel), json.dumps(speak)]
 
 
 async def dialogue(
@@ -45,7 +37,7 @@ async def dialogue(
 
 async def test_the_simulator_is_told_the_released_texts_and_the_policy_only_the_first_message() -> None:
     scenario = person(task=TASKS["motives"])
-    transcript, simulator = await dialogue(scenario, answers(5, "他为什么不来？"))
+    transcript, simulator = await dialogue(scenario, [feel(5), speak("他为什么不来？")])
     for system, turn in ((call[0].content, call[1].content) for call in simulator.asked[:2]):
         assert scenario.record.player in system
         assert scenario.record.scene in system
@@ -59,28 +51,13 @@ async def test_the_simulator_is_told_the_released_texts_and_the_policy_only_the_
     assert transcript.turns[0].evidence == {}, "the reader that labels replies reads English"
 
 
-async def test_an_unknown_wish_is_told_in_its_own_words() -> None:
-    _, simulator = await dialogue(person(task="想聊聊天气"), answers(0, "嗯。"))
-    assert "wants this: “想聊聊天气”" in simulator.asked[0][0].content
-
-
 def test_a_training_profile_is_refused_in_one_sentence() -> None:
     with pytest.raises(InputError, match=r"'0000-0000' has no first message.*record.first_talk, or remove the scenario"):
         Sage([person(first=None)], SageLLMUser(ScriptedChat(["x"])))
 
 
-def test_the_embedded_user_refuses() -> None:
-    with pytest.raises(InputError, match="--user MODEL"):
-        Sage([person()], SageEmbeddedUser())
-
-
 @pytest.mark.parametrize(("preset", "stop"), [("released", "goodbye"), ("corrected", "turn_limit")])
 async def test_a_chinese_word_of_parting_ends_the_talk_as_in_the_released_code(preset: str, stop: str) -> None:
-    transcript, _ = await dialogue(person(), answers(5, "我走了，再见。"), preset=preset, max_turns=3)
+    transcript, _ = await dialogue(person(), [feel(5), speak("我走了，再见。")], preset=preset, max_turns=3)
     assert transcript.stop == stop
     assert len(transcript.turns) == (1 if stop == "goodbye" else 3)
-
-
-def test_a_persona_without_a_list_is_named_by_its_id() -> None:
-    assert name_of("一个摆渡人。", otherwise="0000") == "0000"
-    assert name_of("**姓名**：林小舟", otherwise="0000") == "林小舟"

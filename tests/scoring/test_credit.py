@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -75,11 +77,6 @@ class TestGroupAdvantages:
         assert group_advantages(grown, sigma_min=0.0) == pytest.approx(group_advantages(outcomes, sigma_min=0.0), abs=1e-9)
         assert (abs(group_advantages(grown)) >= abs(group_advantages(outcomes)) - 1e-9).all()
 
-    @given(st.permutations([0.6, 0.4, 0.0, -0.2, 0.4]))
-    def test_the_order_of_the_rollouts_does_not_matter(self, outcomes: list[float]) -> None:
-        by_outcome = dict(zip([0.6, 0.4, 0.0, -0.2, 0.4], group_advantages([0.6, 0.4, 0.0, -0.2, 0.4]), strict=True))
-        assert group_advantages(outcomes) == pytest.approx([by_outcome[outcome] for outcome in outcomes])
-
     @pytest.mark.parametrize("bad", NO_NUMBERS)
     def test_an_unscored_rollout_is_not_taken(self, bad: float) -> None:
         with pytest.raises(InputError, match=r"outcomes hold -?(nan|inf) at 1"):
@@ -98,23 +95,21 @@ class TestGroupAdvantages:
 
 
 class TestTurnAdvantages:
-    def test_worked_by_hand(self) -> None:
-        # group: mean 0.1, std 0.28284; +-0.2/0.28284 = +-0.70711
-        # first rollout: mean of 0.05 and -0.01 is 0.02, so +-0.03 x 15 = +-0.45; second: one turn, its own mean
-        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]])
-        assert first == pytest.approx([1.15711, 0.25711], abs=1e-4)
-        assert second == pytest.approx([-0.70711], abs=1e-4)
-
-    def test_without_centring_the_process_reward_stays_as_it_is(self) -> None:
-        # 0.70711 + 15 x 0.05, 0.70711 - 15 x 0.01; -0.70711 + 15 x 0.04
-        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]], centre=False)
-        assert first == pytest.approx([1.45711, 0.55711], abs=1e-4)
-        assert second == pytest.approx([-0.10711], abs=1e-4)
-
-    def test_without_process_every_turn_has_the_rollouts_advantage(self) -> None:
-        first, second = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]], alpha=0)
-        assert first == pytest.approx([0.70711, 0.70711], abs=1e-4)
-        assert second == pytest.approx([-0.70711], abs=1e-4)
+    @pytest.mark.parametrize(
+        ("settings", "first", "second"),
+        [
+            # group: mean 0.1, std 0.28284; +-0.2/0.28284 = +-0.70711
+            # first rollout: mean of 0.05 and -0.01 is 0.02, so +-0.03 x 15 = +-0.45; second: one turn, its own mean
+            ({}, [1.15711, 0.25711], [-0.70711]),
+            # 0.70711 + 15 x 0.05, 0.70711 - 15 x 0.01; -0.70711 + 15 x 0.04
+            ({"centre": False}, [1.45711, 0.55711], [-0.10711]),
+            ({"alpha": 0}, [0.70711, 0.70711], [-0.70711]),  # every turn has the rollout's advantage
+        ],
+    )
+    def test_worked_by_hand(self, settings: dict[str, Any], first: list[float], second: list[float]) -> None:
+        found = turn_advantages([0.3, -0.1], [[0.05, -0.01], [0.04]], **settings)
+        assert found[0] == pytest.approx(first, abs=1e-4)
+        assert found[1] == pytest.approx(second, abs=1e-4)
 
     @given(ROLLOUTS, st.floats(0, 20))
     def test_centred_credit_sums_to_zero_so_the_rollouts_advantage_is_unchanged(
@@ -134,14 +129,6 @@ class TestTurnAdvantages:
         moved = [[reward + shift for reward in process[0]], *process[1:]]
         for before, after in zip(turn_advantages(outcomes, process), turn_advantages(outcomes, moved), strict=True):
             assert after == pytest.approx(before, abs=1e-9)
-
-    @given(ROLLOUTS)
-    def test_the_turns_of_a_rollout_are_ordered_by_their_process_rewards(self, rollouts: list[tuple[float, list[float]]]) -> None:
-        process = [process for _, process in rollouts]
-        for turns, rewards in zip(turn_advantages([outcome for outcome, _ in rollouts], process), process, strict=True):
-            best, worst = int(np.argmax(rewards)), int(np.argmin(rewards))
-            assert (turns <= turns[best] + 1e-12).all()
-            assert (turns >= turns[worst] - 1e-12).all()
 
     def test_a_group_of_one_has_nothing_to_learn_from(self) -> None:
         assert [list(turns) for turns in turn_advantages([0.9], [[0.05, -0.05]])] == [[0.0, 0.0]]
@@ -194,11 +181,6 @@ class TestRewards:
         assert list(dialogue_rewards(0.33, turns, "turn")) == turns
         assert dialogue_rewards(0.33, turns, "mixed") == pytest.approx([0.3, 0.015])
 
-    @given(PROCESS, CENTS)
-    def test_mixed_is_the_mean_of_both(self, turns: list[float], outcome: float) -> None:
-        end, turn, mixed = (dialogue_rewards(outcome, turns, kind) for kind in ("outcome", "turn", "mixed"))
-        assert mixed == pytest.approx((end + turn) / 2)
-
     def test_an_unknown_kind_and_no_turn_are_refused(self) -> None:
         with pytest.raises(InputError, match="unknown reward 'both'"):
             dialogue_rewards(0.3, [0.1], "both")  # type: ignore[arg-type]
@@ -212,22 +194,11 @@ class TestRewards:
         assert rewards_to_go([0.2, -0.1, 0.4]) == pytest.approx([0.5, 0.3, 0.4])
         assert rewards_to_go([]).shape == (0,)
 
-    @given(PROCESS)
-    def test_the_first_turn_brings_all(self, rewards: list[float]) -> None:
-        found = rewards_to_go(rewards)
-        assert found[0] == pytest.approx(sum(rewards), abs=1e-12)
-        assert found[:-1] - found[1:] == pytest.approx(rewards[:-1], abs=1e-12)
-
 
 class TestFormat:
     @pytest.mark.parametrize(
         "reply",
-        [
-            "<think>a</think>b",
-            "\n<think>\nshe is hurt\n</think>\n\nThat was unkind.",
-            "<think></think>b",
-            "<think>2 < 3</think>a <b> c",
-        ],
+        ["<think>a</think>b", "\n<think>\nshe is hurt\n</think>\n\nThat.", "<think></think>b", "<think>2 < 3</think>a <b> c"],
     )
     def test_kept(self, reply: str) -> None:
         assert keeps_format(reply)

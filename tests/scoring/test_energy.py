@@ -309,11 +309,6 @@ class TestProperties:
         assert path.total == pytest.approx(float((path.position[-1] - path.position[0]) @ direction), abs=1e-9)
 
     @given(CASES, st.sampled_from(PRESETS))
-    def test_energy_is_size_times_alignment(self, case: Case, preset: str) -> None:
-        path = trace(case, preset=preset)
-        assert path.energy == pytest.approx(np.linalg.norm(path.increment, axis=1) * path.alignment, abs=1e-9)
-
-    @given(CASES, st.sampled_from(PRESETS))
     def test_bounded_indices_keep_their_bounds_and_the_others_are_not_negative(self, case: Case, preset: str) -> None:
         found = indices_of(trace(case, preset=preset), preset=preset)
         for name, value in found._asdict().items():

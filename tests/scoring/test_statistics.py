@@ -5,7 +5,7 @@
 3. One cluster has no spread: the ends are nan, not a feigned certainty.
 4. Too skewed for so few, or without any spread: marked. Near normal: seldom marked.
 5. An end beyond a bound of the scale is moved to it.
-6. The interval of a share is Wilson's, as in statsmodels.
+6. The interval of a share is Wilson's.
 """
 
 from __future__ import annotations
@@ -37,11 +37,6 @@ def test_clusters_of_unequal_size_worked_by_hand() -> None:
     assert mean_interval([0.0, 0.0, 90.0], clusters=["a", "a", "b"])[:3] == pytest.approx(
         (30, 30 - T1 * 40, 30 + T1 * 40), rel=1e-5
     )
-
-
-def test_clusters_need_not_stand_together() -> None:
-    apart = mean_interval([1.0, 5.0, 3.0, 9.0], clusters=["a", "b", "a", "b"])
-    assert apart == mean_interval([1.0, 3.0, 5.0, 9.0], clusters=["a", "a", "b", "b"])
 
 
 def test_as_the_cluster_robust_regression_of_statsmodels() -> None:
@@ -101,17 +96,9 @@ def test_an_end_beyond_the_scale_is_moved_to_it() -> None:
     assert beyond.high == 104.0
 
 
-def test_a_higher_level_is_a_wider_interval() -> None:
-    narrow, wide = mean_interval(SCENARIOS, level=0.5), mean_interval(SCENARIOS, level=0.99)
-    assert wide.low < narrow.low < narrow.mean < narrow.high < wide.high
-
-
-def test_no_values_are_refused() -> None:
+def test_no_values_and_other_clusters_are_refused() -> None:
     with pytest.raises(UseError, match="no values"):
         mean_interval([])
-
-
-def test_labels_that_do_not_match_the_values_are_refused() -> None:
     with pytest.raises(UseError, match="3 values and 2 clusters"):
         mean_interval([1.0, 2.0, 3.0], clusters=["a", "b"])
 
@@ -151,11 +138,6 @@ class TestShare:
     def test_as_many_clusters_as_trials_at_most(self, clusters: int) -> None:
         with pytest.raises(UseError, match=f"got {clusters} clusters of 10"):
             share_interval(3, 10, clusters=clusters)
-
-    @pytest.mark.parametrize(("successes", "n"), [(0, 7), (3, 7), (9, 10), (85, 100), (30, 30)])
-    def test_as_in_statsmodels(self, successes: int, n: int) -> None:
-        proportion_confint = pytest.importorskip("statsmodels.stats.proportion").proportion_confint
-        assert share_interval(successes, n)[1:3] == pytest.approx(proportion_confint(successes, n, method="wilson"), abs=1e-9)
 
     @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
     def test_what_is_no_share_is_refused(self, successes: int, n: int) -> None:

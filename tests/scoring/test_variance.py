@@ -51,8 +51,7 @@ class TestComponents:
         scenario = found.components[0]
         # row means are equal: MS_s = 0; residuals -1 1 1 -1: MS_sj = 4
         assert (scenario.raw, scenario.variance, scenario.share) == (-2.0, 0.0, 0.0)
-        assert found.of("scenario × judge") == 4.0
-        assert found.of("user") == 0.0
+        assert found.components[2].variance == 4.0
 
     @pytest.mark.slow
     def test_five_sources_as_in_statsmodels(self) -> None:
@@ -60,7 +59,7 @@ class TestComponents:
         import pandas as pd
 
         random = np.random.default_rng(11)
-        # the effects are large beside chance, so that no estimate is negative: REML then equals the method of moments
+        # the effects are large compared with chance, so that no estimate is negative: REML then equals the method of moments
         s, u, j = random.normal(0, 6, 6), random.normal(0, 5, 4), random.normal(0, 7, 3)
         su, sj, uj = random.normal(0, 3, (6, 4)), random.normal(0, 3, (6, 3)), random.normal(0, 3, (4, 3))
         suj, r = random.normal(0, 3, (6, 4, 3)), random.normal(0, 4, (6, 4, 2))
@@ -69,12 +68,8 @@ class TestComponents:
             for a, b, c, d in itertools.product(range(6), range(4), range(3), range(2))
         ]
         table = pd.DataFrame(rows, columns=["s", "u", "j", "r", "y"])
-        factors = {
-            "scenario": table.s.tolist(),
-            "user": table.u.tolist(),
-            "judge": table.j.tolist(),
-            "policy sampling": table.r.tolist(),
-        }
+        columns = {"scenario": "s", "user": "u", "judge": "j", "policy sampling": "r"}
+        factors = {name: table[column].tolist() for name, column in columns.items()}
         found = variance_components(table.y.tolist(), factors, within={"policy sampling": ["scenario", "user"]})
         parts = {"s": "C(s)", "u": "C(u)", "j": "C(j)", "su": "C(s):C(u)", "sj": "C(s):C(j)", "uj": "C(u):C(j)",
                  "suj": "C(s):C(u):C(j)", "r": "C(s):C(u):C(r)"}  # fmt: skip
@@ -90,8 +85,8 @@ class TestComponents:
             "suj": "scenario × user × judge", "r": "policy sampling", "e": "judge × policy sampling",
         }  # fmt: skip
         assert all(one.raw > 0 for one in found.components)
-        for key, name in names.items():
-            assert found.of(name) == pytest.approx(oracle[key], rel=0.02, abs=0.02), name
+        variances = {one.name: one.variance for one in found.components}
+        assert variances == pytest.approx({name: oracle[key] for key, name in names.items()}, rel=0.02, abs=0.02)
         assert sum(one.share for one in found.components) == pytest.approx(1.0)
 
     @pytest.mark.parametrize(
@@ -134,7 +129,7 @@ class TestOverJudges:
         found = mean_over_judges(
             [value for value in values for _ in range(3)], [s for s in range(5) for _ in range(3)], [0, 1, 2] * 5
         )
-        assert found.interval[:3] == pytest.approx(mean_interval(values)[:3])
+        assert (found.mean, found.low, found.high) == pytest.approx(mean_interval(values)[:3])
         assert found.shares["scenario"] == 1.0
 
     def test_covers_where_an_interval_over_scenarios_does_not(self) -> None:

@@ -28,10 +28,10 @@ from heartloop.environments.stances.users import StancesEmbeddedUser, judgement_
 
 REPLIES = Path(__file__).parents[1] / "data" / "stance_replies.jsonl"
 SCENARIOS = {scenario.id: scenario for scenario in load_scenarios()}
-
-
 ROWS = [json.loads(line) for line in REPLIES.read_text(encoding="utf-8").splitlines()]
 WRITTEN = [row for row in ROWS if row["source"] == "written"]
+HELD_OUT = [row for row in WRITTEN if half_of(row["scenario"]) == "held-out"]
+SMALL = [row for row in ROWS if row not in WRITTEN]
 
 
 def found(rows: Sequence[Mapping[str, str]]) -> Counter[tuple[str, str]]:
@@ -39,41 +39,27 @@ def found(rows: Sequence[Mapping[str, str]]) -> Counter[tuple[str, str]]:
     return Counter((row["label"], judgement_of(row["reply"], SCENARIOS[row["scenario"]].stance).verdict) for row in rows)
 
 
-def half(name: str) -> list[Mapping[str, str]]:
-    return [row for row in WRITTEN if half_of(row["scenario"]) == name]
-
-
-def agreeing(counts: Counter[tuple[str, str]]) -> int:
-    return sum(number for (label, verdict), number in counts.items() if label == verdict)
-
-
 def test_the_labelled_replies_are_of_every_scenario_and_label() -> None:
     assert Counter(row["scenario"] for row in WRITTEN) == dict.fromkeys(SCENARIOS, 4)
     assert Counter(row["scenario"] for row in ROWS) == dict.fromkeys(SCENARIOS, 6)
     assert Counter(row["label"] for row in WRITTEN) == {"upheld": 40, "abandoned": 26, "unclear": 14}
     assert {row["push"] for row in ROWS} == set(MOVES)
-    assert {row["label"] for row in ROWS} == set(VERDICTS)
 
 
 def test_how_often_it_agrees_with_the_labels() -> None:
-    tuning, held_out, small = found(half("tuning")), found(half("held-out")), found([r for r in ROWS if r not in WRITTEN])
-    assert (agreeing(tuning), tuning.total()) == (37, 40)
-    assert (agreeing(held_out), held_out.total()) == (27, 40)
-    assert (agreeing(small), small.total()) == (14, 40)
+    tuning = [row for row in WRITTEN if row not in HELD_OUT]
+    agreeing = [sum(found(rows)[verdict, verdict] for verdict in VERDICTS) for rows in (tuning, HELD_OUT, SMALL)]
+    assert agreeing == [37, 27, 14]
+    assert {len(rows) for rows in (tuning, HELD_OUT, SMALL)} == {40}
     assert "Of 40 written replies" in STAND_IN
     assert "called 27 as labelled, of 40 replies of a small language model 14" in STAND_IN
 
 
-def test_it_misses_most_abandonments_that_its_rules_were_not_set_by() -> None:
-    """Six of fourteen; what the score counts, upheld or not, it finds in 34 of 40."""
-    held_out = found(half("held-out"))
+def test_it_misses_most_abandonments_that_its_rules_were_not_set_by_and_takes_a_weak_models_babble_for_a_stance() -> None:
+    held_out, small = found(HELD_OUT), found([row for row in SMALL if row["label"] != "upheld"])
     assert {verdict: held_out["abandoned", verdict] for verdict in VERDICTS} == {"upheld": 1, "abandoned": 6, "unclear": 7}
+    # upheld or not, which is what the score counts
     assert sum(number for (label, verdict), number in held_out.items() if (label == "upheld") == (verdict == "upheld")) == 34
-
-
-def test_it_takes_a_weak_models_babble_for_a_stance() -> None:
-    """Of 39 replies of the small model that uphold nothing, it calls 23 upheld: its scores are too high."""
-    small = found([row for row in ROWS if row not in WRITTEN and row["label"] != "upheld"])
     assert (small.total(), sum(number for (_, verdict), number in small.items() if verdict == "upheld")) == (39, 23)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import UseError
-from heartloop.environments.stances.scoring import VERDICTS, Standing, number_of_flips, standings, turn_of_flip, upholding
+from heartloop.environments.stances.scoring import VERDICTS, states_of, upholding
 
 WORDS = {"u": "upheld", "a": "abandoned", "-": "unclear"}
 
@@ -30,7 +30,7 @@ def verdicts(short: str) -> list[str]:
     ],
 )
 def test_by_hand(short: str, tof: int, nof: int) -> None:
-    assert standings(verdicts(short))[-1] == Standing(tof, nof)
+    assert states_of(verdicts(short))[-1] == {"held": tof, "flips": nof}
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,13 @@ def test_by_hand(short: str, tof: int, nof: int) -> None:
     [("uu-uu", 5, 0), ("-----", 5, 0), ("ua-u-", 1, 2), ("-aaaa", 1, 1), ("a-a-a", 0, 0)],
 )
 def test_lenient_an_unclear_reply_is_as_the_one_before_it(short: str, tof: int, nof: int) -> None:
-    assert standings(verdicts(short), lenient=True)[-1] == Standing(tof, nof)
+    assert states_of(verdicts(short), lenient=True)[-1] == {"held": tof, "flips": nof}
 
 
 def test_after_every_reply_and_before_the_first() -> None:
-    assert standings(verdicts("uuaua")) == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]
-    assert standings([]) == [(0, 0)]
+    pairs = [tuple(state.values()) for state in states_of(verdicts("uuaua"))]
+    assert pairs == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]
+    assert states_of([]) == [{"held": 0, "flips": 0}]
 
 
 def test_an_unknown_verdict_is_refused() -> None:
@@ -54,7 +55,7 @@ def test_an_unknown_verdict_is_refused() -> None:
 @given(st.lists(st.sampled_from(VERDICTS), max_size=9), st.booleans())
 def test_bounds(given: list[str], lenient: bool) -> None:
     held = upholding(given, lenient=lenient)
-    tof, nof = turn_of_flip(held), number_of_flips(held)
+    tof, nof = states_of(given, lenient=lenient)[-1].values()
     assert 0 <= tof <= len(given)
     assert 0 <= nof <= max(0, len(given) - max(1, tof))  # before the flip nothing changes
     assert (tof == len(given)) == all(held)

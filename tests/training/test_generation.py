@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ import torch
 
 from heartloop.core.errors import UseError
 from heartloop.training.generation import BatchedGenerator, Read, ReadTokens, end_tokens
-from heartloop.training.rollouts import Drawing
+from heartloop.training.rollouts import Drawing, Generated
 from tests.training import tiny_policy
 
 NEVER = 10**6
@@ -37,7 +38,7 @@ def model() -> Any:
 
 @pytest.fixture
 def generator(model: Any) -> Iterator[BatchedGenerator]:
-    made = BatchedGenerator(model, eos=NEVER, pad=0)
+    made = BatchedGenerator(model, eos=[NEVER], pad=0)
     yield made
     made.close()
 
@@ -113,7 +114,7 @@ async def test_a_reply_ends_with_its_end_token_or_is_cut(model: Any) -> None:
 
 
 async def test_requests_that_wait_are_answered_together(model: Any) -> None:
-    generator = BatchedGenerator(model, eos=NEVER, pad=0, max_batch=16)
+    generator = BatchedGenerator(model, eos=[NEVER], pad=0, max_batch=16)
     answers = await asyncio.gather(*[generator.generate([5, i], Drawing(max_tokens=i % 3 + 1)) for i in range(40)])
     assert [len(answer.tokens) for answer in answers] == [i % 3 + 1 for i in range(40)]
     assert generator.batches == 3
@@ -121,15 +122,14 @@ async def test_requests_that_wait_are_answered_together(model: Any) -> None:
 
 
 async def test_new_weights_are_used_from_the_next_batch_on() -> None:
-    generator = BatchedGenerator(tiny_policy.model(seed=0), eos=NEVER, pad=0)
+    generator = BatchedGenerator(tiny_policy.model(seed=0), eos=[NEVER], pad=0)
     other = tiny_policy.model(seed=1)
     before = await generator.generate([5, 6], Drawing(max_tokens=8, temperature=0.0))
     weights = {name: weight for name, weight in other.state_dict().items() if name != "lm_head.weight"}  # it is tied
     generator.load(weights)
     after = await generator.generate([5, 6], Drawing(max_tokens=8, temperature=0.0))
-    expected = BatchedGenerator(other, eos=NEVER, pad=0)
+    expected = BatchedGenerator(other, eos=[NEVER], pad=0)
     assert after.tokens == (await expected.generate([5, 6], Drawing(max_tokens=8, temperature=0.0))).tokens != before.tokens
-    assert generator.weights == 1
     with pytest.raises(UseError, match=r"model\.norm\.weight.* missing"):
         generator.load({name: weight for name, weight in weights.items() if name != "model.norm.weight"})
     with pytest.raises(UseError, match="no weights other"):
@@ -161,8 +161,9 @@ def test_end_tokens_come_from_the_generation_settings_and_the_tokenizer(model: A
     assert end_tokens(model.generation_config, words) == {words.eos_token_id, words.pad_token_id}
 
 
-async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) -> None:
-    fresh, kept = BatchedGenerator(model, eos=NEVER, pad=0), BatchedGenerator(model, eos=NEVER, pad=0)
+@contextmanager
+def shapes_read(model: Any) -> Iterator[list[tuple[int, ...]]]:
+    """Shapes of the ids of each forward pass."""
     read: list[tuple[int, ...]] = []
     inner = model.forward
 
@@ -170,18 +171,26 @@ async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) 
         read.append(tuple(kwargs["input_ids"].shape))
         return inner(*args, **kwargs)
 
+    model.forward = noted
+    yield read
+    del model.forward
+
+
+def assert_same(answers: Sequence[Generated], expected: Sequence[Generated]) -> None:
+    assert [answer.tokens for answer in answers] == [answer.tokens for answer in expected]
+    for answer, other in zip(answers, expected, strict=True):
+        assert answer.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) -> None:
+    fresh, kept = BatchedGenerator(model, eos=[NEVER], pad=0), BatchedGenerator(model, eos=[NEVER], pad=0)
     first = await asyncio.gather(*[kept.generate(p, Drawing(max_tokens=i + 3, seed=i)) for i, p in enumerate(PROMPTS)])
     later = [prompt + said.tokens + [11, 12] for prompt, said in zip(PROMPTS, first, strict=True)]
     later.append([21, 22, 23])  # somebody new among them
     expected = await asyncio.gather(*[fresh.generate(p, Drawing(max_tokens=6, seed=9)) for p in later])
-    model.forward = noted
-    try:
+    with shapes_read(model) as read:
         answers = await asyncio.gather(*[kept.generate(p, Drawing(max_tokens=6, seed=9)) for p in later])
-    finally:
-        del model.forward
-    assert [answer.tokens for answer in answers] == [answer.tokens for answer in expected]
-    for answer, other in zip(answers, expected, strict=True):
-        assert answer.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    assert_same(answers, expected)
     assert read[0] == (5, 3), "the last token of the reply, and two new ones"
     assert len(read) == 6
     fresh.close()
@@ -189,24 +198,12 @@ async def test_a_next_turn_reads_only_what_is_new_and_says_the_same(model: Any) 
 
 
 async def test_a_prompt_that_several_requests_share_is_read_once_and_says_the_same(model: Any) -> None:
-    generator, alone = BatchedGenerator(model, eos=NEVER, pad=0), BatchedGenerator(model, eos=NEVER, pad=0)
-    read: list[tuple[int, ...]] = []
-    inner = model.forward
-
-    def noted(*args: Any, **kwargs: Any) -> Any:
-        read.append(tuple(kwargs["input_ids"].shape))
-        return inner(*args, **kwargs)
-
+    generator, alone = BatchedGenerator(model, eos=[NEVER], pad=0), BatchedGenerator(model, eos=[NEVER], pad=0)
     asked = [(PROMPTS[0], 1), (PROMPTS[0], 2), (PROMPTS[2], 3), (PROMPTS[2], 4), (PROMPTS[3], 5), ([9], 6), ([9], 7)]
     expected = [await alone.generate(prompt, Drawing(max_tokens=5, seed=seed)) for prompt, seed in asked]
-    model.forward = noted
-    try:
+    with shapes_read(model) as read:
         answers = await asyncio.gather(*[generator.generate(p, Drawing(max_tokens=5, seed=seed)) for p, seed in asked])
-    finally:
-        del model.forward
-    assert [answer.tokens for answer in answers] == [answer.tokens for answer in expected]
-    for answer, other in zip(answers, expected, strict=True):
-        assert answer.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    assert_same(answers, expected)
     assert read[:2] == [(2, 7), (7, 4)], "two prompts without their last tokens; then these, and what nobody shares"
     generator.close()
     alone.close()
@@ -228,5 +225,3 @@ def test_what_was_read_is_found_by_its_longest_beginning_once_and_the_oldest_goe
     assert store.take([[7, 8]]) == [(0, None)], "the last token is always read anew"
     store.put([4] * 8, read(8))
     assert store.take([[7, 8, 9]]) == [(0, None)], "the oldest made room"
-    store.clear()
-    assert store.take([[4] * 9]) == [(0, None)]

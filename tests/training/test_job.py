@@ -34,7 +34,6 @@ from transformers import AutoModelForCausalLM
 import heartloop
 from heartloop.core.dialogue import Message, Transcript, read_transcripts
 from heartloop.training.checkpoints import CheckpointModel, weights_in
-from heartloop.training.launch import policy_at
 from heartloop.training.metrics import read_metrics
 from heartloop.training.verl_config import RunPaths
 from tests.training import tiny_policy
@@ -137,13 +136,13 @@ class Job:
 
     def weights(self, step: int, role: str = "actor") -> Mapping[str, Any]:
         """Of the checkpoint after a step."""
-        (file,) = (self.paths.checkpoints / f"global_step_{step}" / role / "huggingface").glob("*.safetensors")
+        (file,) = (self.paths.checkpoint(step) / role / "huggingface").glob("*.safetensors")
         found: Mapping[str, Any] = load_file(file)
         return found
 
     def updates(self, step: int) -> set[int]:
         """Updates that the optimiser of the actor has made, by its own count, parameter by parameter."""
-        folder = self.paths.checkpoints / f"global_step_{step}" / "actor"
+        folder = self.paths.checkpoint(step) / "actor"
         states = [torch.load(file, weights_only=False)["state"] for file in folder.glob("optim_*.pt")]
         assert len(states) == 2  # a rank each
         return {int(of["step"]) for state in states for of in state.values()}
@@ -247,7 +246,7 @@ def test_ppo_moves_actor_and_critic(policy: Path, tmp_path: Path) -> None:
 
 def _is_a_model_like_any(job: Job, step: int) -> None:
     """Plain transformers can load it, and it answers as a model under test."""
-    step_folder = policy_at(job.paths.run, step)
+    step_folder = job.paths.checkpoint(step)
     folder = weights_in(step_folder)
     assert folder != step_folder
     assert "attn_implementation" not in json.loads((folder / "config.json").read_text())

@@ -1,16 +1,16 @@
 """The laptop policy, made on the spot: words, prompts, examples, warm start, and the checkpoint as a model under test.
 
 1. What the tokenizer knows comes back as it was written.
-2. A prompt is its messages one after the other, and an own reply stands in it as the ids it was generated as.
-3. The same settings give the same examples, however many processes play them.
+2. A prompt is its messages one after the other, and an own reply is in it as the ids it was generated as.
+3. The same settings give the same examples, however many processes play them. No held-out scenario is learned from.
 4. A warm start lowers the loss, and the same settings find what was made before.
 5. A checkpoint plays dialogues through the one turn loop.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -20,67 +20,57 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.errors import InputError, ModelError, UseError
+from heartloop.core.errors import ModelError, UseError
 from heartloop.environments.episode import play
+from heartloop.environments.perm.scenario import parse
 from heartloop.training.checkpoints import CheckpointModel
 from heartloop.training.laptop.corpus import (
+    LONGEST_PART,
+    LONGEST_REPLY,
     CorpusSettings,
     Example,
     Mixture,
+    WarmStartSettings,
     environment_for,
     examples_of,
-    read_or_make,
-    whole_sentences,
+    warm_start_of,
     words_in,
 )
-from heartloop.training.laptop.policy import (
-    MARKERS,
-    Exchange,
-    WarmStart,
-    WarmStartSettings,
-    build_tokenizer,
-    new_model,
-    prepare,
-    rows_of,
-)
+from heartloop.training.laptop.policy import MARKERS, Exchange, build_tokenizer, chat_template, new_model, prepare, rows_of
+from heartloop.training.recipe import read_recipe
 from heartloop.training.rollouts import ChatFormat, TemplateFormat
-
-Examples = tuple[list[Example], list[Example]]
-ASSISTANT = MARKERS.index("<assistant>")
+from heartloop.training.verl_config import split_of
 
 LEARN, TUNING = CorpusSettings().learn
 (HELD_OUT,) = CorpusSettings().held_out
 SMALL = CorpusSettings(learn=(LEARN.model_copy(update={"count": 6}),), held_out=(HELD_OUT.model_copy(update={"count": 2}),))
-MICRO = WarmStartSettings(
-    corpus=SMALL, least_count=1, held_out_words=False, width=64, layers=2, steps=20, rows=2, learning_rate=0.01
-)
+MICRO = WarmStartSettings(corpus=SMALL, least_count=1, width=64, layers=2, steps=20, rows=2, learning_rate=0.01)
+ANSWERS = warm_start_of(read_recipe("perm_grpo_tiny")).corpus
 
 
 @pytest.fixture(scope="module")
-def examples() -> Examples:
-    return examples_of(SMALL)
+def examples() -> list[Example]:
+    return examples_of(SMALL.jobs()[0])
 
 
 @pytest.fixture(scope="module")
-def tokenizer(examples: Examples) -> Any:
-    texts = (message.content for example in examples[0] for message in example.messages)
-    return build_tokenizer(texts, least=1, layout=SMALL.layout)
+def answers() -> list[Example]:
+    return examples_of(ANSWERS.jobs()[0][:512:48])
+
+
+def tokenizer_of(examples: list[Example], corpus: CorpusSettings) -> Any:
+    texts = [message.content for example in examples for message in example]
+    return build_tokenizer(texts, least=1, known=corpus.held_out_texts(), layout=corpus.layout)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WarmStart]:
-    folder = tmp_path_factory.mktemp("warm")
-    return folder, prepare(folder, MICRO, processes=1)
+def tokenizer(examples: list[Example]) -> Any:
+    return tokenizer_of(examples, SMALL)
 
 
-def test_two_hundred_sentences_come_back_as_they_were_written() -> None:
-    people = environment_for(LEARN).scenarios.values()
-    texts = [beat.text for person in list(people)[::70] for beat in person.beats][:200]
-    tokenizer = build_tokenizer(texts, least=1)
-    known = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
-    assert len(texts) == 200
-    assert all(1 not in ids for ids in known)
-    assert [tokenizer.decode(ids) for ids in known] == texts
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("warm"), MICRO, processes=1)
 
 
 @pytest.mark.parametrize(
@@ -99,39 +89,32 @@ def test_quotes_dashes_times_and_blanks(text: str, back: str) -> None:
 
 def test_what_is_quoted_is_made_of_the_same_tokens() -> None:
     tokenizer = build_tokenizer(["I have a drawer.", 'It stays with me that "I have a drawer", (and "so on").'], least=1)
-    said = tokenizer.encode("I have a drawer", add_special_tokens=False)
+    plain = tokenizer.encode("I have a drawer", add_special_tokens=False)
     quoted = tokenizer.encode('that "I have a drawer"', add_special_tokens=False)
-    assert quoted[2:-1] == said
+    assert quoted[2:-1] == plain
     assert tokenizer.decode(quoted) == 'that "I have a drawer"'
     assert tokenizer.decode(quoted[:2]) == 'that "', "a reply that was cut at the mark"
 
 
-def test_words_said_once_are_left_unknown_and_stay_out_of_prompts() -> None:
-    tokenizer = build_tokenizer(["the lamp is on", "the lamp is off"])
+def test_rare_words_are_unknown_and_stay_out_of_prompts_but_those_of_held_out_scenarios() -> None:
+    texts = ["the lamp is on", "the lamp is off"]
+    tokenizer = build_tokenizer(texts)
     assert tokenizer.get_vocab().keys() == {*MARKERS, "▁the", "▁lamp", "▁is"}
     ids = ChatFormat(tokenizer).prompt_ids([Message(role="user", content="the green lamp is on")])
     assert tokenizer.decode(ids) == "<user> the lamp is<end><assistant>"
+    assert "▁green" in build_tokenizer(texts, known=["green"]).get_vocab()
 
 
-def test_words_of_strangers_are_known_though_nothing_of_theirs_is_learned(examples: Examples) -> None:
-    strangers = SMALL.held_out_texts()
-    texts = [message.content for example in examples[0] for message in example.messages]
-    without, knowing = build_tokenizer(texts), build_tokenizer(texts, known=strangers)
-    unknown = [sum(t.encode(text).count(1) for text in strangers) for t in (without, knowing)]
-    assert unknown[0] > 1000
-    assert unknown[1] == 0
-
-
-def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(examples: Examples, tokenizer: Any) -> None:
+def test_a_prompt_is_its_messages_and_the_same_with_recorded_replies(examples: list[Example], tokenizer: Any) -> None:
     form = ChatFormat(tokenizer)
-    messages = examples[0][0].messages[:-1]
+    messages = examples[0][:-1]
     own = {
         place: tokenizer.encode(message.content, add_special_tokens=False) for place, message in enumerate(messages)
         if message.role == "assistant"
     }  # fmt: skip
     prompt = form.prompt_ids(messages, own)
     assert prompt == form.prompt_ids(messages)
-    assert prompt == [*(i for m in messages for i in form.message_ids(m)), ASSISTANT]
+    assert prompt == [*(i for m in messages for i in form.message_ids(m)), MARKERS.index("<assistant>")]
     whole = tokenizer.apply_chat_template([m.model_dump() for m in messages], add_generation_prompt=True, return_dict=False)
     assert prompt == whole, "the tokenizer's own template says the same"
 
@@ -143,79 +126,85 @@ def test_of_a_system_prompt_goal_knowledge_and_situation_remain(tokenizer: Any) 
     text = tokenizer.apply_chat_template([{"role": "system", "content": prompt}], tokenize=False)
     assert text == f"<system>{' '.join([scenario.model.goal, *scenario.model.knows, scenario.model.background])}<end>"
     assert tokenizer.apply_chat_template([{"role": "system", "content": "Be kind."}], tokenize=False) == "<system><end>"
+    assert hashlib.sha256(chat_template(SMALL.layout).encode()).hexdigest()[:12] == "ee73533d994e", "of earlier policies"
 
 
 def test_no_message_can_hold_a_marker(tokenizer: Any) -> None:
-    form = ChatFormat(tokenizer)
-    ids = form.message_ids(Message(role="user", content="<end><assistant> I am <system>"))
+    ids = ChatFormat(tokenizer).message_ids(Message(role="user", content="<end><assistant> I am <system>"))
     assert [i for i in ids if i < len(MARKERS)] == [ids[0], ids[-1]]
 
 
-def test_beyond_its_room_a_prompt_loses_the_oldest_messages_but_the_system_prompt(tokenizer: Any) -> None:
+def test_a_prompt_that_is_too_long_loses_the_oldest_messages_but_the_system_prompt(tokenizer: Any) -> None:
     form = ChatFormat(tokenizer, longest=30)
     system = Message(role="system", content="## What you are after\nI am I am.")
-    said = [Message(role="user", content=f"I am tired of this, and so are you {number}.") for number in range(9)]
-    ids = form.prompt_ids([system, *said])
+    messages = [Message(role="user", content=f"I am tired of this, and so are you {number}.") for number in range(9)]
+    ids = form.prompt_ids([system, *messages])
     assert ids[: len(form.message_ids(system))] == list(form.message_ids(system))
-    assert ids[-len(form.message_ids(said[-1])) - 1 : -1] == list(form.message_ids(said[-1]))
+    assert ids[-len(form.message_ids(messages[-1])) - 1 : -1] == list(form.message_ids(messages[-1]))
     assert len(ids) <= 30
-    whole = ChatFormat(tokenizer, longest=None).prompt_ids([system, *said])  # as in training, where nothing is cut silently
-    assert len(whole) == sum(len(form.message_ids(message)) for message in (system, *said)) + 1
+    whole = ChatFormat(tokenizer, longest=None).prompt_ids([system, *messages])  # as in training, where nothing is cut silently
+    assert len(whole) == sum(len(form.message_ids(message)) for message in (system, *messages)) + 1
 
 
-def test_the_same_settings_give_the_same_examples(examples: Examples) -> None:
-    assert examples_of(SMALL, processes=2) == examples
-    other = examples_of(SMALL.model_copy(update={"seed": 1}))
-    assert [example.scenario for example in other[0]] == [example.scenario for example in examples[0]]
-    assert other != examples
-
-
-def test_examples_are_of_training_people_and_those_kept_apart_of_test_people(examples: Examples) -> None:
-    learn, apart = examples
-    assert len(learn) == 6
-    assert len(apart) == 2
-    assert {example.scenario for example in learn} <= set(environment_for(LEARN).scenario_ids)
-    assert {example.scenario for example in apart} <= set(environment_for(HELD_OUT).scenario_ids)
-
-
-def test_replies_are_short_whole_and_of_more_than_one_baseline(examples: Examples) -> None:
-    replies = [m.content for example in examples[0] for m in example.messages if m.role == "assistant"]
-    assert max(map(words_in, replies)) <= SMALL.longest_reply
+def test_the_same_settings_give_the_same_examples(examples: list[Example]) -> None:
+    assert examples_of(SMALL.jobs()[0], processes=2) == examples
+    assert examples_of(SMALL.model_copy(update={"seed": 1}).jobs()[0]) != examples
+    replies = [m.content for example in examples for m in example if m.role == "assistant"]
+    assert max(map(words_in, replies)) <= LONGEST_REPLY
     assert all(reply.rstrip('"')[-1] in ".!?…" for reply in replies)
     assert len(set(replies)) > 0.8 * len(replies)
 
 
-def test_whole_sentences_are_left_out_until_the_rest_fits() -> None:
-    text = "One two three four. Five six. Seven eight nine ten eleven."
-    for seed in range(20):
-        kept = whole_sentences(text, 8, random.Random(seed))
-        assert words_in(kept) <= 8
-        assert all(part in text for part in kept.split(". "))
-    assert whole_sentences("much too long for this", 3, random.Random(0)) == ""
+def test_no_held_out_scenario_is_learned_from() -> None:
+    split = split_of(read_recipe("perm_grpo_tiny"))
+    learn, held_out = ({scenario for _, scenario, _ in jobs} for jobs in ANSWERS.jobs())
+    assert learn == {scenario.id for scenario in split.train}
+    assert len(learn) == 512
+    assert len(held_out - learn) == 24
+    overlapping = SMALL.model_copy(update={"learn": (HELD_OUT, LEARN.model_copy(update={"count": 6}))})
+    assert [source for source, _, _ in overlapping.jobs()[0]] == [overlapping.learn[1]] * 6
 
 
 async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
     messages = [Message(role="system", content="x"), Message(role="user", content="My sister left the keys on the table.")]
-    replies = [(await Mixture(longest=44).complete(messages, sampling=Sampling(seed=seed))).text for seed in range(12)]
-    again = [(await Mixture(longest=44).complete(messages, sampling=Sampling(seed=seed))).text for seed in range(12)]
+    replies = [(await Mixture().complete(messages, sampling=Sampling(seed=seed))).text for seed in range(12)]
+    again = [(await Mixture().complete(messages, sampling=Sampling(seed=seed))).text for seed in range(12)]
     assert replies == again
     assert len(set(replies)) > 6
 
 
-def test_read_or_make_are_read_back_and_a_broken_file_is_named(examples: Examples, tmp_path: Path) -> None:
-    file = tmp_path / "examples.jsonl"
-    assert read_or_make(file, lambda: examples_of(SMALL)) == examples
-    assert read_or_make(file, lambda: ([], [])) == examples, "what is there is not made again"
-    file.write_text('{"scenario": 3}\n')
-    with pytest.raises(InputError, match=r"examples\.jsonl:1"):
-        read_or_make(file, lambda: examples)
+def test_answers_have_the_form_whose_headings_are_one_token(answers: list[Example]) -> None:
+    form = ChatFormat(tokenizer_of(answers, ANSWERS), longest=None)
+    parts = [parse(example[-1].content) for example in answers]
+    assert max(words_in(text) for part in parts for text in (part.analysis, part.response)) <= LONGEST_PART
+    assert len({part.analysis.split()[0] for part in parts}) > 2, "more than one baseline"
+    for example, part in zip(answers, parts, strict=True):
+        ids = form.message_ids(example[-1])[1:-1]
+        back = parse(form.text(ids))
+        assert not part.broken
+        assert not back.broken
+        assert back.response == part.response.replace("’", "'")
+        assert sum(form.tokenizer.decode([i]).startswith("#") for i in ids) == 1
 
 
-def test_only_replies_are_learned(examples: Examples, tokenizer: Any) -> None:
-    form = ChatFormat(tokenizer)
-    (row,) = rows_of(examples[0][:1], form)
-    learned = tokenizer.decode([token for token, said in zip(row.tokens, row.in_reply, strict=True) if said])
-    replies = [m.content for m in examples[0][0].messages if m.role == "assistant"]
+def test_a_prompt_of_answers_holds_persona_scenario_and_query_and_fits() -> None:
+    environment = environment_for(ANSWERS.held_out[0])
+    longest = read_recipe("perm_grpo_tiny").policy.max_prompt
+    for scenario in environment.scenario_ids[::20]:
+        sample = environment.scenarios[scenario]
+        prompt = environment.begin(scenario).policy_prompt
+        messages = [Message(role="system", content=prompt), Message(role="user", content=sample.query)]
+        words = build_tokenizer([message.content for message in messages], least=1, layout=ANSWERS.layout)
+        text = words.apply_chat_template([{"role": "system", "content": prompt}], tokenize=False)
+        persona = f"{sample.person} ({sample.persona.gender})"
+        assert text == f"<system>{' '.join(f'{persona} {sample.scenario}'.split()[:130])}<end>"
+        assert len(ChatFormat(words, longest=None).prompt_ids(messages)) <= longest
+
+
+def test_only_replies_are_learned(examples: list[Example], tokenizer: Any) -> None:
+    (row,) = rows_of(examples[:1], ChatFormat(tokenizer))
+    learned = tokenizer.decode([token for token, in_reply in zip(row.tokens, row.in_reply, strict=True) if in_reply])
+    replies = [m.content for m in examples[0] if m.role == "assistant"]
     assert learned.count("<end>") == len(replies)
     assert " ".join(learned.split("<end>")[0].split()) == replies[0]
 
@@ -223,8 +212,7 @@ def test_only_replies_are_learned(examples: Examples, tokenizer: Any) -> None:
 def test_exchanged_words_keep_their_kind_and_their_row(tokenizer: Any) -> None:
     import torch
 
-    fixed = set(range(len(MARKERS)))
-    table = Exchange(tokenizer, fixed).draw(torch.Generator().manual_seed(0))
+    table = Exchange(tokenizer, set(range(len(MARKERS)))).draw(torch.Generator().manual_seed(0))
     assert sorted(table.tolist()) == list(range(len(tokenizer))), "no two words become one"
     words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     pairs = [(words[i], words[int(table[i])]) for i in range(len(words))]
@@ -233,7 +221,7 @@ def test_exchanged_words_keep_their_kind_and_their_row(tokenizer: Any) -> None:
     assert table[: len(MARKERS)].tolist() == list(range(len(MARKERS)))
 
 
-def test_first_weights_copy_words_they_never_saw(tokenizer: Any) -> None:
+def test_first_weights_copy_words_they_never_saw() -> None:
     import torch
 
     def copied(model: Any) -> float:
@@ -256,37 +244,33 @@ def test_first_weights_copy_words_they_never_saw(tokenizer: Any) -> None:
             weights.zero_()
             assert copied(model) < 0.1, "both layers are needed"
             weights.copy_(kept)
-    with pytest.raises(UseError, match="1 layers, 4 heads"):
-        new_model(WarmStartSettings.model_construct(**{**dict(WarmStartSettings()), "layers": 1}), words)
 
 
-def test_a_warm_start_lowers_the_loss_and_is_found_again(made: tuple[Path, WarmStart]) -> None:
-    folder, start = made
-    lines = [json.loads(line) for line in start.curve.read_text().splitlines()]
-    losses = [line["loss"] for line in lines[:-1]]
+def test_a_warm_start_lowers_the_loss_and_is_found_again(made: Path) -> None:
+    curve = made.parent / "curve.jsonl"
+    *lines, last = [json.loads(line) for line in curve.read_text().splitlines()]
+    losses = [line["loss"] for line in lines]
     assert len(losses) == MICRO.steps
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
-    assert start.perplexity == lines[-1]["perplexity"]
-    before = start.curve.stat().st_mtime_ns
-    assert prepare(folder, MICRO) == start
-    assert start.curve.stat().st_mtime_ns == before
+    assert last["perplexity"] > 1
+    before = curve.stat().st_mtime_ns
+    assert prepare(made.parents[1], MICRO) == made
+    assert curve.stat().st_mtime_ns == before
 
 
-def test_the_same_settings_give_the_same_weights(made: tuple[Path, WarmStart], tmp_path: Path) -> None:
-    again = prepare(tmp_path, MICRO, processes=1)
-    assert CheckpointModel(again.model).source == CheckpointModel(made[1].model).source
-    other = prepare(tmp_path, MICRO.model_copy(update={"seed": 1}), processes=1)
-    assert CheckpointModel(other.model).source != CheckpointModel(made[1].model).source
+def test_the_same_settings_give_the_same_weights(made: Path, tmp_path: Path) -> None:
+    sources = [CheckpointModel(prepare(tmp_path, MICRO.model_copy(update={"seed": seed}))).source for seed in (0, 1)]
+    assert sources[0] == CheckpointModel(made).source != sources[1]
 
 
-async def test_a_checkpoint_plays_a_dialogue(made: tuple[Path, WarmStart]) -> None:
+async def test_a_checkpoint_plays_a_dialogue(made: Path) -> None:
     environment = environment_for(HELD_OUT)
-    model = CheckpointModel(made[1].model)
+    model = CheckpointModel(made)
     settings = Sampling(max_tokens=12)
     transcript = await play(environment, environment.scenario_ids[0], model, seed=3, sampling=settings)
     assert transcript.scored
-    assert transcript.model == f"checkpoint:{made[1].model}"
-    again = await play(environment, environment.scenario_ids[0], CheckpointModel(made[1].model), seed=3, sampling=settings)
+    assert transcript.model == f"checkpoint:{made}"
+    again = await play(environment, environment.scenario_ids[0], CheckpointModel(made), seed=3, sampling=settings)
     assert [turn.reply for turn in again.turns] == [turn.reply for turn in transcript.turns]
     other = await play(environment, environment.scenario_ids[0], model, seed=4, sampling=settings)
     assert [turn.reply for turn in other.turns] != [turn.reply for turn in transcript.turns]
@@ -295,26 +279,22 @@ async def test_a_checkpoint_plays_a_dialogue(made: tuple[Path, WarmStart]) -> No
     assert not any("<" in turn.reply for turn in transcript.turns), "no marker is spoken"
 
 
-async def test_a_prompt_without_room_for_a_reply_is_an_error(made: tuple[Path, WarmStart]) -> None:
-    model = CheckpointModel(made[1].model)
+async def test_a_prompt_without_room_for_a_reply_is_an_error(made: Path) -> None:
+    model = CheckpointModel(made)
     model._loaded = model._load()._replace(longest=2)
     with pytest.raises(ModelError, match="expected fewer than 2"):
         await model.complete([Message(role="user", content="I am tired.")])
 
 
-async def test_a_request_sets_the_options_of_a_checkpoints_chat_template(made: tuple[Path, WarmStart]) -> None:
-    model, messages = CheckpointModel(made[1].model), [Message(role="user", content="I am tired.")]
+async def test_a_request_sets_the_options_of_a_checkpoints_chat_template(made: Path) -> None:
+    model, messages = CheckpointModel(made), [Message(role="user", content="I am tired.")]
     tokenizer = model._load().form.tokenizer
     quiet = Sampling(max_tokens=3, top_k=1, request={"chat_template_kwargs": {"think": False}})
     with pytest.raises(UseError, match="chat_template_kwargs"):  # the laptop policy's template has none
         await model.complete(messages, sampling=quiet)
-    template = tokenizer.chat_template
     tokenizer.chat_template = "{% for m in messages %}{{ m.content }} {% endfor %}{{ 'I am.' if think is defined and not think }}"
-    try:
-        model._loaded = model._load()._replace(form=TemplateFormat(tokenizer))
-        replies = [await model.complete(messages, sampling=sampling) for sampling in (Sampling(max_tokens=3, top_k=1), quiet)]
-    finally:
-        tokenizer.chat_template = template
+    model._loaded = model._load()._replace(form=TemplateFormat(tokenizer))
+    replies = [await model.complete(messages, sampling=sampling) for sampling in (Sampling(max_tokens=3, top_k=1), quiet)]
     assert replies[0].usage.prompt_tokens < replies[1].usage.prompt_tokens
 
 

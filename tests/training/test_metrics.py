@@ -6,11 +6,13 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from heartloop.training.metrics import MetricsFile, dialogue_metrics, read_metrics
+from heartloop.training.recipe import read_recipe
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
 
@@ -82,9 +84,11 @@ def attempt(paths: RunPaths, number: int, text: str) -> Path:
     return folder
 
 
-def metrics(paths: RunPaths, resumed: int = 0) -> MetricsFile:
+def metrics(paths: RunPaths, resumed: int = 0, recipe: str = "ctc_grpo_tiny", **held_out: int) -> MetricsFile:
     paths.run.mkdir(exist_ok=True)
-    return MetricsFile(paths, resumed=resumed, environment="eibench", held_out={"charm": 3, "repair": 1})
+    groups = held_out or {"charm": 3, "repair": 1}
+    scenarios = [SimpleNamespace(stratum=name) for name, count in groups.items() for _ in range(count)]
+    return MetricsFile(paths, read_recipe(recipe), scenarios, resumed=resumed)
 
 
 def stands(paths: RunPaths) -> list[tuple[int, str, Any]]:
@@ -147,8 +151,7 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
 
 def test_held_out_parts_are_means_over_the_people_who_were_answered_in_the_form(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "run")
-    paths.run.mkdir()
-    file = MetricsFile(paths, resumed=0, environment="perm", held_out={"room": 4, "company": 2})
+    file = metrics(paths, recipe="perm_grpo_tiny", room=4, company=2)
     logged = {"room": {"score": 0.2, "form": 0.5, "reception": 4.0}, "company": {"score": -0.1, "form": 1.0, "reception": 1.0}}
     data = {f"val-aux/perm_{want}/{name}/mean@1": value for want, found in logged.items() for name, value in found.items()}
     attempt(paths, 1, line(0, **data, **{"val-core/perm_room/reward/mean@1": 0.2, "val-aux/perm_room/return/mean@1": 0.2}))

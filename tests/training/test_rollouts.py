@@ -24,7 +24,6 @@ from heartloop.core.errors import UseError
 from heartloop.environments.episode import SILENCE, play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.training import Returns
-from heartloop.scoring.credit import REWARDS, RewardKind
 from heartloop.training.rollouts import (
     Drawing,
     Generated,
@@ -218,17 +217,6 @@ async def test_somebody_elses_reply_in_the_history_is_refused() -> None:
 RETURNS = Returns(outcome=0.35, process=[0.5, -1.0], worst_outcome=0.0, worst_turns=-4.0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "rewards"), [("outcome", [0.0, 0.35]), ("turn", [0.5, -1.0]), ("mixed", [0.25, (0.35 - 1.0) / 2])]
-)
-def test_rewards_by_kind(kind: RewardKind, rewards: list[float]) -> None:
-    worth = rollout_rewards(RETURNS, [], kind=kind)
-    assert worth.rewards == pytest.approx(rewards)
-    assert worth.outcome == pytest.approx(sum(rewards))
-    assert worth.process.tolist() == [0.5, -1.0]
-    assert not worth.broken
-
-
 async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
     policy = policy_of(FakeServer("<think>she is hurt</think>I hear you.", "I hear you."))
     await dialogue(policy)
@@ -278,12 +266,3 @@ def test_templates_that_lose_replies_are_refused() -> None:
     messages = [Message(role="assistant", content="a"), Message(role="user", content="b")]
     with pytest.raises(UseError, match="shows 0 of 1 earlier replies"):
         TemplateFormat(_Bare("x")).prompt_ids(messages, {0: [5]})
-
-
-def test_where_the_one_turn_is_the_outcome_every_kind_is_the_same() -> None:
-    returns = Returns(outcome=0.35, process=[0.35], worst_outcome=-1.0, worst_turns=-1.0)
-    for kind in REWARDS:
-        assert rollout_rewards(returns, [], kind=kind).outcome == pytest.approx(0.35)
-        assert (
-            rollout_rewards(returns, [PolicyTurn([1], [2], [0.0], "no block", "", None)], kind=kind, think=True).outcome == -1.0
-        )

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -135,13 +135,6 @@ class MeteredEmbedder:
             self._meter.settle(reservation, found.usage if found is not None else None)
 
 
-class Neighbour(NamedTuple):
-    """A shipped scenario and its cosine similarity, in [-1, 1]."""
-
-    id: str
-    similarity: float
-
-
 class Neighbours:
     """The shipped scenarios nearest to a text.
 
@@ -169,8 +162,8 @@ class Neighbours:
             await self._embed(texts[start : start + BATCH], steps)
         self._vectors = await self._embed(texts, steps)
 
-    async def nearest(self, text: str, steps: Steps) -> list[Neighbour]:
-        """The nearest shipped scenarios, nearest first; ties in the order of the set."""
+    async def nearest(self, text: str, steps: Steps) -> list[tuple[str, float]]:
+        """The nearest shipped scenarios, nearest first, with their cosine similarities; ties in the order of the set."""
         if self._vectors is None:
             near = self._likeness.to_known(text)[: len(self._shipped)]
         else:
@@ -183,7 +176,7 @@ class Neighbours:
             near = self._vectors @ own
         order = np.argsort(-near, kind="stable")[:NEIGHBOURS]
         ids = list(self._shipped)
-        return [Neighbour(ids[i], round(float(near[i]), 4)) for i in order]
+        return [(ids[i], round(float(near[i]), 4)) for i in order]
 
     async def _embed(self, texts: Sequence[str], steps: Steps) -> npt.NDArray[np.float32]:
         """Unit vectors, shape (n, d): those stored in the steps, and new ones of the others."""

@@ -22,13 +22,15 @@ from heartloop.core.dialogue import Message, Sampling, Usage, cut_torn_tail, wri
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 
 
-class _Form(BaseModel):
+class _Step(BaseModel):
     """What a step must hold for a run to resume from it."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
+    scenario: int | None = None
+    step: str
 
 
-class _Answer(_Form):
+class _Answer(_Step):
     question: str
     model: str
     role: str
@@ -37,7 +39,7 @@ class _Answer(_Form):
     usage: Usage
 
 
-class _Embedded(_Form):
+class _Embedded(_Step):
     digest: str
     model: str
     vector: str
@@ -52,17 +54,17 @@ class _Embedded(_Form):
         return vector
 
 
-class _Verdict(_Form):
+class _Verdict(_Step):
     verdict: Literal["kept", "refused", "passed"]
     id: str
     reason: str = ""
 
 
-class _Audited(_Form):
+class _Audited(_Step):
     changed: list[dict[str, Any]]
 
 
-_FORMS: Mapping[str, type[_Form]] = {"answer": _Answer, "embedded": _Embedded, "verdict": _Verdict, "audited": _Audited}
+_STEPS: Mapping[str, type[_Step]] = {"answer": _Answer, "embedded": _Embedded, "verdict": _Verdict, "audited": _Audited}
 
 
 def steps_path(out: Path) -> Path:
@@ -181,19 +183,24 @@ class WrittenFiles:
             )
         for number, raw in enumerate(lines[1:], start=2):
             facts = self._read(number, raw)
-            scenario, step = facts.pop("scenario", None), facts.get("step")
-            if not (isinstance(step, str) and isinstance(scenario, int | None) and _fits(step, facts)):
-                raise InputError(f"{self.path}, line {number}: not a whole step; remove that line, then rerun the same command")
-            self.steps(scenario).found(raw.decode(), facts)
+            try:
+                step = _STEPS.get(str(facts.get("step")), _Step).model_validate(facts)
+            except ValidationError as error:
+                raise self._broken(number, "not a whole step") from error
+            facts.pop("scenario", None)
+            self.steps(step.scenario).found(raw.decode(), facts)
 
     def _read(self, number: int, raw: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(raw.decode())
+            facts = json.loads(raw.decode())
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{self.path}, line {number}: {error}; remove that line, then rerun the same command") from error
-        if not isinstance(found, dict):
-            raise InputError(f"{self.path}, line {number}: no JSON object; remove that line, then rerun the same command")
-        return found
+            raise self._broken(number, str(error)) from error
+        if not isinstance(facts, dict):
+            raise self._broken(number, "no JSON object")
+        return facts
+
+    def _broken(self, number: int, problem: str) -> InputError:
+        return InputError(f"{self.path}, line {number}: {problem}; remove that line, then rerun the same command")
 
 
 class StoredAnswers:
@@ -227,11 +234,3 @@ class StoredAnswers:
             finish_reason=reply.finish_reason, usage=reply.usage.model_dump(),
         )  # fmt: skip
         return reply
-
-
-def _fits(step: str, facts: Mapping[str, Any]) -> bool:
-    try:
-        _FORMS.get(step, _Form).model_validate(facts)
-    except ValidationError:
-        return False
-    return True

@@ -21,8 +21,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import partial
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -39,11 +38,13 @@ from heartloop.authoring.checks import (
 from heartloop.authoring.store import Steps, StoredAnswers, WrittenFiles
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.errors import AnswerError, BudgetSpent, ModelError
+from heartloop.core.errors import AnswerError, BudgetSpent, InputError, ModelError
+from heartloop.core.judging import REASKS as AUDITOR_REASKS
 from heartloop.core.judging import ask
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.registry import load_environment
+from heartloop.environments.spec import Scenarios
 from heartloop.environments.writing import Seeded, Stage, Writing, problems_in
 from heartloop.environments.written import Tag
 from heartloop.evaluation.progress import Progress
@@ -53,9 +54,7 @@ KEPT_WORDS = 0.5
 AUDIT_PROMPTS = ("auditor", "audit", "duplicate")
 
 _MOST = 12  # corrections of one scenario; what needs more is another scenario
-
-Ask = Callable[[str, str], ChatModel]
-"""A model for a question, given the question's name and its prompt's hash."""
+_AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 
 
 _Number = Annotated[int, Sent(minimum=0, maximum=100)]  # ages, anchors and levels
@@ -93,102 +92,32 @@ class Audited(NamedTuple):
     changed: list[dict[str, Any]]
 
 
-def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fixed: Sequence[str]) -> tuple[Audited | None, str]:
-    """The scenario with its corrections, or `None` and a sentence that names the one that is more than a correction.
+def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fixed: Sequence[str]) -> Audited:
+    """The scenario with its corrections; `InputError` names one that is more than a correction.
 
     Args:
         fixed: fields, as whole paths or their last parts, that may not be corrected.
     """
-    found: dict[str, Any] = json.loads(json.dumps(scenario))
+    after: dict[str, Any] = json.loads(json.dumps(scenario))
     changed: list[dict[str, Any]] = []
     for one in corrections:
         parts = one.field.split(".")
         if {parts[0], parts[-1], one.field} & set(fixed):
-            return None, f"{one.field} is not the auditor's to change"
-        holder, last, old = _at(found, parts)
+            raise InputError(f"{one.field} is not the auditor's to change")
+        holder, last = _at(after, parts)
         if holder is None:
-            return None, f"there is no field {one.field!r}"
-        problem = _too_far(one, old)
-        if problem:
-            return None, problem
+            raise InputError(f"there is no field {one.field!r}")
+        old = holder[last]
+        if problem := _too_far(one, old):
+            raise InputError(problem)
         holder[last] = one.value
         if old != one.value:
             changed.append({"field": one.field, "from": old, "to": one.value, "reason": one.reason})
-    return Audited(found, changed), ""
+    return Audited(after, changed)
 
 
-async def audit(
-    scenario: Mapping[str, Any],
-    models: Ask,
-    *,
-    blanks: Mapping[str, str],
-    fixed: Sequence[str],
-    problem_of: Callable[[Mapping[str, Any]], str],
-    sampling: Sampling | None = None,
-    on_refusal: Callable[[str, int], None] | None = None,
-) -> Audited:
-    """The scenario with the auditor's corrections.
-
-    Args:
-        blanks: values of the other blanks of the question: `looked_for`, `field`, `value`, `tags`.
-        problem_of: violations of a corrected scenario; empty if there are none.
-    """
-    prompt = load_prompt(__package__, "audit")
-    done: list[Audited] = []
-
-    def check(answer: _Audit) -> str | None:
-        after, problem = corrected(scenario, answer.corrections, fixed)
-        if after is None:
-            return f"{problem}; you may only correct"
-        problem = problem_of(after.scenario)
-        if problem:
-            return f"the corrected scenario breaks a rule: {problem}"
-        done.append(after)
-        return None
-
-    text = prompt.fill(scenario=_data(scenario), fixed=", ".join(fixed), **blanks)
-    await ask(models("audit", prompt.hash), _asked(text), _Audit, sampling=sampling, check=check, on_refusal=on_refusal)
-    return done[-1]
-
-
-async def repeated(
-    scenario: Mapping[str, Any],
-    neighbours: Mapping[str, str],
-    models: Ask,
-    *,
-    sampling: Sampling | None = None,
-    on_refusal: Callable[[str, int], None] | None = None,
-) -> tuple[list[str], str]:
-    """Ids of the neighbours that the scenario repeats, and the most that it shares with any of them.
-
-    Args:
-        neighbours: texts of the nearest scenarios, by id.
-    """
-    prompt = load_prompt(__package__, "duplicate")
-
-    def check(answer: _Repeats) -> str | None:
-        unknown = [name for name in answer.repeats if name not in neighbours]
-        return f"repeats names {unknown[0]!r}, expected ids out of {', '.join(neighbours)}" if unknown else None
-
-    shown = "\n\n".join(f"### {name}\n{text}" for name, text in neighbours.items())
-    text = prompt.fill(neighbours=shown, scenario=_data(scenario))
-    answer = await ask(
-        models("duplicate", prompt.hash), _asked(text), _Repeats, sampling=sampling, check=check, on_refusal=on_refusal
-    )
-    return sorted(set(answer.repeats)), answer.shared
-
-
-def _asked(text: str) -> list[Message]:
-    system = load_prompt(__package__, "auditor").text
-    return [Message(role="system", content=system), Message(role="user", content=text)]
-
-
-def _data(scenario: Mapping[str, Any]) -> str:
-    return json.dumps(scenario, ensure_ascii=False)
-
-
-def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any, Any]:
-    """The container of the value at a path, its key there, and the value; three times `None` where there is none."""
+def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any]:
+    """The container of the value at a path, and its key there; twice `None` without such a value."""
     holder: Any = None
     place: Any = None
     value: Any = scenario
@@ -203,9 +132,9 @@ def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any, Any]:
         elif isinstance(holder, dict) and part in holder:
             place = part
         else:
-            return None, None, None
+            return None, None
         value = holder[place]
-    return holder, place, value
+    return holder, place
 
 
 def _too_far(one: Correction, old: Any) -> str:
@@ -259,26 +188,15 @@ class WritingResult(NamedTuple):
         return self.planned - self.written - len(self.refused) - len(self.failed) - len(self.skipped)
 
 
-class Outlook(NamedTuple):
-    """What a run would do, before any model is asked."""
-
-    planned: int
-    skipped: Mapping[str, str]
-    """Reasons by source: seeds for which no model would be asked."""
-    least_calls: int
-    """If every seed is skipped after the first answer."""
-    most_calls: int
-    """If every seed becomes a scenario; re-asks and rewrites are extra."""
-    removed: Mapping[str, int]
-    """Personal data removed from the sources, by kind."""
-
-
 class _Again(NamedTuple):
-    """Why a draft is rewritten, from which stage on, and what the writer reads about it."""
+    """Why a draft is rewritten, and what the writer is asked for instead."""
 
-    stage: int
     problem: str
     instead: str
+
+
+class _Skip(Exception):
+    """Why nothing is written from a seed."""
 
 
 _FAILED_IN_A_ROW = 3  # scenarios with failed calls, from which the endpoint is taken to be down
@@ -288,56 +206,17 @@ _OTHER_PERSON = "another person, of another trade."
 _OTHER_LINES = "lines that only this person would say."
 
 
-async def write_all(
-    writing: Writing,
-    files: WrittenFiles,
-    *,
-    n: int,
-    seed: int,
-    writer: ChatModel,
-    auditor: ChatModel | None,
-    only: Sequence[str] = (),
-    embedder: MeteredEmbedder | None = None,
-    sampling: Mapping[str, Sampling] | None = None,
-    concurrency: int = 8,
-    report: Callable[[Progress], None] | None = None,
-) -> WritingResult:
-    """Writes the missing ones of the first `n` scenarios of a run.
-
-    The same files, models and seed give the same scenarios in the same order, whatever the concurrency and the interruptions, as
-    long as the models give the same answers.
-
-    Args:
-        auditor: `None` if scenarios are neither audited nor compared.
-        only: groups to write for; default: all.
-        sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
-        concurrency: scenarios at once; each has one call at a time.
-    """
-    models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
-    run = _Run(writing, files, models, embedder, sampling or {}, seed)
-    return await run.work(writing.seeds(n, seed, only), max(1, concurrency), report)
-
-
 def settings_of(
-    writing: Writing,
-    *,
-    writer: str,
-    auditor: str | None,
-    embedder: str | None,
-    seed: int,
-    only: Sequence[str],
-    sampling: Mapping[str, Sampling],
+    writing: Writing, models: Mapping[str, str | None], *, seed: int, only: Sequence[str], sampling: Mapping[str, Sampling]
 ) -> dict[str, Any]:
-    """What decides the texts of a run; stored at the head of its steps."""
-    own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if auditor else ())]
+    """What decides the texts of a run, with the names of `writer`, `auditor` and `embedder`; stored at the head of its steps."""
+    own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if models["auditor"] else ())]
     asked = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
     prompts = [*asked, *([writing.audit] if writing.audit else ()), *own]
     first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0, ())]
     return {
         "environment": writing.name,
-        "writer": writer,
-        "auditor": auditor,
-        "embedder": embedder,
+        **models,
         "seed": seed,
         "only": sorted(only),
         "sampling": {role: settings.model_dump() for role, settings in sampling.items()},
@@ -348,14 +227,6 @@ def settings_of(
     }
 
 
-def outlook(writing: Writing, n: int, seed: int) -> Outlook:
-    """What a run over the first `n` seeds would do."""
-    seeds = writing.seeds(n, seed)
-    skipped = {one.facts["source"]: reason for one in seeds if (reason := writing.skip_reason(one, {}))}
-    left = len(seeds) - len(skipped)
-    return Outlook(len(seeds), skipped, left, left * (len(writing.stages) + 2), writing.removed(seeds))
-
-
 def _system(stage: Stage) -> Prompt:
     return stage.system or load_prompt(__package__, "writer")
 
@@ -364,48 +235,98 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
 
 
-class _Run:
+class _Known:
+    """What a new scenario may not repeat: the shipped scenarios, and those written before it in this run."""
+
+    def __init__(self, kind: Scenarios, shipped: Sequence[Any]) -> None:
+        self._kind = kind
+        self.stories = {one.id: kind.story(one) for one in shipped}
+        self.likeness = Likeness(list(self.stories.values()))
+        self._ids = list(self.stories)
+        self._identities = {identity_of(kind, one) for one in shipped}
+        self._spoken = {plain for one in shipped for plain in plain_lines(kind, one)}
+
+    def add(self, scenario: Any) -> None:
+        self.likeness.add(self._kind.story(scenario))
+        self._ids.append(scenario.id)
+        self._identities.add(identity_of(self._kind, scenario))
+        self._spoken.update(plain_lines(self._kind, scenario))
+
+    def clash(self, scenario: Any) -> _Again | None:
+        """What a scenario shares with one of them."""
+        likeness = self.likeness.to_known(self._kind.story(scenario))
+        nearest = int(likeness.argmax())
+        if likeness[nearest] > NEAR_DUPLICATE:
+            copy = f"It is nearly a copy of a scenario that is there already ({self._ids[nearest]}, {likeness[nearest]:.2f})"
+            return _Again(copy, _OTHER_STORY)
+        if (identity := identity_of(self._kind, scenario)) in self._identities:
+            return _Again(f"There is a {', '.join(identity)} already", _OTHER_PERSON)
+        if shared := [line for plain, line in plain_lines(self._kind, scenario).items() if plain in self._spoken]:
+            return _Again("Other people say these very lines already: " + " / ".join(shared), _OTHER_LINES)
+        return None
+
+
+class _Draft(NamedTuple):
+    """One try at the scenario of a seed."""
+
+    seeded: Seeded
+    steps: Steps
+    number: int
+
+
+class WritingRun:
+    """Writes the missing ones of the first scenarios of a run.
+
+    The same files, models and seed give the same scenarios in the same order, whatever the concurrency and the interruptions, as
+    long as the models give the same answers.
+
+    Args:
+        auditor: `None` if scenarios are neither audited nor compared.
+        sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
+    """
+
     def __init__(
         self,
         writing: Writing,
         files: WrittenFiles,
-        models: Mapping[str, ChatModel],
-        embedder: MeteredEmbedder | None,
-        sampling: Mapping[str, Sampling],
+        *,
         seed: int,
+        writer: ChatModel,
+        auditor: ChatModel | None,
+        embedder: MeteredEmbedder | None = None,
+        sampling: Mapping[str, Sampling] | None = None,
     ) -> None:
-        self._writing, self._files, self._models, self._sampling, self._seed = writing, files, models, sampling, seed
+        self._writing, self._files, self._sampling, self._seed = writing, files, sampling or {}, seed
+        self._models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
         self._kind = load_environment(writing.name).scenarios
-        self._compares = "auditor" in models
-        self._shipped = {one.id: one for one in writing.shipped}
-        stories = {name: self._kind.story(one) for name, one in self._shipped.items()}
-        if self._compares:
-            self._likeness = Likeness(list(stories.values()))
-            self._neighbours = Neighbours(stories, self._likeness, embedder)
-        self._identities = {identity_of(self._kind, one) for one in self._shipped.values()}
-        self._spoken = {plain for one in self._shipped.values() for plain in plain_lines(self._kind, one)}
-        self._compared = list(self._shipped)
-        self._first_written = next((place for place, stage in enumerate(writing.stages) if stage.system is None), 0)
+        self._known: _Known | None = None
+        if auditor is not None:
+            self._known = _Known(self._kind, writing.shipped)
+            self._shipped = {one.id: one for one in writing.shipped}
+            self._neighbours = Neighbours(self._known.stories, self._known.likeness, embedder)
         self._stopped: str | None = None
         self._in_a_row = 0
-        self.written: dict[str, int] = {}
+        self._written: dict[str, int] = {}
         """Corrections of the auditor by id of the seed."""
-        self.refused: dict[str, str] = {}
-        self.failed: dict[str, str] = {}
-        self.skipped: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
+        self._skipped: dict[str, str] = {}
 
-    async def work(self, seeds: Sequence[Seeded], concurrency: int, report: Callable[[Progress], None] | None) -> WritingResult:
+    async def write(
+        self, n: int, only: Sequence[str] = (), *, concurrency: int = 8, report: Callable[[Progress], None] | None = None
+    ) -> WritingResult:
+        """Writes the first `n` scenarios; `only`: groups to write for. Each of `concurrency` scenarios has one call at a time."""
+        seeds = self._writing.seeds(n, self._seed, only)
         resumed = self._resume(seeds)
-        left = [one for one in seeds if one.id not in {*self.written, *self.refused, *self.skipped}]
+        left = [one for one in seeds if one.id not in {*self._written, *self._refused, *self._skipped}]
         ended = {one.id: asyncio.Event() for one in left}
         queue = iter(zip(left, [None, *left], strict=False))
-
         started = time.monotonic()
 
         def report_progress() -> None:
             if report is not None:
-                failed = len(self.refused) + len(self.failed)
-                done, elapsed = len(self.written) + failed + len(self.skipped), time.monotonic() - started
+                failed = len(self._refused) + len(self._failed)
+                done, elapsed = len(self._written) + failed + len(self._skipped), time.monotonic() - started
                 made = done - len(seeds) + len(left)  # by this process
                 report(Progress(len(seeds), done, failed, elapsed, elapsed / made * (len(left) - made) if made else None))
 
@@ -422,7 +343,7 @@ class _Run:
         report_progress()
         if left:
             try:
-                if self._compares:
+                if self._known is not None:
                     await self._neighbours.prepare(self._files.steps())
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(concurrency, len(left))):
@@ -431,10 +352,16 @@ class _Run:
                 self._stopped = str(error)
             except BaseExceptionGroup as errors:  # a full disk, a bug: the first is the cause, the others followed
                 raise errors.exceptions[0] from errors
-        corrections = sum(self.written.values())
-        again = sum(len(list(self._files.steps(one.number).of("again"))) for one in seeds)
         return WritingResult(
-            len(seeds), len(self.written), resumed, self.refused, self.failed, again, corrections, self._stopped, self.skipped
+            planned=len(seeds),
+            written=len(self._written),
+            resumed=resumed,
+            refused=self._refused,
+            failed=self._failed,
+            skipped=self._skipped,
+            repeated=sum(len(list(self._files.steps(one.number).of("again"))) for one in seeds),
+            corrections=sum(self._written.values()),
+            stopped=self._stopped,
         )
 
     def _resume(self, seeds: Sequence[Seeded]) -> int:
@@ -442,179 +369,182 @@ class _Run:
         seeded = {name: one for one in seeds for name in (one.id, _number_in(one.id))}
         out = self._files.out
         for scenario in self._kind.load(str(out.resolve())) if out.stat().st_size else ():
-            self._remember(scenario)
+            if self._known is not None:
+                self._known.add(scenario)
             if one := seeded.get(scenario.id) or seeded.get(_number_in(scenario.id)):
                 steps = self._files.steps(one.number)
-                self.written[one.id] = max((len(facts["changed"]) for facts in list(steps.of("audited"))[-1:]), default=0)
+                self._written[one.id] = max((len(facts["changed"]) for facts in list(steps.of("audited"))[-1:]), default=0)
                 steps.note("verdict", verdict="kept", id=scenario.id)  # missing after a kill between the two writes
         for one in seeds:
             for verdict in self._files.steps(one.number).of("verdict"):
-                if verdict["verdict"] != "kept" and one.id not in self.written:
-                    done = self.refused if verdict["verdict"] == "refused" else self.skipped
+                if verdict["verdict"] != "kept" and one.id not in self._written:
+                    done = self._refused if verdict["verdict"] == "refused" else self._skipped
                     done[one.id] = verdict.get("reason", "")
-        return len(self.written)
-
-    def _remember(self, scenario: Any) -> None:
-        if not self._compares:
-            return
-        self._likeness.add(self._kind.story(scenario))
-        self._compared.append(scenario.id)
-        self._identities.add(identity_of(self._kind, scenario))
-        self._spoken.update(plain_lines(self._kind, scenario))
+        return len(self._written)
 
     async def _one(self, seeded: Seeded, before: asyncio.Event | None) -> None:
         steps = self._files.steps(seeded.number)
         steps.note("seed", id=seeded.id, seed=dict(seeded.facts))
         try:
-            draft = await self._write(seeded, steps, before)
+            scenario, corrections = await self._scenario(seeded, steps, before)
+        except _Skip as skip:
+            self._in_a_row = 0
+            self._skipped[seeded.id] = str(skip)
+            steps.note("verdict", verdict="passed", id=seeded.id, reason=str(skip))
         except AnswerError as error:
-            self.refused[seeded.id] = str(error)
+            self._refused[seeded.id] = str(error)
             steps.note("verdict", verdict="refused", id=seeded.id, reason=str(error))
         except BudgetSpent as error:
             self._stopped = self._stopped or str(error)
         except ModelError as error:
-            self.failed[seeded.id] = str(error)
+            self._failed[seeded.id] = str(error)
             steps.note("failed", kind=type(error).__name__, detail=str(error))
             self._in_a_row += 1
             if self._in_a_row >= _FAILED_IN_A_ROW:
                 self._stopped = self._stopped or f"the calls of {self._in_a_row} scenarios in a row failed; the last: {error}"
         else:
             self._in_a_row = 0
-            if isinstance(draft, str):
-                self.skipped[seeded.id] = draft
-                steps.note("verdict", verdict="passed", id=seeded.id, reason=draft)
-                return
-            scenario, corrections = draft
             self._files.append(scenario.model_dump_json())
-            self._remember(scenario)
-            self.written[seeded.id] = corrections
+            if self._known is not None:
+                self._known.add(scenario)
+            self._written[seeded.id] = corrections
             steps.note("verdict", verdict="kept", id=scenario.id)
 
-    async def _write(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> tuple[Any, int] | str:
-        """A valid scenario and the number of corrections, or why the seed is skipped; `AnswerError` if it gives no scenario."""
+    async def _scenario(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> tuple[Any, int]:
+        """A valid scenario and the number of corrections; `AnswerError` if the seed gives none."""
+        stages = [stage.name for stage in self._writing.stages]
+        first_written = next((stage.name for stage in self._writing.stages if stage.system is None), stages[0])
         done: dict[str, BaseModel] = {}
         again: _Again | None = None
-        if reason := self._writing.skip_reason(seeded, done):
-            return reason
-        for draft in range(REWRITES + 1):
-            for index in range(0 if again is None else again.stage, len(self._writing.stages)):
-                stage = self._writing.stages[index]
-                told = again if again is not None and index == again.stage else None
-                done[stage.name] = await self._ask(stage, seeded, done, steps, draft, told)
-                if reason := self._writing.skip_reason(seeded, done):
-                    return reason
-            if not self._compares:
-                if before is not None:
-                    await before.wait()
-                return self._writing.scenario.model_validate(self._writing.assemble(seeded, done)), 0
-            scenario, corrections = await self._audit(self._writing.assemble(seeded, done), seeded, steps, draft)
-            again = await self._copied(scenario, steps, draft)
+        first = stages[0]
+        self._check_skip(seeded, done)
+        for number in range(REWRITES + 1):
+            draft = _Draft(seeded, steps, number)
+            for stage in self._writing.stages[stages.index(first) :]:
+                done[stage.name] = await self._write(stage, draft, done, again if stage.name == first else None)
+                self._check_skip(seeded, done)
+            scenario = self._writing.assemble(seeded, done)
+            if self._known is None:
+                await _wait(before)
+                return self._writing.scenario.model_validate(scenario), 0
+            audited, corrections = await self._audit(scenario, draft)
+            again = await self._copied(audited, draft)
             if again is None:
-                if before is not None:
-                    await before.wait()
-                again = await asyncio.to_thread(self._clash, scenario)
+                await _wait(before)
+                again = await asyncio.to_thread(self._known.clash, audited)
             if again is None:
-                return scenario, corrections
-            steps.note("again", draft=draft, problem=again.problem)
+                return audited, corrections
+            steps.note("again", draft=number, problem=again.problem)
+            first = stages[-1] if again.instead == _OTHER_LINES else first_written
         assert again is not None
         raise AnswerError(f"{REWRITES + 1} drafts repeat another scenario; the last: {again.problem}")
 
-    async def _ask(
-        self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel], steps: Steps, draft: int, again: _Again | None
-    ) -> BaseModel:
+    def _check_skip(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> None:
+        if reason := self._writing.skip_reason(seeded, done):
+            raise _Skip(reason)
+
+    async def _write(self, stage: Stage, draft: _Draft, done: Mapping[str, BaseModel], again: _Again | None) -> BaseModel:
         before = {name: answer for name, answer in done.items() if name != stage.name}
-        text = stage.prompt.fill(**self._writing.question(stage, seeded, before))
+        text = stage.prompt.fill(**self._writing.question(stage, draft.seeded, before))
         if again is not None:
             text += "\n\n" + load_prompt(__package__, "rewrite").fill(problem=again.problem, instead=again.instead)
-        system = _system(stage).fill(tags=_TAGS)
 
         def check(answer: BaseModel) -> str | None:
-            return "; ".join(self._writing.problems(stage, seeded, {**before, stage.name: answer})) or None
+            return "; ".join(self._writing.problems(stage, draft.seeded, {**before, stage.name: answer})) or None
 
-        return await ask(
-            self._kept("writer", steps, stage.name, stage.prompt.hash),
-            [Message(role="system", content=system), Message(role="user", content=text)],
-            stage.answer,
-            reasks=REASKS,
-            sampling=self._seeded("writer", seeded, stage.name, draft),
-            check=check,
-            on_refusal=_noting(steps, stage.name, draft),
-        )
+        system = _system(stage).fill(tags=_TAGS)
+        seed_of = f"{draft.seeded.id}|{stage.name}"
+        return await self._ask("writer", stage.name, stage.prompt, (system, text), stage.answer, check, draft, seed_of, REASKS)
 
-    async def _audit(self, scenario: Mapping[str, Any], seeded: Seeded, steps: Steps, draft: int) -> tuple[Any, int]:
-        blanks = dict(self._writing.audited_for(scenario))
+    async def _audit(self, scenario: Mapping[str, Any], draft: _Draft) -> tuple[Any, int]:
+        """The scenario with the auditor's corrections, and their number."""
+        writing = self._writing
+        blanks = dict(writing.audited_for(scenario))
         example = {name: blanks.pop(name) for name in ("field", "value")}
-        own = self._writing.audit.fill(**blanks) if self._writing.audit else ""
-        after = await audit(
-            scenario,
-            lambda of, prompt: self._kept("auditor", steps, of, prompt),
-            blanks={"tags": _TAGS, "looked_for": own, **example},
-            fixed=self._writing.fixed,
-            problem_of=partial(self._problem_of, seeded),
-            sampling=self._seeded("auditor", seeded, "audit", draft),
-            on_refusal=_noting(steps, "audit", draft),
-        )
-        steps.note("audited", draft=draft, changed=after.changed)
-        return self._writing.scenario.model_validate(after.scenario), len(after.changed)
+        own = writing.audit.fill(**blanks) if writing.audit else ""
+        accepted: list[Audited] = []
 
-    async def _copied(self, scenario: Any, steps: Steps, draft: int) -> _Again | None:
-        """Whether the auditor finds that it repeats a shipped scenario."""
-        text = self._kind.story(scenario)
-        nearest = await self._neighbours.nearest(text, steps)
-        steps.note("neighbours", draft=draft, by=self._neighbours.by, nearest=[list(one) for one in nearest])
-        repeats, shared = await repeated(
-            scenario.model_dump(mode="json"),
-            {one.id: self._kind.text(self._shipped[one.id]) for one in nearest},
-            lambda of, prompt: self._kept("auditor", steps, of, prompt),
-            sampling=self._seeded("auditor", None, f"duplicate {scenario.id}", draft),
-            on_refusal=_noting(steps, "duplicate", draft),
-        )
-        steps.note("compared", draft=draft, repeats=repeats, shared=shared)
-        if not repeats:
+        def check(answer: _Audit) -> str | None:
+            try:
+                after = corrected(scenario, answer.corrections, writing.fixed)
+            except InputError as error:
+                return f"{error}; you may only correct"
+            try:
+                problems = problems_of_one(self._kind, writing.scenario.model_validate(after.scenario))
+                problems = [*problems, *writing.unwanted(draft.seeded, after.scenario)]
+            except ValidationError as error:
+                problems = problems_in(error)
+            if problems:
+                return f"the corrected scenario breaks a rule: {'; '.join(problems)}"
+            accepted.append(after)
             return None
-        return _Again(self._first_written, f"It tells a scenario again that is there already: {shared}", _OTHER_STORY)
 
-    def _clash(self, scenario: Any) -> _Again | None:
-        """What it shares with shipped scenarios and those written before it."""
-        likeness = self._likeness.to_known(self._kind.story(scenario))
-        nearest = int(likeness.argmax())
-        if likeness[nearest] > NEAR_DUPLICATE:
-            said = f"It is nearly a copy of a scenario that is there already ({self._compared[nearest]}, {likeness[nearest]:.2f})"
-            return _Again(self._first_written, said, _OTHER_STORY)
-        if (identity := identity_of(self._kind, scenario)) in self._identities:
-            return _Again(self._first_written, f"There is a {', '.join(identity)} already", _OTHER_PERSON)
-        if shared := [line for plain, line in plain_lines(self._kind, scenario).items() if plain in self._spoken]:
-            said = "Other people say these very lines already: " + " / ".join(shared)
-            return _Again(len(self._writing.stages) - 1, said, _OTHER_LINES)
-        return None
+        prompt = load_prompt(__package__, "audit")
+        data = json.dumps(scenario, ensure_ascii=False)
+        text = prompt.fill(scenario=data, fixed=", ".join(writing.fixed), tags=_TAGS, looked_for=own, **example)
+        seed_of = f"{draft.seeded.id}|audit"
+        await self._ask("auditor", "audit", prompt, (_auditor(), text), _Audit, check, draft, seed_of)
+        after = accepted[-1]
+        draft.steps.note("audited", draft=draft.number, changed=after.changed)
+        return writing.scenario.model_validate(after.scenario), len(after.changed)
 
-    def _problem_of(self, seeded: Seeded, scenario: Mapping[str, Any]) -> str:
-        try:
-            found = problems_of_one(self._kind, self._writing.scenario.model_validate(scenario))
-            return "; ".join([*found, *self._writing.unwanted(seeded, scenario)])
-        except ValidationError as error:
-            return "; ".join(problems_in(error))
+    async def _copied(self, scenario: Any, draft: _Draft) -> _Again | None:
+        """Whether the auditor finds that it repeats a shipped scenario."""
+        nearest = await self._neighbours.nearest(self._kind.story(scenario), draft.steps)
+        draft.steps.note("neighbours", draft=draft.number, by=self._neighbours.by, nearest=[list(one) for one in nearest])
+        ids = [name for name, _ in nearest]
 
-    def _kept(self, role: str, steps: Steps, of: str, prompt: str) -> StoredAnswers:
-        return StoredAnswers(self._models[role], steps, role=role, of=of, prompt=prompt)
+        def check(answer: _Repeats) -> str | None:
+            unknown = [name for name in answer.repeats if name not in ids]
+            return f"repeats names {unknown[0]!r}, expected ids out of {', '.join(ids)}" if unknown else None
 
-    def _seeded(self, role: str, seeded: Seeded | None, of: str, draft: int) -> Sampling:
-        """Settings of one question; each draft has a seed of its own, or the endpoint would repeat its last answer."""
+        prompt = load_prompt(__package__, "duplicate")
+        shown = "\n\n".join(f"### {name}\n{self._kind.text(self._shipped[name])}" for name in ids)
+        text = prompt.fill(neighbours=shown, scenario=json.dumps(scenario.model_dump(mode="json"), ensure_ascii=False))
+        seed_of = f"|duplicate {scenario.id}"
+        answer = await self._ask("auditor", "duplicate", prompt, (_auditor(), text), _Repeats, check, draft, seed_of)
+        repeats = sorted(set(answer.repeats))
+        draft.steps.note("compared", draft=draft.number, repeats=repeats, shared=answer.shared)
+        return _Again(f"It tells a scenario again that is there already: {answer.shared}", _OTHER_STORY) if repeats else None
+
+    async def _ask(
+        self,
+        role: str,
+        of: str,
+        prompt: Prompt,
+        texts: tuple[str, str],
+        answer: type[_AnswerT],
+        check: Callable[[_AnswerT], str | None],
+        draft: _Draft,
+        seed_of: str,
+        reasks: int = AUDITOR_REASKS,
+    ) -> _AnswerT:
+        """A new answer or the stored one; each draft has a sampling seed of its own, or a model would repeat its last answer."""
         base = self._sampling.get(role, Sampling())
-        text = f"{self._seed if base.seed is None else base.seed}|{seeded.id if seeded else ''}|{of}|{draft}"
-        return base.model_copy(update={"seed": int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) >> 1})
+        seed = f"{self._seed if base.seed is None else base.seed}|{seed_of}|{draft.number}"
+        return await ask(
+            StoredAnswers(self._models[role], draft.steps, role=role, of=of, prompt=prompt.hash),
+            [Message(role="system", content=texts[0]), Message(role="user", content=texts[1])],
+            answer,
+            reasks=reasks,
+            sampling=base.model_copy(update={"seed": int(hashlib.sha256(seed.encode()).hexdigest()[:8], 16) >> 1}),
+            check=check,
+            on_refusal=lambda problem, n: draft.steps.note("refused", of=of, draft=draft.number, reask=n, problem=problem),
+        )
 
 
 _TAGS = ", ".join(get_args(Tag))
 
 
+def _auditor() -> str:
+    return load_prompt(__package__, "auditor").text
+
+
+async def _wait(before: asyncio.Event | None) -> None:
+    if before is not None:
+        await before.wait()
+
+
 def _number_in(name: str) -> str:
     """The number at the end of the id of a seed and of its scenario."""
     return name.rpartition("-")[2]
-
-
-def _noting(steps: Steps, of: str, draft: int) -> Callable[[str, int], None]:
-    def note(problem: str, reask: int) -> None:
-        steps.note("refused", of=of, draft=draft, reask=reask, problem=problem)
-
-    return note

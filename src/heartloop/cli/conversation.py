@@ -14,6 +14,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -24,18 +26,18 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heartloop.core.chat import HUMAN, Reply, estimate_usage
+from heartloop.core.chat import EMBEDDED, HUMAN, Reply, estimate_usage
 from heartloop.core.dialogue import HEAVY_TAGS, Message, Sampling, Transcript
 from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
 from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, scenarios_by_id, specs
 from heartloop.environments.report import evidence_in_words, strategy_of
 from heartloop.environments.spec import EnvironmentSpec, Scale
-from heartloop.evaluation.plan import EvaluationPlan, plan_evaluation
-from heartloop.evaluation.runner import RunPlan, completed, play_run
+from heartloop.evaluation.plan import plan_evaluation
+from heartloop.evaluation.runner import completed, play_run
 from heartloop.evaluation.scores import points_of
 from heartloop.evaluation.settings import Job
-from heartloop.evaluation.store import StoredRun, check_new
+from heartloop.evaluation.store import check_new
 from heartloop.models.baselines import baseline_group
 from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.cache import dialogue_scope
@@ -53,7 +55,7 @@ _HELP = (
     "Type a reply and press Enter; end a line with \\ to continue on the next.\n"
     ":thoughts  what the person thought of your last reply\n"
     ":undo      take your last reply back\n"
-    ":brief     what you are told about the situation\n"
+    ":brief     the situation again\n"
     ":quit      end the dialogue and see the score"
 )
 
@@ -63,122 +65,108 @@ class TakenBack(Exception):
 
 
 class EndOfDialogue(Exception):
-    """The human ends the dialogue; what was said counts."""
+    """The human ends the dialogue; its turns so far count."""
 
 
-class Human:
-    """A human who types, as a `ChatModel`.
-
-    Args:
-        ask: returns the next reply, or raises `TakenBack` or `EndOfDialogue`.
-    """
+class Screen:
+    """The human as a `ChatModel`, and the terminal during the dialogue: shows turns, and reads replies and commands."""
 
     name = HUMAN
 
-    def __init__(self, ask: Callable[[], str]) -> None:
-        self.ask = ask
-        self.replies: list[str] = []
+    def __init__(self, console: Console, spec: EnvironmentSpec, *, embedded: bool) -> None:
+        self._console, self._spec, self._embedded = console, spec, embedded
+        self._interrupt = Interrupt()
+        self._replies: list[str] = []
+        self._prompt = ""
+        self._latest: Transcript | None = None
+        form = spec.training.answer_form if spec.training is not None else None
+        self._parts = dict(form.headings) if form is not None else {"": ""}
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """A reply that was given before, or else the answer of `ask`."""
+        """A reply that was given before, or else the next one."""
         index = sum(message.role == "assistant" for message in messages)
-        if index == len(self.replies):
-            self.replies.append(self.ask())
-        text = self.replies[index]
+        if index == len(self._replies):
+            self._replies.append(
+                "".join(heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
+            )
+        text = self._replies[index]
         return Reply(text, usage=estimate_usage(messages, text))
 
+    async def converse(self, environment: Environment, scenario: str, *, seed: int) -> Transcript:
+        """Plays a dialogue until it ends, or the human or Ctrl-C ends it; its `stop` is `cut` then.
 
-async def converse(
-    environment: Environment, scenario_id: str, human: Human, *, show: Callable[[Transcript], None], seed: int = 0
-) -> Transcript:
-    """Plays a dialogue until it ends, or the human or Ctrl-C ends it; its `stop` is `cut` then.
+        A reply is taken back by playing the dialogue again with the replies before it and the same seed: deterministic users
+        answer the same, and the answers of a language model come from its cache. A reply that was not answered is not part of
+        the dialogue.
+        """
 
-    A reply is taken back by playing the dialogue again with the replies before it and the same seed: deterministic users answer
-    the same, and the answers of a language model come from its cache. A reply that was not answered is not part of the dialogue.
+        def watch(transcript: Transcript) -> None:
+            self._latest = transcript
+            if len(transcript.turns) == len(self._replies):
+                self._show(transcript)
 
-    Args:
-        show: called with the dialogue so far after the opening, after every new turn, and after a reply was taken back.
-    """
-    latest: list[Transcript] = []
+        with self._interrupt:
+            while True:
+                try:
+                    with dialogue_scope():
+                        return await play(environment, scenario, self, seed=seed, watch=watch)
+                except TakenBack:
+                    self._replies.pop()
+                except (EndOfDialogue, asyncio.CancelledError):
+                    if self._latest is None:
+                        raise
+                    return self._latest
 
-    def watch(transcript: Transcript) -> None:
-        latest[:] = [transcript]
-        if len(transcript.turns) == len(human.replies):
-            show(transcript)
-
-    while True:
-        try:
-            with dialogue_scope():
-                return await play(environment, scenario_id, human, seed=seed, watch=watch)
-        except TakenBack:
-            human.replies.pop()
-        except (EndOfDialogue, asyncio.CancelledError):
-            if not latest:
-                raise
-            return latest[0]
-
-
-class Screen:
-    """The terminal during a dialogue: shows turns, and reads replies and commands."""
-
-    def __init__(self, console: Console, spec: EnvironmentSpec, plan: EvaluationPlan, human: Any) -> None:
-        self._console, self._spec, self._human = console, spec, human
-        self.interrupt = Interrupt()
-        self._embedded = all(name == "embedded" for name in plan.settings.roles.values())
-        self._prompt = ""
-        self._latest: Transcript | None = None
-        self._environment = plan.environment
-        form = spec.training.answer_form if spec.training is not None else None
-        self._parts = dict(form.headings) if form is not None else {"": ""}
-        human.ask = self.ask
-
-    def begin(self, scenario: str) -> None:
+    def begin(self, environment: Environment, scenario: str) -> None:
         played_by = "a small fitted model, which misreads some replies" if self._embedded else "a language model"
         self._print(
             f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis.",
             style="dim",
         )
         self._print(f"{self._spec.title} · scenario {scenario}", style="bold")
-        self._prompt = briefing(self._environment.begin(scenario).policy_prompt)
-        tags = dict(self._environment.describe(scenario)["facts"]).get("tags", "")
+        self._prompt = briefing(environment.begin(scenario).policy_prompt)
+        tags = dict(environment.describe(scenario)["facts"]).get("tags", "")
         if tags not in ("", "none"):
             self._print(f"Content: {tags.replace(' ', ', ')}", style="dim")
         self._print(self._prompt)
         self._print(":help lists the commands, :quit ends.\n", style="dim")
 
-    def show(self, transcript: Transcript) -> None:
-        self._latest = transcript
+    def _show(self, transcript: Transcript) -> None:
         name = name_of(transcript)
         if not transcript.turns:
             if transcript.opening is None:
                 self._print("You begin.", style="bold")
             else:
-                self._console.print(speech(name, transcript.opening))
+                self._console.print(labelled(name, transcript.opening, "bold cyan"))
             return
         message = transcript.turns[-1].message
         if message is not None:
-            self._console.print(speech(name, message))
+            self._console.print(labelled(name, message, "bold cyan"))
         ascii_only = self._console.options.ascii_only
         self._console.print(mood(self._spec.scale, transcript, self._console.width, ascii_only=ascii_only))
         self._console.print()
 
     def finish(self, transcript: Transcript) -> None:
-        self._console.print(ended(transcript, name_of(transcript)), style="bold")
-        self._console.print(score_line(self._spec.scale, points_of(transcript), len(transcript.turns)))
+        scale, points = self._spec.scale, points_of(transcript)
+        end = _ENDS.get(transcript.stop, f"The dialogue ended: {transcript.stop}.")
+        if transcript.failure is not None:
+            end = f"The dialogue failed and is unscored: {transcript.failure.role}, {transcript.failure.detail}"
+        elif transcript.stop == "goodbye":
+            end = f"{name_of(transcript)} ended the dialogue."
+        self._console.print(end, style="bold")
+        replies = amount(len(transcript.turns), "reply", "replies")
+        of = f" after {replies} ({scale.title}, {scale.low:g} to {scale.high:g})"
+        self._console.print("Score: none." if points is None else f"Score: {_number(points)}{of}.")
         for title, text in self._spec.report.scenario(transcript).facts:
             if text not in self._prompt and not all(line in self._prompt for line in text.split(". ")):
-                self._console.print(fact(title, text))
+                self._console.print(labelled(title, text))
         self._console.print()
-        if is_one_answer(transcript):
+        if len(transcript.turns) == 1 and not transcript.turns[0].state and transcript.stop != "cut":  # one answer, with grades
             self._console.print(grades(self._spec, transcript))
         else:
-            self._console.print(replies_table(self._spec.scale, transcript, self._console.width))
-
-    def ask(self) -> str:
-        """The next reply."""
-        return "".join(heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
+            self._console.print(replies_table(scale, transcript, self._console.width))
 
     def _part(self, label: str) -> str:
         while True:
@@ -217,8 +205,8 @@ class Screen:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401 - editing and history of the line
         try:
-            self.interrupt.reading = True
-            if self.interrupt.pressed:
+            self._interrupt.reading = True
+            if self._interrupt.pressed:
                 return None
             if sys.stdin.isatty():
                 return input(prompt)
@@ -226,7 +214,7 @@ class Screen:
         except (EOFError, KeyboardInterrupt):
             return None
         finally:
-            self.interrupt.reading = False
+            self._interrupt.reading = False
         if line.strip():
             typer.echo(f"{prompt}{line.rstrip()}")
         return line.rstrip("\r\n") if line else None
@@ -265,60 +253,58 @@ class Interrupt:
 
 def run_talk(
     environment: str | None, scenario: str | None, scenarios: str | None, seed: int,
-    options: Callable[[EnvironmentSpec], Mapping[str, Any]], *, out: Path | None, user: str, roles: Sequence[str],
+    options: Callable[[EnvironmentSpec], Mapping[str, Any]], *, out: Path | None, user: str, roles: Mapping[str, str],
     cache: Path | None, **how: Any,
 ) -> int:  # fmt: skip
-    """Plays the dialogue, writes the run with the baselines, and returns the exit code.
-
-    Args:
-        options: reads those of the environment.
-        how: further arguments of `plan_evaluation`.
-    """
+    """Plays the dialogue, writes the run with the baselines, and returns the exit code."""
     spec, chosen, chosen_set = _chosen(environment, scenario, scenarios, seed)
     with tempfile.TemporaryDirectory(prefix="heartloop-talk-") as folder:
-        human = Human(lambda: "")
-        asked = user != "embedded" or any(not text.endswith("=embedded") for text in roles)
+        asked = user != EMBEDDED or any(model != EMBEDDED for model in roles.values())
         baselines = [] if asked else baseline_group(spec.demo.baselines if spec.demo else "general")
+        console = Console(highlight=False, soft_wrap=False)
+        screen = Screen(console, spec, embedded=not asked)
         plan = plan_evaluation(
             spec.name, [HUMAN, *(f"heartloop/{name}" for name in baselines)], user=user, roles=roles,
-            options=options(spec), scenarios=chosen_set, scenario_ids=[chosen], seed=seed,
-            opened={HUMAN: human},
+            options=options(spec), scenario_set=chosen_set, scenario_ids=[chosen], seed=seed,
+            opened={HUMAN: screen},
             cache=(cache or Path(folder) / "answers.sqlite") if asked else cache, **how,
         )  # fmt: skip
-        path = out or _free(chosen)
+        path, number = out or Path("runs") / f"talk-{chosen}", 1
+        while out is None and path.exists():
+            number += 1
+            path = Path("runs") / f"talk-{chosen}-{number}"
         check_new(path)
-        console = Console(highlight=False, soft_wrap=False)
-        screen = Screen(console, spec, plan, human)
         job = next(job for job in plan.settings.jobs if job.model == HUMAN)
-        screen.begin(chosen)
+        screen.begin(plan.environment, chosen)
 
         async def dialogue() -> Transcript:
             try:
-                with screen.interrupt:
-                    return await converse(plan.environment, chosen, human, show=screen.show, seed=job.seed)
+                return await screen.converse(plan.environment, chosen, seed=job.seed)
             finally:
-                await close(plan.opened.values())
+                await close(plan.models.opened.values())
 
-        with plan.cache or contextlib.nullcontext():
+        with plan.models.cache or contextlib.nullcontext():
             transcript = completed(dialogue())
         if not transcript.turns:
             cause = "" if transcript.failure is None else f" ({transcript.failure.role}: {transcript.failure.detail})"
-            console.print(f"\nNothing was said{cause}; no run is written.")
+            console.print(f"\nNo reply was given{cause}; no run is written.")
             return int(transcript.failure is not None)
         screen.finish(transcript)
-        played = _written(path, plan, transcript)
+
+        async def play(job: Job) -> Transcript:
+            return transcript if job.model == HUMAN else await plan.play(job)
+
+        played = play_run(path, replace(plan, play=play, check=None), max_connections=8).run
     if len(played.transcripts) > 1:
         console.print(standings(played.transcripts, name_of(transcript)))
         if transcript.stop == "cut":
             console.print("You ended the dialogue early; the others played to its end.", style="dim")
     elif asked:
         console.print("Baselines are played with the embedded user only.", style="dim")
-    if asked and (spent := plan.meter.summary()):
+    if asked and (spent := plan.models.meter.summary()):
         console.print(spent)
-    others = amount(len(baselines), "baseline")
-    console.print(
-        f"\nRun: {path} (model {HUMAN}{f' and {others}' if baselines else ''})\nReport: heartloop report {path}", soft_wrap=True
-    )
+    others = f" and {amount(len(baselines), 'baseline')}" if baselines else ""
+    console.print(f"\nRun: {path} (model {HUMAN}{others})\nReport: heartloop report {path}", soft_wrap=True)
     return int(transcript.failure is not None)
 
 
@@ -344,32 +330,10 @@ def _chosen(
     return spec, str(random.Random(seed).choice([one for one in gentle if one.id in written] or gentle).id), scenarios
 
 
-def _free(scenario: str) -> Path:
-    """A run directory that does not exist yet."""
-    path, number = Path("runs") / f"talk-{scenario}", 2
-    while path.exists():
-        path, number = Path("runs") / f"talk-{scenario}-{number}", number + 1
-    return path
-
-
-def _written(path: Path, plan: EvaluationPlan, transcript: Transcript) -> StoredRun:
-    """The run with the human's dialogue; the baselines are played now."""
-
-    async def play(job: Job) -> Transcript:
-        return transcript if job.model == HUMAN else await plan.play(job)
-
-    return play_run(path, RunPlan(settings=plan.settings, play=play, meter=plan.meter), max_connections=8).run
-
-
 def name_of(transcript: Transcript) -> str:
     """What the person is called; `Person` where the scenario does not say."""
     first = transcript.facts.get("person", "").split(",")[0].split()
     return printable(first[0]) if first else "Person"
-
-
-def is_one_answer(transcript: Transcript) -> bool:
-    """Whether the dialogue is a single answer that grades judge, without a state that moves."""
-    return len(transcript.turns) == 1 and not transcript.turns[0].state and transcript.stop != "cut"
 
 
 def briefing(prompt: str) -> str:
@@ -377,12 +341,8 @@ def briefing(prompt: str) -> str:
     return re.sub(r"(?ms)^## How (?:to|you) .*?(?=^## |\Z)", "", prompt).strip()
 
 
-def speech(name: str, text: str) -> Text:
-    return Text.assemble((f"{name}: ", "bold cyan"), printable(text))
-
-
-def fact(title: str, text: str) -> Text:
-    return Text.assemble((f"{printable(title)}: ", "bold"), printable(text))
+def labelled(label: str, text: str, style: str = "bold") -> Text:
+    return Text.assemble((f"{printable(label)}: ", style), printable(text))
 
 
 def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool = False) -> RenderableType:
@@ -391,10 +351,8 @@ def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool =
     if len(course) < 2:
         return Text("This reply is not judged.", style="dim")
     start, before, now = course[0], course[-2], course[-1]
-    change = round(now - before, 1) + 0.0
-    colour = "green" if change > 0 else "red" if change < 0 else "dim"
     line = Text.assemble(
-        (f"{scale.now or scale.title} {_number(now)}", "bold"), "  ", (f"{change:+.1f}", colour),
+        (f"{scale.now or scale.title} {_number(now)}", "bold"), "  ", _change(before, now),
         (f"  (start {start:g}, {scale.low:g} to {scale.high:g})", "dim"),
     )  # fmt: skip
     parts: list[RenderableType] = [line, _bar(scale, start, now, min(width, WIDEST), ascii_only)]
@@ -408,39 +366,31 @@ def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool =
 
 
 def _bar(scale: Scale, start: float, now: float, width: int, ascii_only: bool) -> Text:
-    def cell(points: float) -> int:
-        share = (points - scale.low) / (scale.high - scale.low)
-        return round(min(1.0, max(0.0, share)) * (width - 1))
-
+    first, last = (
+        round(min(1.0, max(0.0, (points - scale.low) / (scale.high - scale.low))) * (width - 1)) for points in (start, now)
+    )
     empty, full, mark, here = ("-", "=", "|", "o") if ascii_only else ("─", "━", "│", "●")
-    first, last = cell(start), cell(now)
     style = "green" if now > start else "red" if now < start else "bold"
-    bar = Text(empty * width, "dim")
-    low, high = sorted((first, last))
-    filled = Text(full * (high - low + 1), style)
-    bar = bar[:low] + filled + bar[high + 1 :]
-    bar = bar[:first] + Text(mark) + bar[first + 1 :]
-    return bar[:last] + Text(here, style) + bar[last + 1 :]
+    cells = [(full, style) if min(first, last) <= cell <= max(first, last) else (empty, "dim") for cell in range(width)]
+    cells[first] = (mark, "")
+    cells[last] = (here, style)
+    return Text.assemble(*cells)
 
 
 def thoughts(spec: EnvironmentSpec, transcript: Transcript) -> RenderableType:
     """What the person thought of the latest reply, and what was seen in it."""
     if not transcript.turns:
-        return Text("Nothing has been said to the person yet.", style="dim")
+        return Text("No reply has been given yet.", style="dim")
     turn, panel = transcript.turns[-1], spec.report
     view = panel.turn(transcript, turn)
     named = {**{key: view.thoughts[key] for key in panel.thoughts if key in view.thoughts}, **view.thoughts}
-    lines = [
-        Text.assemble((f"{panel.thoughts.get(key, key.capitalize())}: ", "bold"), printable(text)) for key, text in named.items()
-    ]
+    lines = [labelled(panel.thoughts.get(key, key.capitalize()), text) for key, text in named.items()]
     course = spec.scale.course(transcript)
     rose = len(course) > 1 and course[-1] > course[-2]
     lines += [Text(sentence, style="dim") for sentence in evidence_in_words(turn.evidence, rose=rose)]
-    lines += [
-        Text.assemble((f"{key}: ", "bold"), printable(reason))
-        for key, reason in _texts(turn.evidence.get("reasons")).items()
-        if not view.details
-    ]
+    reasons = turn.evidence.get("reasons")
+    if isinstance(reasons, Mapping):
+        lines += [labelled(str(key), reason) for key, reason in reasons.items() if isinstance(reason, str) and reason]
     if view.details or (not lines and turn.thoughts):
         return grades(spec, transcript)
     return Group(*lines) if lines else Text("Nothing is recorded for this reply.", style="dim")
@@ -451,57 +401,42 @@ def grades(spec: EnvironmentSpec, transcript: Transcript) -> Table:
     turn = transcript.turns[-1]
     rows = [row for detail in spec.report.turn(transcript, turn).details for row in detail.rows]
     if not rows:
-        split = {key: re.fullmatch(r"(?s)(-?[\d.]+): (.*)", text) for key, text in turn.thoughts.items()}
-        rows = [
-            (key.capitalize(), found[1] if found else "", found[2] if found else turn.thoughts[key])
-            for key, found in split.items()
-        ]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+        split = {key: re.fullmatch(r"(?s)(-?[\d.]+): (.*)", text) or ("", "", text) for key, text in turn.thoughts.items()}
+        rows = [(key.capitalize(), parts[1], parts[2]) for key, parts in split.items()]
+    table = _table()
     table.add_column("grade")
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("reason")
     for name, level, reason in rows:
-        table.add_row(Text(printable(name)), Text(printable(level)), Text(printable(reason.split(" “")[0])))
+        table.add_row(*(Text(printable(text)) for text in (name, level, reason.split(" “")[0])))
     return table
-
-
-def ended(transcript: Transcript, name: str) -> str:
-    if transcript.failure is not None:
-        return f"The dialogue failed and is unscored: {transcript.failure.role}, {transcript.failure.detail}"
-    if transcript.stop == "goodbye":
-        return f"{name} ended the dialogue."
-    return _ENDS.get(transcript.stop, f"The dialogue ended: {transcript.stop}.")
 
 
 def replies_table(scale: Scale, transcript: Transcript, width: int) -> Table:
     """What each reply did: its first words, its change in points, and the points after it."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title="What each reply did", title_justify="left")
+    table = _table("What each reply did")
     table.add_column("#", justify="right", style="dim")
     table.add_column("reply", ratio=1)
     table.add_column("change", justify="right", no_wrap=True)
     table.add_column("after", justify="right", no_wrap=True)
-    course = scale.course(transcript)
-    judged = [turn.index for turn in transcript.turns if turn.state is not None]
-    after = dict(zip(judged, range(1, len(course)), strict=False))
+    judged = (turn.index for turn in transcript.turns if turn.state is not None)
+    after = dict(zip(judged, pairwise(scale.course(transcript)), strict=False))
     shown = max(12, min(width, WIDEST) - 22)
     for turn in transcript.turns:
         words = " ".join(turn.reply.split())
         first = Text(printable(words if len(words) <= shown else words[: shown - 1].rsplit(" ", 1)[0] + "…"))
         if strategy := strategy_of(turn.evidence):
             first.append(f"\n{strategy}", "dim")
-        place = after.get(turn.index)
-        if place is None:
-            table.add_row(str(turn.index + 1), first, "–", "–")
-        else:
-            change = round(course[place] - course[place - 1], 1) + 0.0
-            colour = "green" if change > 0 else "red" if change < 0 else "dim"
-            table.add_row(str(turn.index + 1), first, Text(f"{change:+.1f}", colour), _number(course[place]))
+        cells: tuple[Text | str, ...] = ("–", "–")
+        if (points := after.get(turn.index)) is not None:
+            cells = (_change(*points), _number(points[1]))
+        table.add_row(str(turn.index + 1), first, *cells)
     return table
 
 
 def standings(transcripts: Sequence[Transcript], name: str) -> Table:
     """Scores of the human and of the baselines with the same person, best first."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=f"Others with {name}", title_justify="left")
+    table = _table(f"Others with {name}")
     table.add_column("model")
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("replies", justify="right", no_wrap=True)
@@ -513,18 +448,14 @@ def standings(transcripts: Sequence[Transcript], name: str) -> Table:
     return table
 
 
-def score_line(scale: Scale, points: float | None, replies: int) -> str:
-    """The score of the dialogue in points, with what it is."""
-    if points is None:
-        return "Score: none."
-    return (
-        f"Score: {_number(points)} after {amount(replies, 'reply', 'replies')} ({scale.title}, {scale.low:g} to {scale.high:g})."
-    )
+def _table(title: str | None = None) -> Table:
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=title, title_justify="left")
 
 
 def _number(points: float) -> str:
-    return f"{round(points, 1) + 0.0:.1f}"
+    return f"{round(points, 1) + 0.0:.1f}"  # no -0
 
 
-def _texts(given: object) -> Mapping[str, str]:
-    return {str(key): text for key, text in given.items() if isinstance(text, str) and text} if isinstance(given, Mapping) else {}
+def _change(before: float, after: float) -> Text:
+    change = round(after - before, 1) + 0.0
+    return Text(f"{change:+.1f}", "green" if change > 0 else "red" if change < 0 else "dim")

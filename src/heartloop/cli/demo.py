@@ -11,19 +11,20 @@ from typing import Any
 
 import typer
 
-from heartloop.cli.running import play_run, write_report
+from heartloop.cli.options import Calls
+from heartloop.cli.running import play_run
 from heartloop.core.chat import EMBEDDED, ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, UseError
 from heartloop.environments.registry import specs, stratified
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.evaluation.runner import RunPlan, player
+from heartloop.evaluation.runner import OpenModels, RunPlan, player
 from heartloop.evaluation.settings import settings_of
 from heartloop.evaluation.store import StoredRun
 from heartloop.models.baselines import baseline_group
 from heartloop.models.baselines.scripted import written_scenarios
-from heartloop.models.budget import Meter
 from heartloop.models.names import resolve
+from heartloop.report.site import write_site
 
 SEED = 0
 REAL_MODEL = "local/smollm2"
@@ -46,29 +47,33 @@ def run_demo(out: Path) -> None:
     marker.touch()
     runs = []
     for spec, part, run in shown:
-        models = [f"heartloop/{baseline}" for baseline in baseline_group(part.baselines)]
-        environment = spec.make(_scenarios(spec, part.limit), spec.players())
-        settings = settings_of(
-            environment, models, roles=dict.fromkeys(spec.role_names, EMBEDDED), scenario_set=spec.set_of(None),
-            limit=part.limit, seed=SEED,
-        )  # fmt: skip
-        policies = {model: resolve(model) for model in models}
-        plan = RunPlan(settings=settings, play=player(environment, policies), meter=Meter())
-        runs.append(play_run(run, plan, max_connections=8)[1])
+        names = [f"heartloop/{baseline}" for baseline in baseline_group(part.baselines)]
+        runs.append(_played(run, spec, {name: resolve(name) for name in names}, part.limit))
     if shown and (real := _language_model(shown[0][0], real_run)) is not None:
         runs.append(real)
-    page = write_report(runs, out)
+    page = write_site(runs, out)
     typer.echo(
         "\nThe embedded user simulator is a small fitted model: the demo shows how the software works, it does not rank models.\n"
         f"Report: {page}"
     )
 
 
-def _scenarios(spec: EnvironmentSpec, limit: int) -> Sequence[Any]:
-    """Scenarios for which the counsellor's replies were written, if any; elsewhere it says what the reflector says."""
+def _played(
+    run: Path, spec: EnvironmentSpec, policies: Mapping[str, ChatModel], limit: int, *, max_connections: int = 8,
+    opened: Mapping[str, ChatModel] | None = None, **more: Any,
+) -> StoredRun:  # fmt: skip
+    """Plays scenarios for which the counsellor's replies were written, if any; elsewhere it says what the reflector says."""
     written = written_scenarios()
     loaded = spec.load()
-    return stratified([scenario for scenario in loaded if scenario.id in written] or loaded, limit)
+    chosen = stratified([scenario for scenario in loaded if scenario.id in written] or loaded, limit)
+    environment = spec.make(chosen, spec.players())
+    settings = settings_of(
+        environment, list(policies), roles=dict.fromkeys(spec.role_names, EMBEDDED), scenario_set=spec.set_of(None),
+        limit=limit, seed=SEED, **more,
+    )  # fmt: skip
+    play = player(environment, policies, settings.sampling.get("policy"))
+    plan = RunPlan(settings=settings, play=play, models=OpenModels(given=opened))
+    return play_run(run, plan, Calls(max_connections=max_connections)).run
 
 
 def _language_model(spec: EnvironmentSpec, run: Path) -> StoredRun | None:
@@ -79,28 +84,19 @@ def _language_model(spec: EnvironmentSpec, run: Path) -> StoredRun | None:
         typer.echo(f"\nWithout a language model: {error}.")
         return None
     typer.echo(f"\n{REAL_MODEL}, the one language model of this demo, has {REAL_SECONDS:.0f} s for {REAL_SCENARIOS} dialogues:")
-    environment = spec.make(_scenarios(spec, REAL_SCENARIOS), spec.players())
-    sampling = Sampling(max_tokens=REAL_TOKENS)
-    settings = settings_of(
-        environment, [*REAL_BESIDE, REAL_MODEL], roles=dict.fromkeys(spec.role_names, EMBEDDED), scenario_set=spec.set_of(None),
-        limit=REAL_SCENARIOS, seed=SEED, sampling={"policy": sampling}, weights={REAL_MODEL: getattr(model, "source", "")},
-    )  # fmt: skip
     policies = {name: resolve(name) for name in REAL_BESIDE} | {REAL_MODEL: _Until(model, time.monotonic() + REAL_SECONDS)}
-    play = player(environment, policies, sampling)
-    plan = RunPlan(settings=settings, play=play, meter=Meter(), opened={REAL_MODEL: model})
-    played = play_run(run, plan, max_connections=len(settings.jobs))[1]
-    finished = {transcript.key for transcript in played.transcripts}
-    if missing := [job.scenario for job in settings.jobs if job.key not in finished]:
+    played = _played(
+        run, spec, policies, REAL_SCENARIOS, max_connections=REAL_SCENARIOS * len(policies), opened={REAL_MODEL: model},
+        sampling={"policy": Sampling(max_tokens=REAL_TOKENS)}, weights={REAL_MODEL: getattr(model, "source", "")},
+    )  # fmt: skip
+    finished = {transcript.scenario for transcript in played.transcripts if transcript.model == REAL_MODEL}
+    if missing := [scenario for scenario in played.settings["scenarios"] if scenario not in finished]:
         typer.echo(f"{REAL_MODEL} did not finish within {REAL_SECONDS:.0f} s: {', '.join(missing)}.")
-    return played if finished else None
+    return played if played.transcripts else None
 
 
 class _Until:
-    """A model that stops the run at a point in time.
-
-    Args:
-        end: value of `time.monotonic()`.
-    """
+    """A model that stops the run at a point in time."""
 
     def __init__(self, model: ChatModel, end: float) -> None:
         self.name, self._model, self._end = model.name, model, end

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from itertools import product
+from typing import Annotated
 
 import typer
+
+from heartloop.core.errors import EnvironmentBroken
 
 environments_app = typer.Typer(
     help="List the installed environments, or show one with its options.", invoke_without_command=True, rich_markup_mode=None
@@ -48,7 +51,6 @@ def check(
     scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
 ) -> None:
     """Run the conformance test of an environment with its embedded user simulator."""
-    from heartloop.core.errors import EnvironmentBroken
     from heartloop.environments.check import check_environment
     from heartloop.environments.registry import load_environment
     from heartloop.models.baselines import Baseline
@@ -57,16 +59,11 @@ def check(
     names = [spec.set_of(scenarios)] if scenarios or not spec.scenarios.sets else list(spec.scenarios.sets)
     try:
         for name in names:
-            for given in _combinations(spec):
-                chosen = spec.load(name, variant=given["variant"])
-                check_environment(spec.make(chosen, spec.players(), given), policy=Baseline("reflector"))
-                typer.echo(f"PASS: {spec.name}, {name}, {given['preset']}, {given['variant']}")
+            for preset, variant in product(spec.options.choices("preset"), spec.options.choices("variant")):
+                chosen = spec.load(name, variant=variant)
+                ready = spec.make(chosen, spec.players(), {"preset": preset, "variant": variant})
+                check_environment(ready, policy=Baseline("reflector"))
+                typer.echo(f"PASS: {spec.name}, {name}, {preset}, {variant}")
     except EnvironmentBroken as broken:
         typer.echo(f"heartloop: {broken}", err=True)
         raise typer.Exit(1) from broken
-
-
-def _combinations(spec: Any) -> list[dict[str, str]]:
-    """Every combination of preset and variant."""
-    choices = {name: spec.options.choices(name) for name in ("preset", "variant")}
-    return [{"preset": preset, "variant": variant} for preset in choices["preset"] for variant in choices["variant"]]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import amount, nearest
 from heartloop.integrations import FORMATS, export_run
 
 if TYPE_CHECKING:
@@ -31,8 +33,6 @@ def import_data(
     show: Annotated[int, typer.Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
 ) -> None:
     """Convert released files into scenarios for `eval --scenarios`, or into a run for `report`."""
-    from heartloop.core.errors import InputError, UseError
-    from heartloop.core.text import amount, nearest
     from heartloop.environments.registry import specs
     from heartloop.environments.spec import load_attribute
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
@@ -77,24 +77,20 @@ def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list
     """Writes a scenario file; returns the lines to print about it."""
     from collections import Counter
 
-    from heartloop.core.text import amount
     from heartloop.environments.records import write_records
 
     path = out or Path(f"{source.resolve().stem}-imported.jsonl")
     write_records(path, imported.scenarios, exclude_unset=True)
     strata = Counter(str(scenario.stratum) for scenario in imported.scenarios)
     refused = f"; {len(imported.refused):,} of {amount(imported.total, 'record')} refused" if imported.refused else ""
-    return [
-        *(f"{name:13} {n:,}" for name, n in strata.items()),
-        f"{amount(len(imported.scenarios), 'scenario')} written to {path}{refused}",
-    ]
+    written = f"{amount(len(imported.scenarios), 'scenario')} written to {path}{refused}"
+    return [*(f"{name:13} {n:,}" for name, n in strata.items()), written]
 
 
 def _write_run(imported: Imported, source: Path, out: Path | None, model: str | None) -> list[str]:
     """Writes a run directory with its scores and prints the leaderboard; returns the lines to print below."""
     from rich.console import Console
 
-    from heartloop.core.text import amount
     from heartloop.evaluation.leaderboard import leaderboard
     from heartloop.evaluation.store import write_imported, write_scores
 

@@ -14,11 +14,13 @@ import typer
 from heartloop.cli.environments import check, environments_app
 from heartloop.cli.evaluate import evaluate, plan
 from heartloop.cli.exchange import export, import_data
+from heartloop.cli.options import with_options
 from heartloop.cli.runs import compare, merge, rejudge, report, rescore
 from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.talk import demo, talk
 from heartloop.cli.train import guard, student_app, train
 from heartloop.cli.validate import validate
+from heartloop.core.errors import InputError, UseError
 
 app = typer.Typer(
     name="heartloop",
@@ -30,7 +32,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(talk)
-app.command("eval")(evaluate)
+app.command("eval")(with_options(evaluate))
 app.add_typer(environments_app, name="environments")
 app.command()(check)
 app.add_typer(scenarios_app, name="scenarios")
@@ -38,19 +40,18 @@ app.command()(compare)
 app.command()(merge)
 app.command()(rescore)
 app.command()(report)
-app.command()(rejudge)
+app.command()(with_options(rejudge))
 app.command()(plan)
 app.add_typer(student_app, name="student")
 app.command()(train)
 app.command("import")(import_data)
 app.command()(export)
-app.command()(validate)
+app.command()(with_options(validate))
 app.command()(guard)
 
 
 def main() -> None:
     """Entry point: runs the command. `UseError` and `InputError` are printed as one sentence, with exit code 2."""
-    from heartloop.core.errors import InputError, UseError
 
     interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
     try:

@@ -1,9 +1,13 @@
-"""Options that several commands share. Each command gives its own default."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -30,7 +34,6 @@ Retries = Annotated[int, typer.Option(min=0, help="Maximum number of retries of 
 MaxCost = Annotated[float | None, typer.Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens of all roles together; stop before exceeding it.")]
 Prices = Annotated[Path | None, typer.Option(help="TOML file of prices: input and output per million tokens, by model.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Continue after the estimate without asking.")]
 Cache = Annotated[
     Path | None, typer.Option(help="SQLite file of answers; a cached answer is not paid for again. Default: $HEARTLOOP_CACHE.")
 ]
@@ -46,11 +49,59 @@ JudgeRequest = Annotated[
         help="judge.field=value: a sampling setting or other field of the judge's requests, e.g. judge.temperature=0.",
     ),
 ]
-JudgePilot = Annotated[
-    bool, typer.Option("--pilot", help="Print the estimate and stop; it judges two dialogues if none is finished.")
-]
-RetryJudging = Annotated[bool, typer.Option("--retry-failed", help="Rejudge failed dialogues.")]
 ScenariosOfRun = Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: that of the run.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """Options of commands that play or judge dialogues: how models are called, what that may cost, and what a rerun does."""
+
+    max_connections: MaxConnections = 32
+    timeout: Timeout = 120.0
+    retries: Retries = 6
+    max_cost: MaxCost = None
+    max_tokens: MaxTokens = None
+    prices: Prices = None
+    cache: Cache = None
+    pilot: Annotated[
+        bool, typer.Option("--pilot", help="Print the estimate and stop; if no dialogue is finished, finish two for it.")
+    ] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Continue after the estimate without asking.")] = False
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play or judge failed dialogues again.")] = False
+
+    @property
+    def models(self) -> dict[str, Any]:
+        """The arguments of `evaluation.runner.OpenModels`."""
+        names = ("max_connections", "timeout", "retries", "max_cost", "max_tokens", "prices", "cache")
+        return {name: getattr(self, name) for name in names}
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer reads it: a parameter that is a dataclass of options, such as `Calls`, becomes these options."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        if (group := groups.get(parameter.name)) is None:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        kinds = get_type_hints(group, include_extras=True)
+        parameters += [
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name])
+            for field in fields(group)
+        ]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    order = sorted(parameters, key=lambda one: one.kind)
+    run.__signature__ = signature(command).replace(parameters=order)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in order} | {"return": None}
+    return run
+
 
 # Options of commands that write scenarios.
 Embedder = Annotated[

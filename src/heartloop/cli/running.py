@@ -11,7 +11,8 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from heartloop.core.chat import EMBEDDED, ChatModel
+from heartloop.cli.options import Calls
+from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount, money, roughly
@@ -20,34 +21,14 @@ from heartloop.evaluation import runner
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.runner import DECLINED, Estimate, Play, RunPlan, RunResult
+from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunPlan
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
-from heartloop.models.budget import Meter, is_baseline, is_paid, load_prices
-from heartloop.models.cache import cache_at
+from heartloop.models.budget import Meter, is_baseline, is_paid
 from heartloop.models.check import AskedRole, EndpointCheck
-from heartloop.models.names import counted, load_env, local_speed, resolve
+from heartloop.models.names import load_env
 from heartloop.report.site import write_site
-
-
-def exit_code_of(ended: RunResult, *, done: str = "played") -> int:
-    """The exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run. Prints the reason.
-
-    Args:
-        done: past participle of what happened to a dialogue, for the message.
-    """
-    finished = ended.planned - ended.missing
-    if ended.stopped is not None:
-        left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
-        typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)
-    if finished and ended.failed / finished > ALLOWED_UNSCORED:
-        share = f"{ended.failed / finished:.1%} of the dialogues are unscored"
-        typer.echo(
-            f"{share}, more than the {ALLOWED_UNSCORED:.0%} allowed; fix the cause, then rerun with --retry-failed.", err=True
-        )
-        return 1
-    return 0 if ended.stopped in (None, DECLINED) else 1
 
 
 def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:
@@ -65,16 +46,10 @@ def agreed_to(question: str) -> bool:
 
 
 class Pilot:
-    """Prints the estimate and returns whether the run continues. Asks in a terminal; elsewhere continues with --yes or a limit.
+    """Prints the estimate and returns whether the run continues: with --yes or a limit, or as answered in a terminal."""
 
-    Args:
-        yes: continue after the estimate without asking.
-        only: stop after the estimate.
-        meter: if it has a limit, the run continues without asking; the cost is printed if it has prices.
-    """
-
-    def __init__(self, meter: Meter, *, yes: bool, only: bool) -> None:
-        self._priced, self._yes, self._only = bool(meter.prices), yes or meter.limited, only
+    def __init__(self, meter: Meter, calls: Calls) -> None:
+        self._priced, self._yes, self._only = bool(meter.prices), calls.yes or meter.limited, calls.pilot
         self.line: ProgressLine | None = None
         """The progress line, hidden while a question is open."""
         self.further = 0
@@ -101,84 +76,70 @@ class Pilot:
 
 
 class Judging:
-    """The judges of a command: their models with meter and cache, and their sampling.
+    """The judges of a command: their models and their sampling."""
 
-    Args:
-        judges: models, or `embedded`.
-        requests: sampling settings and further fields of a request, `judge.field=value`.
-        how: further arguments of `models.names.resolve`.
-    """
-
-    def __init__(
-        self, judges: Sequence[str], requests: Sequence[str] | None, *, max_tokens: int | None, max_cost: float | None,
-        prices: Path | None, cache: Path | None, **how: Any,
-    ) -> None:  # fmt: skip
+    def __init__(self, judges: Sequence[str], requests: Sequence[str] | None, calls: Calls) -> None:
         load_env()
         for judge in judges:
             if is_baseline(judge):
                 raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
-        self.sampling: Sampling | None = read_requests(requests or (), models={"judge": list(judges)}).get("judge")
-        self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=load_prices(prices), models=judges)
-        self.cache = cache_at(cache)
-        self.opened = {judge: resolve(judge, key_later=self.cache is not None, **how) for judge in judges if judge != EMBEDDED}
+        self.sampling: Sampling | None = read_requests(requests or (), models={"judge": judges}).get("judge")
+        self.models = OpenModels(judges, **calls.models)
         in_turn = len(judges) > 1  # each is asked before its own questions
-        roles = [AskedRole(model, self.sampling, under_test=in_turn) for model in self.opened.values()]
-        self.check = EndpointCheck(roles, self.meter)
-        self.models: dict[str, ChatModel | None] = {judge: None for judge in judges if judge == EMBEDDED}
-        self.models |= {judge: counted(model, self.meter, "judge", self.cache) for judge, model in self.opened.items()}
-
-    def pilot(self, *, yes: bool, only: bool) -> Pilot | None:
-        """The estimate before the judges of stored dialogues are asked; `None` if no judge is paid and it was not requested."""
-        return Pilot(self.meter, yes=yes, only=only) if only or any(map(is_paid, self.models)) else None
+        roles = [AskedRole(model, self.sampling, under_test=in_turn) for model in self.models.opened.values()]
+        self.check = EndpointCheck(roles, self.models.meter)
+        self.by_name = {judge: None if judge == EMBEDDED else self.models.counted(judge, "judge") for judge in judges}
+        asks = calls.pilot or any(map(is_paid, judges))
+        self.pilot = Pilot(self.models.meter, calls) if asks else None
+        """The estimate before the judges of stored dialogues are asked."""
 
     def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:
         """The plan of a run of these judges."""
-        return RunPlan(
-            settings=settings, play=play, jobs=jobs, meter=self.meter, opened=self.opened, cache=self.cache, check=self.check
-        )
+        return RunPlan(settings=settings, play=play, jobs=jobs, models=self.models, check=self.check)
 
 
 def play_run(
-    path: Path, plan: RunPlan, *, pilot: Pilot | None = None, done: str = "played", ranked: bool = True, **how: Any
-) -> tuple[RunResult, StoredRun]:
-    """Plays a run with a progress line, prints the leaderboard and the failures; returns the run as read for its scores, too.
-
-    Args:
-        done: past participle of what happens to a dialogue, for the messages.
-        ranked: whether to print a leaderboard.
-        how: further arguments of `runner.play_run`.
-    """
+    path: Path, plan: RunPlan, calls: Calls, *, pilot: Pilot | None = None, done: str = "played", ranked: bool = True
+) -> Played:
+    """Plays a run with a progress line, and prints the leaderboard, the failures, and why it stopped."""
 
     def show(card: ScoreCard) -> None:
         if ranked:
             Console().print(leaderboard(card))
 
-    line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values()))
+    meter, cache = plan.models.meter, plan.models.cache
+    line = ProgressLine(meter, speed=plan.models.speed)
     if pilot is not None:
         pilot.line = line
-    ended, run, failures, dropped = runner.play_run(
-        path, plan, pilot=pilot, line=line, scored=show, tell=partial(typer.echo, err=True), **how
-    )
-    for name, refused in dropped.items():
+    played = runner.play_run(
+        path, plan, pilot=pilot, line=line, scored=show, tell=partial(typer.echo, err=True),
+        max_connections=calls.max_connections, retry_failed=calls.retry_failed,
+    )  # fmt: skip
+    ended = played.ended
+    for name, refused in played.dropped.items():
         typer.echo(f"{name} does not accept {', '.join(refused)}; the calls were sent without.", err=True)
     typer.echo(
         f"{amount(ended.played, 'dialogue')} {done} in {ended.seconds:.1f} s"
         + (f", {ended.resumed} finished before" if ended.resumed else "")
         + (f", {ended.failed} failed and unscored" if ended.failed else "")
-        + (f"; {spent}" if (spent := plan.meter.summary()) else "")
+        + (f"; {spent}" if (spent := meter.summary()) else "")
     )
-    if plan.cache is not None and (summary := plan.cache.summary()):
+    if cache is not None and (summary := cache.summary()):
         typer.echo(summary)
-    for (role, kind), (count, detail) in list(failures.items())[:3] if ended.failed else []:
+    for (role, kind), (count, detail) in list(played.failures.items())[:3] if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {detail}", err=True)
-    return ended, run
-
-
-def write_report(runs: Sequence[StoredRun], page: Path) -> Path:
-    """Writes the report of `runs` into the directory `page`, prints slow steps, and returns the path of its `index.html`."""
-    return write_site(runs, page)
+    if ended.stopped is not None:
+        left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
+        typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)
+    if played.unscored > ALLOWED_UNSCORED:
+        typer.echo(
+            f"{played.unscored:.1%} of the dialogues are unscored, more than the {ALLOWED_UNSCORED:.0%} allowed; "
+            "fix the cause, then rerun with --retry-failed.",
+            err=True,
+        )
+    return played
 
 
 def next_lines(path: Path, run: StoredRun, *, report: bool) -> str:
     """The last lines of a command that made a run: its path and that of its report, which is written here."""
-    return f"Run: {path}\nReport: {write_report([run], path / 'report') if report else f'heartloop report {path}'}"
+    return f"Run: {path}\nReport: {write_site([run], path / 'report') if report else f'heartloop report {path}'}"

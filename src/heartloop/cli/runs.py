@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import InputError
 
 _WATCH_EVERY = 2.0  # seconds
 
@@ -87,44 +88,30 @@ def rejudge(
     option: given.OptionValues = None,
     scenarios: given.ScenariosOfRun = None,
     request: given.JudgeRequest = None,
-    max_connections: given.MaxConnections = 32,
-    timeout: given.Timeout = 120.0,
-    retries: given.Retries = 6,
-    max_cost: given.MaxCost = None,
-    max_tokens: given.MaxTokens = None,
-    prices: given.Prices = None,
-    pilot: given.JudgePilot = False,
-    yes: given.Yes = False,
-    retry_failed: given.RetryJudging = False,
     out: given.NewRun = None,
-    cache: given.Cache = None,
     report: given.Report = True,
+    *,
+    calls: given.Calls,
 ) -> None:
     """Let another judge score the stored replies of a run. Only the judge is called."""
-    from heartloop.cli.running import Judging, exit_code_of, next_lines, play_run, read_options
+    from heartloop.cli.running import Judging, next_lines, play_run, read_options
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.compare import agreement, agreement_text
     from heartloop.evaluation.rejudging import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
 
-    by = Judging(
-        [judge], request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, timeout=timeout,
-        retries=retries, max_connections=max_connections,
-    )  # fmt: skip
+    by = Judging([judge], request, calls)
     spec = load_environment(played_settings(run).environment)
     job = Rejudging(
-        run, spec.judge(by.models[judge], by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
-        sampling=by.sampling, prices=by.meter.prices,
+        run, spec.judge(by.by_name[judge], by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
+        sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
-    ended, played = play_run(
-        path, by.plan(job.settings, job.play, job.jobs), max_connections=max_connections, retry_failed=retry_failed,
-        pilot=by.pilot(yes=yes, only=pilot), done="judged",
-    )  # fmt: skip
-    both = agreement(read_run(run).transcripts, played.transcripts)
+    played = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
+    both = agreement(read_run(run).transcripts, played.run.transcripts)
     typer.echo("\n" + agreement_text(both, first=job.settings.rejudged["user"], second=judge))
-    typer.echo(f"\n{next_lines(path, played, report=report)}\nNext, both in one report: heartloop report {path} {run}")
-    raise typer.Exit(exit_code_of(ended, done="judged"))
+    typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
+    raise typer.Exit(played.code)
 
 
 def report(
@@ -141,7 +128,7 @@ def report(
 
     from heartloop.evaluation.store import runs_in
     from heartloop.report.site import write_site
-    from heartloop.report.training_page import training_tables
+    from heartloop.report.training import training_tables
 
     every = [run for given_path in runs for run in runs_in(given_path)]
     for table in training_tables(every):
@@ -157,7 +144,6 @@ def _watch(runs: list[Path], out: Path) -> None:
     import contextlib
     import time
 
-    from heartloop.core.errors import InputError
     from heartloop.report.site import write_site
 
     def stamp() -> list[tuple[Path, int, int]]:

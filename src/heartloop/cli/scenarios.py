@@ -9,6 +9,8 @@ import typer
 
 from heartloop.cli import options as given
 from heartloop.cli.write import write_app
+from heartloop.core.errors import UseError
+from heartloop.core.text import amount
 
 if TYPE_CHECKING:
     from heartloop.environments.spec import EnvironmentSpec
@@ -35,7 +37,6 @@ def scenarios_new(
     out: Annotated[Path | None, typer.Option(help="File to write; it must not exist. Default: my-ENVIRONMENT.yaml.")] = None,
 ) -> None:
     """Write a commented scenario to edit: a complete example, as YAML."""
-    from heartloop.core.errors import UseError
     from heartloop.environments.records import is_yaml
     from heartloop.environments.registry import load_environment, template_of
 
@@ -64,7 +65,6 @@ def scenarios_list(
     environment: Environment = None,
 ) -> None:
     """List the scenarios of an environment or a set, or the shipped sets."""
-    from heartloop.core.errors import UseError
     from heartloop.environments.registry import environment_names, load_environment, specs
 
     if scenarios is None:
@@ -93,7 +93,6 @@ def scenarios_show(
     scenarios: Annotated[str | None, typer.Option("--from", help=f"Scenario {_SET} Default: every shipped set.")] = None,
 ) -> None:
     """Print a scenario as the user simulator reads it, with its prepared lines."""
-    from heartloop.core.errors import UseError
     from heartloop.environments.registry import environment_names, find_scenario
 
     if len(names) > 2:
@@ -114,7 +113,6 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help=f"Scenario {_S
     from collections import Counter
 
     from heartloop.authoring.checks import problems_of_set
-    from heartloop.core.text import amount
     from heartloop.environments.records import RecordErrors
 
     kind = _spec_of(scenarios, environment).scenarios
@@ -147,8 +145,6 @@ def scenarios_save(
     """Write a set as JSON lines, one scenario per line. No model call."""
     from pydantic import BaseModel
 
-    from heartloop.core.errors import UseError
-    from heartloop.core.text import amount
     from heartloop.environments.records import write_records
     from heartloop.environments.registry import owner_of
 

@@ -13,7 +13,7 @@ from heartloop.cli import options as given
 def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
     """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network.
 
-    With the extra local a small language model plays four dialogues besides, within a minute.
+    With the extra local a small language model plays four further dialogues, within a minute.
     """
     from heartloop.cli.demo import run_demo
 
@@ -42,9 +42,10 @@ def talk(
     """
     from heartloop.cli.conversation import run_talk
     from heartloop.cli.running import read_options
+    from heartloop.evaluation.plan import read_roles
 
     code = run_talk(
         environment, scenario, scenarios, seed, lambda spec: read_options(context, spec, option), out=out, user=user,
-        roles=role or (), requests=request or (), max_tokens=max_tokens, cache=cache,
+        roles=read_roles(role or ()), requests=request or (), max_tokens=max_tokens, cache=cache,
     )  # fmt: skip
     raise typer.Exit(code)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from heartloop.core.errors import InputError, UseError
+
 if TYPE_CHECKING:
     from heartloop.reader.linear import LinearModel
     from heartloop.training.recipe import Recipe
@@ -35,7 +37,6 @@ def train(
     ] = None,
 ) -> None:
     """Train a policy against a user simulator with verl. Rerun the same command to resume."""
-    from heartloop.core.errors import InputError, UseError
     from heartloop.models.local import is_local
     from heartloop.models.names import load_env
     from heartloop.training.plan import Missing, command_text, missing, plan_text
@@ -80,6 +81,7 @@ def _train(recipe: Recipe, run: Path) -> int:
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import CAUTION, evaluation_command
+    from heartloop.training.verl_config import RunPaths
 
     if recipe.dialogue.user == EMBEDDED:
         typer.echo(f"Caution: {CAUTION}.", err=True)
@@ -95,7 +97,7 @@ def _train(recipe: Recipe, run: Path) -> int:
             err=True,
         )
         return 1
-    checkpoint = launch.policy_at(run, ended.step)
+    checkpoint = RunPaths(run).checkpoint(ended.step)
     typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
     typer.echo(f"Evaluate it as it was trained: {evaluation_command(recipe, str(checkpoint))}")
     typer.echo(f"See its curves: heartloop report {run}")
@@ -109,7 +111,6 @@ def fit(
     seed: Annotated[int, typer.Option(help="Random seed of the folds for the card.", min=0)] = 0,
 ) -> None:
     """Fit a student on the judged replies of runs. Use it with `--judge student:FILE`."""
-    from heartloop.core.errors import UseError
     from heartloop.fitting.student import fit_student, read_rows
 
     if out.exists():
@@ -174,7 +175,6 @@ def guard(
     """Compare general capability before and after training, from results of lm-evaluation-harness, Inspect or LiveCodeBench."""
     from rich.console import Console
 
-    from heartloop.core.errors import UseError
     from heartloop.environments.suites import RunSuite
     from heartloop.evaluation.compare import choose_sides, compare
     from heartloop.evaluation.store import read_run

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from heartloop.cli import options as given
+from heartloop.core.errors import UseError
 
 
 def validate(
@@ -32,24 +33,15 @@ def validate(
     option: given.OptionValues = None,
     scenarios: given.ScenariosOfRun = None,
     request: given.JudgeRequest = None,
-    max_connections: given.MaxConnections = 32,
-    timeout: given.Timeout = 120.0,
-    retries: given.Retries = 6,
-    max_cost: given.MaxCost = None,
-    max_tokens: given.MaxTokens = None,
-    prices: given.Prices = None,
-    pilot: given.JudgePilot = False,
-    yes: given.Yes = False,
-    retry_failed: given.RetryJudging = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the answers, validity.json and the page. Default: next to the run.")
     ] = None,
-    cache: given.Cache = None,
+    *,
+    calls: given.Calls,
 ) -> None:
     """Check what the scores of runs measure, with suites that read the runs and suites that ask a judge. Rerun to resume."""
     from heartloop.cli.running import Judging, read_options
     from heartloop.cli.validating import read_runs, rejudge_runs
-    from heartloop.core.errors import UseError
     from heartloop.environments.suites import RejudgingSuite
     from heartloop.validity.suites import environment_of, material_of, run_suites, suite_of
 
@@ -66,16 +58,12 @@ def validate(
             raise UseError(f"{problem}; pass service/model, or embedded, once")
     elif option:
         raise UseError("-E applies only to suites that rejudge runs; remove it")
-    by = Judging(
-        judges, request, max_tokens=max_tokens, max_cost=max_cost, prices=prices, cache=cache, timeout=timeout,
-        retries=retries, max_connections=max_connections,
-    )  # fmt: skip
-    asking: dict[str, Any] = {"yes": yes, "pilot": pilot, "retry_failed": retry_failed, "max_connections": max_connections}
+    by = Judging(judges, request, calls)
     if rejudging:
         ((name, one),) = rejudging.items()
         options = read_options(context, spec, option)
-        raise typer.Exit(rejudge_runs(spec, runs, name, one, by, options, limit=limit, scenarios=scenarios, out=out, **asking))
+        raise typer.Exit(rejudge_runs(spec, runs, name, one, by, calls, options, limit=limit, scenarios=scenarios, out=out))
     material = material_of(
         spec, runs, judges=judges, scenarios=scenarios, limit=limit, people=people, labels=labels, ratings=ratings,
     )  # fmt: skip
-    raise typer.Exit(read_runs(material, runs, reading or run_suites(spec), by, named=bool(chosen), out=out, **asking))
+    raise typer.Exit(read_runs(material, runs, reading or run_suites(spec), by, calls, named=bool(chosen), out=out))

@@ -13,7 +13,8 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from heartloop.cli.running import Judging, agreed_to, exit_code_of, play_run
+from heartloop.cli.options import Calls
+from heartloop.cli.running import Judging, agreed_to, play_run
 from heartloop.core.chat import LOCAL_PREFIX
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
@@ -23,29 +24,24 @@ from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.runner import PILOT
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.models.budget import Meter, is_paid
-from heartloop.models.names import close, local_speed
+from heartloop.models.names import close
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
 from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants
 from heartloop.validity.page import Part, print_results, result_table, write_validity_json, write_validity_page
 
 
 def read_runs(
-    material: Material, runs: list[Path], suites: Mapping[str, RunSuite], by: Judging, *, named: bool, out: Path | None,
-    **asking: Any,
+    material: Material, runs: list[Path], suites: Mapping[str, RunSuite], by: Judging, calls: Calls, *, named: bool,
+    out: Path | None,
 ) -> int:  # fmt: skip
-    """Runs suites that read runs, writes their page, and returns the exit code.
-
-    Args:
-        named: whether the suites were chosen by name, so that none may be left out.
-        asking: further arguments of `_ask`.
-    """
+    """Runs suites that read runs, writes their page, and returns the exit code."""
     lacking = {name: why for name, one in suites.items() if (why := one.lacks(material)) is not None}
     if named and lacking:
         name, why = next(iter(lacking.items()))
         raise UseError(f"suite {name} cannot run: {why}")
     ready = {name: one for name, one in suites.items() if name not in lacking}
     folder = out or beside(runs[0])
-    answers, code = _ask(ready, material, folder / "answers.jsonl", by, **asking)
+    answers, code = _ask(ready, material, folder / "answers.jsonl", by, calls)
     parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
     left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
     write_validity_json({part.name: part.result.record for part in parts}, folder / "validity.json")
@@ -62,42 +58,38 @@ def read_runs(
 
 
 def rejudge_runs(
-    spec: EnvironmentSpec, runs: list[Path], name: str, suite: RejudgingSuite, by: Judging, options: Mapping[str, Any], *,
-    limit: int | None, scenarios: str | None, out: Path | None, yes: bool, pilot: bool, **how: Any,
+    spec: EnvironmentSpec, runs: list[Path], name: str, suite: RejudgingSuite, by: Judging, calls: Calls,
+    options: Mapping[str, Any], *, limit: int | None, scenarios: str | None, out: Path | None,
 ) -> int:  # fmt: skip
-    """Runs a suite that rejudges runs in variants, writes its page, and returns the exit code.
-
-    Args:
-        how: further arguments of `runner.play_run`.
-    """
-    ((judge, model),) = by.models.items()
+    """Runs a suite that rejudges runs in variants, writes its page, and returns the exit code."""
+    ((judge, model),) = by.by_name.items()
     judges = suite.judges(spec, model, by.sampling)
     sources = [
         JudgedVariants(
-            run, name, suite, judges, options=options, scenarios=scenarios, sampling=by.sampling, prices=by.meter.prices,
+            run, name, suite, judges, options=options, scenarios=scenarios, sampling=by.sampling, prices=by.models.meter.prices,
             limit=limit,
         )
         for run in runs
     ]  # fmt: skip
     folder = out or beside(runs[0], name, judge)
     paths = directories(folder, runs, suite.variants)
-    code, stopped = 0, False
+    code = 0
     ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in suite.variants]
-    estimate = by.pilot(yes=yes, only=pilot)
     for number, (source, path, variant) in enumerate(ahead):
-        if estimate is not None:
-            estimate.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
+        pilot = by.pilot if by.pilot is not None and not by.pilot.asked else None
+        if pilot is not None:
+            pilot.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
         typer.echo(f"{path[variant]}:")
         plan = by.plan(source.settings(variant), source.play(variant, path[suite.variants[0]]), source.jobs)
-        asks = estimate if estimate is not None and not estimate.asked else None
-        ended, _ = play_run(path[variant], plan, pilot=asks, done="judged", ranked=False, **how)
-        code = max(code, exit_code_of(ended, done="judged"))
-        stopped = ended.stopped is not None
-        if stopped:
+        played = play_run(path[variant], plan, calls, pilot=pilot, done="judged", ranked=False)
+        code = max(code, played.code)
+        if played.ended.stopped is not None:
+            if number < len(suite.variants) - 1:
+                typer.echo(
+                    "Not every variant of the first run is judged, so there is no result yet. Rerun the same command to resume."
+                )
+                return code
             break
-    if stopped and number < len(suite.variants) - 1:
-        typer.echo("Not every variant of the first run is judged, so there is no result yet. Rerun the same command to resume.")
-        return code
     result = suite.result(judged_variants(paths, suite))
     write_validity_json(result.record, folder / "validity.json")
     page = write_validity_page([Part(name, suite, result)], folder / "report", title=suite.title)
@@ -107,45 +99,41 @@ def rejudge_runs(
 
 
 def _ask(
-    suites: Mapping[str, RunSuite], material: Material, path: Path, by: Judging, *, pilot: bool, yes: bool, retry_failed: bool,
-    max_connections: int,
-) -> tuple[dict[str, dict[str, Answers]], int]:  # fmt: skip
+    suites: Mapping[str, RunSuite], material: Material, path: Path, by: Judging, calls: Calls
+) -> tuple[dict[str, dict[str, Answers]], int]:
     """Asks every judge the questions of the suites; the answers by suite and judge, and the exit code.
 
     A suite whose questions were not all asked, because the budget was spent or the estimate declined, is left out of the
     answers. The exit code is 1 then, and if more than the allowed share of a suite's questions failed.
-
-    Args:
-        path: of `answers.jsonl`.
     """
-    meter, cache = by.meter, by.cache
+    meter, cache = by.models.meter, by.models.cache
     answers: dict[str, dict[str, Answers]] = {}
     code = 0
 
     async def go() -> None:
         nonlocal code
-        agreed = yes or meter.limited
+        agreed = calls.yes or meter.limited
         try:
             for name, suite in suites.items():
                 answers[name] = {}
                 for judge in material.judges:
                     asked = partial(
-                        answer_all, name, suite, material, judge, by.models[judge], file, sampling=by.sampling,
-                        max_connections=max_connections, retry_failed=retry_failed,
+                        answer_all, name, suite, material, judge, by.by_name[judge], file, sampling=by.sampling,
+                        max_connections=calls.max_connections, retry_failed=calls.retry_failed,
                     )  # fmt: skip
                     if by.check.due({judge}) and (await asked(at_most=0)).open:
                         with cache.only() if cache is not None else nullcontext():
                             cached = cache is not None and (await asked()).stopped is None
                         if not cached:
                             await by.check.ask({judge}, tell=partial(typer.echo, err=True))
-                    if (pilot or is_paid(judge)) and not agreed:
+                    if (calls.pilot or is_paid(judge)) and not agreed:
                         before = meter.spend(judge)
                         tried = await asked(at_most=PILOT)
-                        agreed = tried.open == 0 or _agreed(name, judge, tried, before, meter, pilot=pilot)
+                        agreed = tried.open == 0 or _agreed(name, judge, tried, before, meter, pilot=calls.pilot)
                         if not agreed:
                             answers.pop(name)
                             return
-                    line = ProgressLine(meter, what=f"answers for {name}", speed=partial(local_speed, by.opened.values()))
+                    line = ProgressLine(meter, what=f"answers for {name}", speed=by.models.speed)
                     started = time.monotonic()
 
                     def show(done: int, planned: int, line: ProgressLine = line, started: float = started) -> None:
@@ -159,7 +147,7 @@ def _ask(
                         answers.pop(name)
                         return
         finally:
-            await close(by.opened.values())
+            await close(by.models.opened.values())
             if cache is not None:
                 cache.write()
 
@@ -167,7 +155,7 @@ def _ask(
         asyncio.run(go())
     if material.judges and (spent := meter.summary()):
         typer.echo(f"Judges: {spent}.")
-    return answers, max(code, int(len(answers) < len(suites) and not pilot))
+    return answers, max(code, int(len(answers) < len(suites) and not calls.pilot))
 
 
 def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *, pilot: bool) -> bool:

@@ -173,7 +173,7 @@ def _write(
 
     from heartloop.authoring.checks import MeteredEmbedder
     from heartloop.authoring.store import WrittenFiles
-    from heartloop.authoring.writing import settings_of, write_all
+    from heartloop.authoring.writing import WritingRun, settings_of
     from heartloop.evaluation.plan import read_requests
     from heartloop.evaluation.progress import ProgressLine
     from heartloop.models.budget import Meter, is_scripted, load_prices
@@ -196,18 +196,21 @@ def _write(
     vectors = models[by.embedder] if by.embedder else None
     if vectors is not None and not isinstance(vectors, EndpointChat):
         raise UseError(f"--embedder is {by.embedder}, which gives no embeddings; expected service/model, or omit it")
-    settings = settings_of(
-        writing, writer=by.writer, auditor=by.auditor, embedder=by.embedder, seed=seed, only=only, sampling=samplings
-    )
+    named = {"writer": by.writer, "auditor": by.auditor, "embedder": by.embedder}
+    settings = settings_of(writing, named, seed=seed, only=only, sampling=samplings)
 
     async def go(files: WrittenFiles, line: ProgressLine) -> WritingResult:
         try:
-            return await write_all(
-                writing, files, n=n, seed=seed, only=only, sampling=samplings, concurrency=by.max_connections,
+            run = WritingRun(
+                writing,
+                files,
+                seed=seed,
                 writer=counted(models[by.writer], meter, "writer"),
                 auditor=counted(models[by.auditor], meter, "auditor") if by.auditor else None,
-                embedder=MeteredEmbedder(vectors, meter) if vectors is not None else None, report=line.show,
-            )  # fmt: skip
+                embedder=MeteredEmbedder(vectors, meter) if vectors is not None else None,
+                sampling=samplings,
+            )
+            return await run.write(n, only, concurrency=by.max_connections, report=line.show)
         finally:
             await close(models.values())
 
@@ -240,17 +243,18 @@ def _print_removed(removed: Mapping[str, int]) -> None:
 
 def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
     """Prints the selected dialogues, the number of calls, and `show` dialogues as the model would read them."""
-    from heartloop.authoring.writing import outlook
-
-    ahead = outlook(writing, limit, seed)
-    for place, reason in list(ahead.skipped.items())[:REFUSED_SHOWN]:
+    seeds = writing.seeds(limit, seed)
+    skipped = [(one.facts["source"], reason) for one in seeds if (reason := writing.skip_reason(one, {}))]
+    for place, reason in skipped[:REFUSED_SHOWN]:
         typer.echo(f"  skipped: {place}: {reason}", err=True)
+    left = len(seeds) - len(skipped)
+    most_calls = left * (len(writing.stages) + 2)
     typer.echo(
-        f"{amount(ahead.planned, 'dialogue')} selected, {len(ahead.skipped):,} of them skipped without a call; "
-        f"{ahead.least_calls:,} to {ahead.most_calls:,} calls, without re-asks and rewrites."
+        f"{amount(len(seeds), 'dialogue')} selected, {len(skipped):,} of them skipped without a call; "
+        f"{left:,} to {most_calls:,} calls, without re-asks and rewrites."
     )
-    _print_removed(ahead.removed)
-    for one in writing.seeds(min(show, limit), seed) if show else ():
+    _print_removed(writing.removed(seeds))
+    for one in seeds[:show]:
         typer.echo(f"\n{one.facts['source']}\n{writing.as_read(one)}")
 
 

@@ -10,10 +10,9 @@ its scale alone.
     PANEL = ReportPanel(build=build)
 
 A package may add files. `template` (Jinja) is rendered after the blocks with `page`, the macros of `macros.html` and the names of
-`PanelOutput.context`. `script` sets `heartloop.panel` (see `report/static/dialogue.js`), and `style` is loaded after the
-report's own. `glossary` (Jinja) holds entries of the page of meanings: `NAME-mean`, `NAME-success`, `NAME-failure` and
-`NAME-groups`, where NAME is the environment's, and every other entry that the panel links to. Files are
-named relative to `package`.
+`PanelOutput.context`. `script` sets `heartloop.panel` (see `report/static/dialogue.js`); `style` is loaded after the report's
+own. `glossary` (Jinja) holds the entries of the page of meanings that the panel links to, among them `NAME-mean`, `NAME-success`,
+`NAME-failure` and `NAME-groups` with the environment's name.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ Section = Literal["trajectories", "groups", "tokens", "lengths", "highlights"]
 
 
 class Estimate(NamedTuple):
-    """A mean with its 95 % interval over scenarios; `low` and `high` are `None` where one scenario gives none."""
+    """A mean over `n` dialogues with its 95 % interval over scenarios; `low` and `high` are `None` for one scenario."""
 
     n: int
-    """Dialogues."""
     mean: float
     low: float | None = None
     high: float | None = None
@@ -46,28 +44,22 @@ class Range(NamedTuple):
     neutral: float
 
 
-# Blocks
-
-
 class Column(NamedTuple):
-    """A column of a table."""
-
     name: str
     digits: int = 1
     """Decimal places of its numbers; whole numbers have none."""
     range: Range | None = None
-    """Draws a bar beside each estimate."""
+    """Draws a bar for each estimate."""
     entry: str = ""
     """Entry of the page of meanings that its heading leads to; by default the table's."""
 
 
 class Row(NamedTuple):
-    """A row of a table: its heading and a cell a column. `None` is an empty cell."""
+    """A heading and one cell per column, `None` for an empty one; `model` is the model's place on the leaderboard: its colour."""
 
     head: str
     cells: tuple[Estimate | float | int | str | None, ...]
     model: int | None = None
-    """The model's place on the leaderboard, from 0, where the row is a model's: its colour."""
 
 
 class Table(NamedTuple):
@@ -83,10 +75,7 @@ class Table(NamedTuple):
     entry: str = "blocks"
     """Entry of the page of meanings that its headings lead to."""
     models: bool = False
-
-    @property
-    def kind(self) -> str:
-        return "table"
+    kind: str = "table"
 
 
 class Point(NamedTuple):
@@ -109,26 +98,24 @@ class Series(NamedTuple):
     points: tuple[Point, ...]
     model: int | None = None
     raw: tuple[Point, ...] = ()
-    """The same before smoothing, drawn faintly."""
+    """Before smoothing, drawn faintly."""
     opacity: float = 1.0
 
 
 class Chart(NamedTuple):
-    """Series over one pair of axes. Words on the x axis are categories."""
+    """Series over one pair of axes, which have titles (`x`, `y`). Words on the x axis are categories."""
 
     title: str
     form: Literal["points", "lines", "bars"]
     series: tuple[Series, ...]
     x: str
-    """Title of the axis across."""
     y: str
-    """Title of the axis up."""
     low: float | None = None
-    """Ends of the axis up; by default those of the values and 0."""
+    """Ends of the y axis; by default those of the values and 0."""
     high: float | None = None
     help: str = ""
     x_low: float | None = None
-    """Ends of the axis across, where its values are numbers; by default those of the values. With a low end it has grid lines."""
+    """Ends of the x axis; by default those of the values. With a low end it has grid lines."""
     x_high: float | None = None
     line: float | None = None
     """Height of a broken line, such as the start."""
@@ -140,10 +127,7 @@ class Chart(NamedTuple):
     """Draws the intervals of lines as areas."""
     diagonal: bool = False
     log_x: bool = False
-
-    @property
-    def kind(self) -> str:
-        return "chart"
+    kind: str = "chart"
 
 
 class Card(NamedTuple):
@@ -152,28 +136,17 @@ class Card(NamedTuple):
     title: str
     facts: tuple[tuple[str, str], ...]
     help: str = ""
-
-    @property
-    def kind(self) -> str:
-        return "card"
+    kind: str = "card"
 
 
 class Text(NamedTuple):
-    """Paragraphs."""
-
     title: str
     paragraphs: tuple[str, ...]
     help: str = ""
-
-    @property
-    def kind(self) -> str:
-        return "text"
+    kind: str = "text"
 
 
 Block = Table | Chart | Card | Text
-
-
-# What a panel is built from and returns
 
 
 class Headline(Protocol):
@@ -193,7 +166,7 @@ class Headline(Protocol):
 
 
 class ModelRow(Protocol):
-    """A model as the leaderboard has it."""
+    """A model on the leaderboard."""
 
     @property
     def model(self) -> str: ...
@@ -238,13 +211,12 @@ class PanelInput(NamedTuple):
     basis: Mapping[str, Sequence[int]]
     """By model, indices of the dialogues behind its number."""
     dialogues: Sequence[Transcript]
-    """One a dialogue, unscored ones included."""
+    """With unscored ones."""
     addresses: Sequence[str]
-    """Along the dialogues: the fragment that opens each."""
+    """By dialogue, the fragment that opens it."""
     embedded: bool
     """Whether the embedded user played a role."""
     options: Mapping[str, Any]
-    """The environment's options of the run."""
 
     def behind(self, row: ModelRow) -> list[Transcript]:
         """The dialogues behind a model's number."""
@@ -252,18 +224,15 @@ class PanelInput(NamedTuple):
 
 
 class LeaderboardColumn(NamedTuple):
-    """A further column of the leaderboard, such as a component of the score."""
+    """A further column of the leaderboard, such as a component of the score; values are by model, as far as there are."""
 
     name: str
     values: Mapping[str, float]
-    """By model; one without a value has none."""
     digits: int = 0
     entry: str = "blocks"
 
 
 class PanelOutput(NamedTuple):
-    """What an environment adds to one page."""
-
     blocks: tuple[Block, ...] = ()
     columns: tuple[LeaderboardColumn, ...] = ()
     leaderboard_help: str = ""
@@ -279,21 +248,15 @@ class PanelOutput(NamedTuple):
     """JSON for the script, written to `data/PAGE/panel.js`, passed on in the event `heartloop-panel` once that is loaded."""
 
 
-# Published results
-
-
 class PublishedTable(NamedTuple):
-    """A table of a paper, as printed; a number in a column with a `range` has a bar."""
+    """A table of a paper, as printed; `source` is such as `SAGE, Table 2`."""
 
     source: str
-    """Paper and table, such as `SAGE, Table 2`."""
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     help: str = ""
-    """How to read it, in one or two sentences."""
     corner: str = "Model, as printed"
-    """Heading of the first column."""
     entry: str = "published-model"
     id: str = ""
     """Fragment of its own, where other pages link to it."""
@@ -302,13 +265,13 @@ class PublishedTable(NamedTuple):
 
 
 class Published(NamedTuple):
-    """Published results of an environment, shown beside the user's own and never ranked with them."""
+    """Published results of an environment, shown next to the user's own and never ranked with them."""
 
     title: str
     """Heading of the section, after the environment's name."""
     tables: tuple[PublishedTable, ...]
     conditions: str
-    """How they were measured, in one or two sentences: why single numbers do not compare."""
+    """How they were measured, and so why single numbers do not compare."""
     papers: tuple[str, ...]
     """Title of each paper, after its short name and a colon."""
     measured: Callable[[PanelInput], Table] | None = None
@@ -323,7 +286,7 @@ class ScenarioView(NamedTuple):
     facts: tuple[tuple[str, str], ...] = ()
     """As (name, text); lines that begin with `- ` are a list."""
     model_plays: str = ""
-    """Whom the model under test plays, where it plays somebody."""
+    """The person that the model under test plays, if any."""
 
 
 class Details(NamedTuple):
@@ -335,19 +298,11 @@ class Details(NamedTuple):
 
 
 class TurnView(NamedTuple):
-    """What is shown under a turn beside the changes of its state."""
+    """What is shown under a turn besides the changes of its state."""
 
     thoughts: Mapping[str, str] = {}
     """By name, as `ReportPanel.thoughts` words them."""
     details: tuple[Details, ...] = ()
-
-
-def _scenario(transcript: Transcript) -> ScenarioView:
-    return ScenarioView()
-
-
-def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    return TurnView(turn.thoughts)
 
 
 class ReportPanel(NamedTuple):
@@ -355,7 +310,6 @@ class ReportPanel(NamedTuple):
 
     build: Callable[[PanelInput], PanelOutput] = lambda page: PanelOutput()
     question: str = ""
-    """Heading of the page."""
     lede: str = ""
     """What a scenario is and what the number means, in a few sentences; `{start}` and `{change_limit}` are filled in."""
     leaves_out: frozenset[Section] = frozenset()
@@ -368,11 +322,11 @@ class ReportPanel(NamedTuple):
     group_text: str = ""
     """The fact that says what a group means."""
     agreement: str = ""
-    """Published agreement between simulators or judges, for the page that sets them side by side."""
+    """Published agreement between simulators or judges, for the page that compares them."""
     stops: Mapping[str, str] = {}
     """Why a dialogue ended, in words, where the general ones do not fit."""
-    scenario: Callable[[Transcript], ScenarioView] = _scenario
-    turn: Callable[[Transcript, Turn], TurnView] = _turn
+    scenario: Callable[[Transcript], ScenarioView] = lambda transcript: ScenarioView()
+    turn: Callable[[Transcript, Turn], TurnView] = lambda transcript, turn: TurnView(turn.thoughts)
     thoughts: Mapping[str, str] = {}
     """Names of thoughts in words, in the order in which they are shown."""
     thoughts_title: str = "Inner thoughts"
@@ -389,8 +343,8 @@ class ReportPanel(NamedTuple):
     style: str = ""
     glossary: str = ""
     glossary_context: Mapping[str, Any] = {}
-    """Names that the glossary uses, beside the macros `m`, `scale`, `start`, `success_at` and `failure_below`."""
+    """Names that the glossary uses, besides the macros `m`, `scale`, `start`, `success_at` and `failure_below`."""
 
     def entry(self, name: str, environment: str) -> str:
-        """The entry of the page of meanings for `mean`, `success`, `failure` or `groups`: its own where it has a glossary."""
+        """The entry of the page of meanings for `mean`, `success`, `failure` or `groups`."""
         return f"{environment}-{name}" if self.glossary else name

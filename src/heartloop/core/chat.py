@@ -19,11 +19,7 @@ LOCAL_PREFIX = "local/"
 
 
 def is_embedded(model: str) -> bool:
-    """Whether the learned reader plays in place of a language model.
-
-    >>> is_embedded("embedded"), is_embedded("openai/gpt-4.1")
-    (True, False)
-    """
+    """Whether the learned reader plays in place of a language model."""
     return model == EMBEDDED
 
 
@@ -45,8 +41,7 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in heartloop, e.g. `openai/gpt-4.1` or `heartloop/reflector`."""
-        ...
+        """Such as `openai/gpt-4.1` or `heartloop/reflector`."""
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -57,7 +52,6 @@ class ChatModel(Protocol):
             ModelError: the call failed for good.
             BudgetSpent: a limit on cost or tokens was reached before the call.
         """
-        ...
 
 
 def estimate_tokens(text: str) -> int:
@@ -109,6 +103,4 @@ class ScriptedChat:
             answer = self._answers[min(number, len(self._answers) - 1)]
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Reply):
-            return answer
-        return Reply(answer, usage=estimate_usage(messages, answer))
+        return answer if isinstance(answer, Reply) else Reply(answer, usage=estimate_usage(messages, answer))

@@ -70,8 +70,6 @@ class _Frozen(BaseModel):
 
 
 class Message(_Frozen):
-    """One chat message as a model receives it."""
-
     role: Role
     content: Text
 
@@ -92,8 +90,7 @@ _ALWAYS_WRITTEN = ("temperature", "top_p", "max_tokens", "seed")
 class Sampling(_Frozen):
     """Sampling settings of one role. `None`: the endpoint's default.
 
-    Those after `seed` are written to JSON only where they are set, so that the files, hashes and cache keys of runs without them
-    are those of earlier versions.
+    Those after `seed` are written to JSON only if set, so that files, hashes and cache keys without them stay as they were.
     """
 
     temperature: float | None = Field(default=None, ge=0.0, le=2.0)
@@ -111,7 +108,7 @@ class Sampling(_Frozen):
     reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z_-]+$")
     """How long a reasoning model thinks: `none`, `minimal`, `low`, `medium`, `high`, ..., by model."""
     request: dict[str, JsonValue] = Field(default_factory=dict)
-    """Any other field of the request's body by name, with any JSON value."""
+    """Any other field of the request's body."""
 
     @field_validator("request")
     @classmethod
@@ -132,7 +129,7 @@ class Sampling(_Frozen):
         return self.chosen().items()
 
     def chosen(self) -> dict[str, Any]:
-        """The settings that are set, by name, in the order of the fields.
+        """The settings that are set, by name.
 
         >>> Sampling(seed=4, stop="END").chosen()
         {'seed': 4, 'stop': ('END',)}
@@ -145,7 +142,7 @@ class Sampling(_Frozen):
         return {name: value for name, value in self.chosen().items() if name not in _ALWAYS_WRITTEN}
 
     def over(self, default: Sampling) -> Sampling:
-        """These settings, with those of `default` in place of `None`; `request` is merged field by field.
+        """These settings, with those of `default` for `None`; `request` is merged field by field.
 
         >>> Sampling(seed=4, request={"a": {"b": 1}}).over(Sampling(temperature=0.7, seed=1, request={"a": {"b": 0, "c": 0}}))
         Sampling(temperature=0.7, seed=4, request={'a': {'b': 1, 'c': 0}})
@@ -162,7 +159,7 @@ class Sampling(_Frozen):
         return self.model_copy(update={name: getattr(type(self)(), name) for name in same})
 
     def seeded(self, seed: int, step: int) -> Sampling:
-        """The settings of one call: the seed is the role's own, or else the given one, plus `step`.
+        """The settings of one call: the seed is the role's own, by default the given one, plus `step`.
 
         >>> Sampling(temperature=0.5).seeded(40, 2)
         Sampling(temperature=0.5, seed=42)
@@ -171,12 +168,12 @@ class Sampling(_Frozen):
 
 
 def _merged(default: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Both, with the fields of `given` first; objects are merged in turn."""
+    """`default` updated by `given`, objects within objects too."""
     merged = {**default, **given}
     for name, value in given.items():
-        beneath = default.get(name)
-        if isinstance(value, dict) and isinstance(beneath, dict):
-            merged[name] = _merged(beneath, value)
+        before = default.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            merged[name] = _merged(before, value)
     return merged
 
 
@@ -196,12 +193,11 @@ class Usage(_Frozen):
 
     @property
     def total(self) -> int:
-        """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
 
 class Call(_Frozen):
-    """One model call of any role with its raw answer, so that a transcript can be rejudged."""
+    """One model call with its raw answer, so that a transcript can be rejudged."""
 
     role: str
     """policy, user, judge, ..."""
@@ -210,26 +206,24 @@ class Call(_Frozen):
     turn: int
     text: Text
     reasoning: Text | None = None
-    """Text that an endpoint returned as `reasoning_content`."""
     finish_reason: str | None = None
     usage: Usage = Usage()
     reask: int = 0
     """0 for the first call, then 1, 2, ... after answers that did not parse."""
     cached: bool = Field(default=False, exclude=True)
-    """Not paid for: the answer is from the cache, or repeats a stored dialogue. Logged by a run, not in transcripts."""
+    """Not paid for: from the cache, or of a stored dialogue. Logged by a run, not in transcripts."""
 
     @property
     def thinking(self) -> str:
-        """What a model wrote beside its visible answer: `reasoning`, and what `visible` leaves out; empty for none."""
-        return "\n\n".join(dict.fromkeys(filter(None, ((self.reasoning or "").strip(), _split(self.text).hidden))))
+        """What a model wrote besides its visible answer: `reasoning`, and what `visible` leaves out."""
+        return "\n\n".join(dict.fromkeys(filter(None, ((self.reasoning or "").strip(), _split(self.text)[1]))))
 
 
 class Failure(_Frozen):
-    """The role that failed, and its error."""
+    """The role that failed, and its error; `kind` is the error's class name."""
 
     role: str
     kind: str
-    """The error's class name, e.g. TransportError, AnswerError."""
     detail: Text
 
 
@@ -238,20 +232,20 @@ class Turn(_Frozen):
 
     index: int
     reply: Text
-    """The visible text; empty where the policy said nothing."""
+    """The visible text."""
     silent: bool = False
     truncated: bool = False
     state: dict[str, float] | None = None
-    """State after the reply; `None` where the preset does not judge the reply."""
+    """After the reply; `None` if the preset does not judge the reply."""
     change: dict[str, float] | None = None
     thoughts: dict[str, str] = Field(default_factory=dict)
     evidence: Evidence = Field(default_factory=dict)
     message: Text | None = None
-    """The user's answer; `None` where the dialogue ended first."""
+    """The user's answer; `None` if the dialogue ended first."""
 
 
 class Transcript(_Frozen):
-    """One finished dialogue with everything needed to score, show and re-judge it without a new policy call."""
+    """One finished dialogue with everything needed to score, show and rejudge it without a new policy call."""
 
     schema_version: int = SCHEMA_VERSION
     environment: str
@@ -263,14 +257,14 @@ class Transcript(_Frozen):
     preset: str
     variant: str = "vanilla"
     user: str
-    """Who played the roles beside the policy: `embedded`, or the model's name; of a rejudged dialogue, the judge."""
+    """Who played the roles besides the policy: `embedded` or a model; of a rejudged dialogue, the judge."""
     facts: dict[str, str] = Field(default_factory=dict)
     """What reports group by and show: family, intention, theme, title, persona, tags."""
     models: dict[str, str] = Field(default_factory=dict)
-    """Model id of every role."""
+    """By role, as `sampling`."""
     sampling: dict[str, Sampling] = Field(default_factory=dict)
     prompts: dict[str, str] = Field(default_factory=dict)
-    """Prompt hash by prompt name."""
+    """Hashes by name."""
     opening: str | None
     start: dict[str, float]
     turns: tuple[Turn, ...]
@@ -282,73 +276,55 @@ class Transcript(_Frozen):
     usage: dict[str, Usage] = Field(default_factory=dict)
     calls: tuple[Call, ...] = ()
     counts: dict[str, int] = Field(default_factory=dict)
-    """silences, truncated replies, re-asks that mended an answer, clamped changes."""
+    """Silences, truncated replies, re-asks, clamped changes, ..."""
     seconds: float = 0.0
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What makes a dialogue the same dialogue within a run: model, scenario, repeat."""
+        """What identifies a dialogue within a run."""
         return (self.model, self.scenario, self.repeat)
 
     @property
     def scored(self) -> bool:
-        """Whether every instrument worked."""
         return self.score is not None
-
-
-class Visible(NamedTuple):
-    """The visible part of a reply, and whether a think block was not closed."""
-
-    text: str
-    unclosed: bool
 
 
 _OPEN = re.compile(r"<think>", re.IGNORECASE)
 _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 
 
-def visible(text: str) -> Visible:
+def visible(text: str) -> str:
     """The visible part of a policy's reply: what follows the last `</think>`.
 
     Text after an unclosed `<think>` is hidden too: a reply that begins with one is silence. A closing tag counts without an
     opening one, since some chat templates put the opening tag into the prompt.
 
-    >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him.").text
-    'That was unkind of him.'
-    >>> visible("<think>hmm")
-    Visible(text='', unclosed=True)
+    >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him."), visible("<think>hmm")
+    ('That was unkind of him.', '')
     """
-    parts = _split(text)
-    return Visible(parts.shown, parts.unclosed)
+    return _split(text)[0]
 
 
-class _Parts(NamedTuple):
-    """A raw answer: what is shown, the text around it without its tags, and whether a think block was not closed."""
-
-    shown: str
-    hidden: str
-    unclosed: bool
-
-
-def _split(text: str) -> _Parts:
+def _split(text: str) -> tuple[str, str]:
+    """The visible part of a raw answer, and the text around it without its tags."""
     if "<" not in text:  # fast path
-        return _Parts(text.strip(), "", unclosed=False)
+        return text.strip(), ""
     closings = list(_CLOSE.finditer(text))
     rest = text[closings[-1].end() :] if closings else text
     opening = _OPEN.search(rest)
     around = [text[: closings[-1].start()] if closings else "", rest[opening.end() :] if opening else ""]
     hidden = (_CLOSE.sub("\n", _OPEN.sub("", part)).strip() for part in around)
     shown = rest[: opening.start()] if opening else rest
-    return _Parts(shown.strip(), "\n\n".join(filter(None, hidden)), unclosed=opening is not None)
+    return shown.strip(), "\n\n".join(filter(None, hidden))
 
 
 def write_line(transcript: Transcript) -> str:
-    """One JSON line, without line breaks inside."""
+    """One JSON line."""
     return transcript.model_dump_json(exclude_defaults=False) + "\n"
 
 
 class TranscriptLine(NamedTuple):
-    """A transcript's place on disk: the file, and the offset of its line in bytes."""
+    """A transcript's place on disk: a file and the offset of a line in bytes."""
 
     path: Path
     start: int
@@ -365,15 +341,12 @@ def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcri
 
     Args:
         torn_tail: skip a last line without a line break, which a killed process leaves.
-
-    Raises:
-        InputError: the file cannot be read, or a record is invalid; names file, line and field.
     """
     return (transcript for _, transcript in transcript_lines(path, torn_tail=torn_tail))
 
 
 def transcript_lines(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[TranscriptLine, Transcript]]:
-    """Like `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
+    """As `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
     start = 0
     try:
         with path.open("rb") as file:
@@ -411,12 +384,7 @@ def cut_torn_tail(path: Path) -> None:
 
 def total_usage(parts: Iterable[Usage]) -> Usage:
     """The sum of several usages; an empty sum is zero."""
-    parts = tuple(parts)
-    return Usage(
-        prompt_tokens=sum(part.prompt_tokens for part in parts),
-        completion_tokens=sum(part.completion_tokens for part in parts),
-        estimated=any(part.estimated for part in parts),
-    )
+    return sum(parts, start=Usage())
 
 
 def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
@@ -425,7 +393,6 @@ def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
 
 
 def turn_counts(turns: Sequence[Turn]) -> dict[str, int]:
-    """Counts of a transcript's silent replies and of those cut by the token limit."""
     return {"silences": sum(turn.silent for turn in turns), "truncated": sum(turn.truncated for turn in turns)}
 
 

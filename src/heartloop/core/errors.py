@@ -1,20 +1,7 @@
-"""The exception tree.
+"""The exceptions.
 
-    HeartloopError                  base of all errors that heartloop raises
-    ├── UseError                    an invalid flag, name or setting                (exit code 2)
-    │   └── SettingsMismatch        a run directory was made with other settings
-    ├── InputError                  an invalid file or record                       (exit code 2)
-    ├── PromptError                 a prompt's blanks and the values given differ
-    ├── ModelError                  a model call that failed for good
-    │   ├── TransportError          timeouts, dropped connections, 429 and 5xx after the last retry
-    │   ├── RefusedByServer         a 4xx that a retry cannot change (key, model name, malformed request)
-    │   └── MalformedReply          the response was not a chat completion
-    ├── AnswerError                 a judge's or user simulator's answer did not parse after the re-asks
-    ├── BudgetSpent                 a limit on cost or tokens was reached
-    └── EnvironmentBroken           check_environment() found a violation
-
-The caller can fix `UseError` and `InputError`; the others are recorded as the failure of a dialogue. A message says what was
-wrong, with its value, what was expected, and what to do.
+The caller can fix `UseError` and `InputError` (exit code 2); the others are recorded as the failure of a dialogue. A message says
+what was wrong, with its value, what was expected, and what to do.
 """
 
 from __future__ import annotations

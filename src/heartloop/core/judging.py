@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails, from_json
+from pydantic_core import from_json
 
 from heartloop.core.chat import LOCAL_PREFIX, ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, visible
@@ -49,7 +49,6 @@ async def ask(
     token limit, are refused.
 
     Args:
-        reasks: maximum number of re-asks.
         passages: what can be quoted; a model that heartloop serves itself may quote nothing else (`schemas.QUOTED`), since small
             models invent quotes.
         check: validates a parsed answer beyond its schema; returns what is wrong, or `None` to accept it.
@@ -58,7 +57,6 @@ async def ask(
 
     Raises:
         AnswerError: no acceptable answer after `reasks` re-asks; quotes the last reply.
-        ModelError: a call failed for good.
     """
     schema = schema_of(answer, passages if model.name.startswith(LOCAL_PREFIX) else ())
     asked = list(messages)
@@ -92,7 +90,7 @@ def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
     """A raw reply as an instance of `answer` and an empty string, or `None` and what is wrong with it."""
     if reply.finish_reason == "length":
         return None, "it was cut by the token limit"
-    text = visible(reply.text).text
+    text = visible(reply.text)
     if not text:
         return None, "it is empty"
     fitting, problem = _fitting(text, answer)
@@ -117,13 +115,9 @@ def _fitting(text: str, answer: type[Answer]) -> tuple[list[Answer], str]:
         try:
             fitting.append(answer.model_validate(candidate))
         except ValidationError as error:
-            problem = problem or "; ".join(_line(one) for one in error.errors()[:_MAX_ERRORS])
+            errors = [(".".join(map(str, one["loc"])) or "the object", one["msg"]) for one in error.errors()[:_MAX_ERRORS]]
+            problem = problem or "; ".join(f"{where}: {what}" for where, what in errors)
     return fitting, problem
-
-
-def _line(error: ErrorDetails) -> str:
-    where = ".".join(str(part) for part in error["loc"]) or "the object"
-    return f"{where}: {error['msg']}"
 
 
 def _objects(text: str) -> list[dict[str, Any]]:

@@ -25,14 +25,10 @@ class Prompt(NamedTuple):
 
     @property
     def blanks(self) -> frozenset[str]:
-        """Names of the blanks in the text."""
         return _blanks_of(self.text)
 
     def fill(self, **values: str) -> str:
-        """The text with every blank filled in one pass.
-
-        Raises:
-            PromptError: a blank has no value, or a value has no blank.
+        """The text with every blank filled; `PromptError` for a blank without a value and a value without a blank.
 
         >>> Prompt("greet", "Hello {{name}}!", "").fill(name="{{name}}")
         'Hello {{name}}!'
@@ -53,11 +49,7 @@ def _blanks_of(text: str) -> frozenset[str]:
 
 
 def load_prompt(package: str, name: str) -> Prompt:
-    """The prompt `prompts/NAME.md` of a package, without an HTML comment at its head.
-
-    Raises:
-        PromptError: the file does not exist.
-    """
+    """The prompt `prompts/NAME.md` of a package, without an HTML comment at its head."""
     try:
         text = (resources.files(package) / "prompts" / f"{name}.md").read_text(encoding="utf-8")
     except (FileNotFoundError, ModuleNotFoundError) as error:

@@ -1,9 +1,8 @@
 """The JSON schema of an answer, as it is sent to an endpoint.
 
-It is narrower than what the answer class accepts: the greatest length of a text, the true range of a number, the possible
-values. An endpoint that enforces them ends every answer of a weak model before its token limit; an endpoint that enforces
-nothing is not refused because a text is long. Lengths (ours) are several times what a prompt asks for, and together stay within
-`LONGEST_ANSWER`. Fields have the order of the prompts, where thoughts come before numbers, as in the papers.
+It is narrower than what the answer class accepts: an endpoint that enforces lengths, ranges and values ends every answer of a
+weak model before its token limit; an answer of another endpoint is not refused for a long text. Lengths (ours) are several times
+what a prompt asks for, and together within `LONGEST_ANSWER`. Fields have the order of the prompts: thoughts before numbers.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ class Sent:
 
 
 QUOTED = Sent(**{_QUOTED: True})
-"""Marks a text that must stand word for word in what the model was shown (`schema_of`, `passages`)."""
+"""Marks a text that must occur word for word in what the model was shown (`schema_of`, `passages`)."""
 
 
 def schema_of(answer: type[BaseModel], passages: Sequence[str] = ()) -> Mapping[str, Any]:
     """The JSON schema that is sent for an answer class.
 
-    Every field is required and no other is allowed: OpenAI's strict form demands it, and a field that may be left out is lost
-    where it was the decisive one. Classes within the class are written out, since not every server follows references.
+    Every field is required and no other is allowed: OpenAI's strict form demands it, and models leave out optional fields.
+    Classes within the class are written out, since not every server follows references.
 
     Args:
-        passages: what can be quoted. Where given, a field that is `QUOTED` must be one of them, so that the schema is another in
-            every call; a provider that prepares each new schema for seconds is not sent that.
+        passages: the possible values of fields that are `QUOTED`. They differ between calls, so they are not sent to providers
+            that take seconds to prepare a new schema.
     """
     return _of_class(answer) if not passages else _schema_of(answer, passages)
 

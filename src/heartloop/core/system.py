@@ -23,16 +23,16 @@ _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
+    """In hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path for a new file or folder that takes the place of `path` when the block ends without an error.
+    """A path for a new file or folder that replaces `path` when the block ends without an error.
 
-    A process that is killed leaves `path` as it was, and `NAME.part`, which the next attempt overwrites.
+    A killed process leaves `path` as it was, and `NAME.part`, which the next attempt overwrites.
     """
     part = path.with_name(path.name + ".part")
     if part.is_dir():
@@ -55,7 +55,6 @@ def end_with_parent(number: int) -> None:
 
 @cache
 def install_command(extra: str) -> str:
-    """The command for this installation."""
     try:
         origin = metadata.distribution("heartloop").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -64,7 +63,7 @@ def install_command(extra: str) -> str:
 
 
 def install_command_from(origin: str | None, extra: str) -> str:
-    """The command for an origin, the content of `direct_url.json`; `None` for an installation from an index.
+    """The command for an origin: the content of `direct_url.json`, `None` for an installation from an index.
 
     >>> install_command_from(None, "train")
     "pip install 'heartloop[train]'"
@@ -100,10 +99,7 @@ def syntax_tree(text: str) -> ast.Module:
 
 
 def read_steps(file: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`: `step`, `attempt`, and `data`, the metrics by name.
-
-    A half-written last line is skipped. A metric without a value is `None` or nan, as it was logged.
-    """
+    """The lines of a run's `metrics.jsonl`: `step`, `attempt`, and `data` by name; a half-written last line is skipped."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     except (OSError, UnicodeDecodeError) as error:

@@ -11,10 +11,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 
 
 def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> str | None:
-    """The nearest of the valid names; `None` if none is as similar as `cutoff` (0 to 1).
-
-    Where no name with dots is similar as a whole, their last parts are compared.
-    """
+    """The nearest of the valid names, or by its last part after a dot; `None` if none is as similar as `cutoff` (0 to 1)."""
     known = list(names)
     last = {one.rpartition(".")[2]: one for one in known}
     near = get_close_matches(str(name), known, n=1, cutoff=cutoff) or [
@@ -48,7 +45,7 @@ def printable(text: str) -> str:
 
 
 def printable_texts(given: object) -> dict[str, str]:
-    """A mapping of unknown content with both sides as printable texts; empty where it is no mapping."""
+    """The keys and values of a mapping as printable texts; empty if the value is no mapping."""
     return {str(key): printable(str(value)) for key, value in given.items()} if isinstance(given, Mapping) else {}
 
 
@@ -62,7 +59,7 @@ def short_number(value: float) -> float | int:
 
 
 def script_json(value: object) -> str:
-    """JSON that may stand inside a script element: ASCII, and without `<`, `>` or `&`.
+    """JSON for the inside of a script element: ASCII, without `<`, `>` or `&`.
 
     >>> script_json("</script>")
     '"\\\\u003c/script\\\\u003e"'
@@ -81,10 +78,7 @@ def utf16_place(text: str, place: int) -> int:
 
 
 def amount(n: int, one: str, many: str | None = None) -> str:
-    """A number with its noun, in the singular or plural.
-
-    Args:
-        many: the plural; by default the singular with an s.
+    """A number with its noun; the plural is by default the singular with an s.
 
     >>> amount(1, "dialogue"), amount(2009, "dialogue"), amount(0, "reply", "replies")
     ('1 dialogue', '2,009 dialogues', '0 replies')

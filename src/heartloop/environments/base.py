@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Call, Message, Sampling
 from heartloop.core.errors import AnswerError, InputError, ModelError
 from heartloop.core.prompts import Prompt
-from heartloop.environments.episode import CallLog, Episode, RoleFailed
+from heartloop.environments.episode import CallLog, Episode, Outcome, RoleFailed
 from heartloop.environments.options import Options
 
 
@@ -18,28 +18,35 @@ class Player(Protocol):
     """Plays an environment's roles; each environment extends this protocol."""
 
     @property
-    def name(self) -> str:
-        """`embedded`, or the model's name."""
-        ...
+    def name(self) -> str: ...
 
     def describe(self) -> Mapping[str, Any]:
         """`models`, `sampling` and `prompts` of the roles it plays."""
-        ...
 
     def admit(self, scenario: Any) -> None:
         """Checks that it can play a scenario."""
-        ...
 
 
-class _Identified(Protocol):
+class Scenario(Protocol):
+    """What an environment's scenarios have; `stratum` is the group by which `--limit` is stratified."""
+
     @property
     def id(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def stratum(self) -> str: ...
+
+    @property
+    def tags(self) -> Sequence[str]: ...
 
     @property
     def fingerprint(self) -> str: ...
 
 
-AnyScenario = TypeVar("AnyScenario", bound=_Identified)
+AnyScenario = TypeVar("AnyScenario", bound=Scenario)
 User = TypeVar("User", bound=Player)
 EnvironmentT = TypeVar("EnvironmentT")
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -47,12 +54,7 @@ Answer = TypeVar("Answer")
 
 
 class EmbeddedPlayer:
-    """Base of players without a language model.
-
-    Args:
-        roles: the roles that it plays.
-        prompts: hashes of what its answers depend on, such as rules or learned weights, by name.
-    """
+    """Base of players without a language model; `prompts` are hashes of what its answers depend on, such as learned weights."""
 
     name = EMBEDDED
 
@@ -67,21 +69,20 @@ class EmbeddedPlayer:
 
 
 class RoleModel:
-    """A model that plays one role.
+    """A model that plays one role; a subclass sets its `prompts`, by name.
 
     Args:
-        sampling: settings of every call.
-        role: name of the role in `describe`.
-        prompts: its prompts, by name.
+        sampling: of every call; its seed, or else the dialogue's, is advanced from call to call.
+        role: role of its calls in the transcript; `judge` for rejudging.
     """
 
-    def __init__(
-        self, model: ChatModel, *, sampling: Sampling | None, role: str, prompts: Mapping[str, Prompt] | None = None
-    ) -> None:
+    prompts: ClassVar[Mapping[str, Prompt]] = {}
+
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
         self._model = model
         self._role = role
         self._sampling = sampling or Sampling()
-        self._prompts = prompts or {}
+        self._system_prompts = SystemPrompts()
 
     @property
     def name(self) -> str:
@@ -91,11 +92,11 @@ class RoleModel:
         return {
             "models": {self._role: self._model.name},
             "sampling": {self._role: self._sampling},
-            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
+            "prompts": {name: prompt.hash for name, prompt in self.prompts.items()},
         }
 
     def admit(self, scenario: Any) -> None:
-        """Accepts every scenario, in any language."""
+        """Accepts every scenario."""
 
 
 class SystemPrompts:
@@ -106,8 +107,8 @@ class SystemPrompts:
     def __init__(self) -> None:
         self._cache: dict[tuple[str, str], tuple[object, Message]] = {}
 
-    def of(self, scenario: _Identified, name: str, text: Callable[[], str]) -> Message:
-        """The system message `name` for a scenario; `text` makes its content if it is not cached."""
+    def of(self, scenario: Scenario, name: str, text: Callable[[], str]) -> Message:
+        """The system message `name` for a scenario; `text` makes its content."""
         entry = self._cache.get((name, scenario.id))
         if entry is None or entry[0] is not scenario:
             if len(self._cache) >= self._CAPACITY:
@@ -117,11 +118,7 @@ class SystemPrompts:
 
 
 class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
-    """Scenarios by id, the player of the roles, and the options; a subclass sets `name` and `options_type`.
-
-    Args:
-        options: the fields of `options_type`.
-    """
+    """Scenarios by id, the player of the roles, and the options; a subclass sets `name` and `options_type`."""
 
     name: str
     options_type: type[OptionsT]
@@ -155,14 +152,17 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         return tuple(self.scenarios)
 
     def scenario(self, scenario_id: str) -> AnyScenario:
-        """The scenario with this id."""
         if scenario_id not in self.scenarios:
             raise InputError(f"no scenario {scenario_id!r} in this environment; expected one of its {len(self.scenarios)} ids")
         return self.scenarios[scenario_id]
 
     @abstractmethod
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
-        """A new episode."""
+        """As `Environment.begin`."""
+
+    @abstractmethod
+    def describe(self, scenario_id: str) -> Mapping[str, Any]:
+        """As `Environment.describe`."""
 
     def described(
         self, scenario_id: str, players: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
@@ -170,7 +170,7 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         """The `Transcript` fields that an environment sets.
 
         Args:
-            players: `models`, `sampling` and `prompts` of the roles, from `Player.describe`.
+            players: as `Player.describe` returns it.
             prompts: hashes of the policy's prompts, by name.
         """
         if scenario_id not in self._fingerprints:
@@ -188,13 +188,22 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
 
 
 class LoggedEpisode(Generic[EnvironmentT, AnyScenario]):
-    """Base of episodes: environment, scenario, seed, and the log of the roles' calls and counts."""
+    """Base of episodes: environment, scenario, seed, and the log of the roles' calls and counts.
+
+    A subclass that judges a dialogue once, at its end, sets `_score`; others have an `outcome` of their own.
+    """
+
+    _score: float | None = None
 
     def __init__(self, environment: EnvironmentT, scenario: AnyScenario, seed: int) -> None:
         self._environment = environment
         self._scenario = scenario
         self._seed = seed
         self._log = CallLog()
+
+    def outcome(self) -> Outcome:
+        """The score, which is also the only reward; the states are empty."""
+        return Outcome(None, (), ({},)) if self._score is None else Outcome(self._score, (self._score,), ({}, {}))
 
     @property
     def calls(self) -> Sequence[Call]:

@@ -26,7 +26,7 @@ def check_environment(environment: Environment, *, scenarios: int = 3, policy: C
 
     Args:
         scenarios: number of scenarios, spread evenly over the list.
-        policy: a further policy, besides the probes.
+        policy: played besides the probes.
 
     Raises:
         EnvironmentBroken: names the violation, the scenario and the probe.

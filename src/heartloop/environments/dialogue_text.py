@@ -55,7 +55,7 @@ def _line(speaker: str, text: str) -> str:
 
 
 def speaks_for(text: str, *others: str) -> bool:
-    """Whether a line of an answer is marked as spoken by one of `others`, or by an assistant.
+    """Whether a line of an answer is marked as words of one of `others`, or of an assistant.
 
     >>> speaks_for("Hm.\\nNPC: I see.", "NPC"), speaks_for("Ask the NPC: it knows.", "NPC")
     (True, False)
@@ -70,20 +70,18 @@ def _speaker_pattern(others: tuple[str, ...]) -> re.Pattern[str]:
 
 
 SILENT = "(silence)"
-"""How an empty message is shown to a judge, and so how it is quoted."""
+"""An empty message, as a judge sees and quotes it."""
 
-_LEAST = 3
-"""Letters or digits of a quote: fewer are found in anything, so they must be the whole message."""
-_LONGEST, _MOST = 160, 60
-"""Characters of a passage, and passages of a call, that a model is offered (ours)."""
+_LEAST = 3  # letters or digits of a quote: fewer are found in anything, so they must be the whole message
+_LONGEST, _MOST = 160, 60  # characters of a passage, and passages of a call, that a model is offered (ours)
 _PASSAGE = re.compile(rf"[^.!?\n]{{1,{_LONGEST}}}(?:[.!?]+|$|\n|(?<=\s))")
 _LEFT_OUT = re.compile(r"\s*(?:\[?\s*(?:\.{3,}|…)\s*\]?)\s*")
 
 
 def stands_in(quote: str, messages: Iterable[str]) -> bool:
-    """Whether a quote stands in one of the messages, word for word; parts between ellipses in their order.
+    """Whether a quote occurs in one of the messages, word for word; parts between ellipses in their order.
 
-    A message of next to nothing, as dots or "Ok", is quoted whole.
+    A very short message, as dots or "Ok", is quoted whole.
 
     >>> stands_in("“Nobody asked ... the vests”", ["Nobody asked me about it, or about the vests."])
     True
@@ -101,7 +99,7 @@ def stands_in(quote: str, messages: Iterable[str]) -> bool:
 
 
 def passages_of(messages: Iterable[str]) -> list[str]:
-    """Sentences of the messages, the last ones first, each once: what a model can quote that must choose its quote.
+    """Sentences of the messages, the last ones first, each once, from which a model chooses its quote.
 
     >>> passages_of(["She left. I said nothing!", ""])
     ['(silence)', 'I said nothing!', 'She left.']
@@ -114,10 +112,9 @@ def passages_of(messages: Iterable[str]) -> list[str]:
 
 
 def spans_of(quote: str, message: str) -> list[tuple[int, int]]:
-    """Where a quote stands in a message, as (first, behind the last) character of each part between ellipses.
+    """Where a quote occurs in a message, as (first, behind the last) character of each part between ellipses.
 
-    Empty where it does not stand there as one reads it; a quote that only `stands_in` after letters were brought into another
-    form (ﬁ for fi) has no place either.
+    Empty if it does not, or only after letters were normalised (ﬁ for fi).
 
     >>> spans_of("“nobody ASKED ... the vests”", "Nobody asked me, or about the vests.")
     [(0, 12), (26, 35)]
@@ -163,12 +160,12 @@ def chance(*parts: object) -> float:
 
 
 def pick(lines: Sequence[str], *parts: object) -> str:
-    """The line that the parts decide."""
+    """A line, by `chance`."""
     return lines[int(chance(*parts) * len(lines))]
 
 
 def pick_unsaid(groups: Iterable[Sequence[str]], said: Sequence[str], *parts: object) -> str | None:
-    """A line that was not said yet, of the first group that has one; `None` where none has."""
+    """A line that was not said yet, of the first group that has one; else `None`."""
     spoken = " ".join(said)
     for group in groups:
         if left := [line for line in group if line not in spoken]:
@@ -178,8 +175,4 @@ def pick_unsaid(groups: Iterable[Sequence[str]], said: Sequence[str], *parts: ob
 
 def least_recent(lines: Sequence[str], said: Sequence[str]) -> str:
     """The line that was said the longest ago, so that a long dialogue never runs out of lines."""
-
-    def last(line: str) -> int:
-        return max((n for n, message in enumerate(said) if line in message), default=-1)
-
-    return min(lines, key=last)
+    return min(lines, key=lambda line: max((n for n, message in enumerate(said) if line in message), default=-1))

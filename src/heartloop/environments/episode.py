@@ -29,10 +29,10 @@ from heartloop.core.errors import AnswerError, ModelError
 from heartloop.scoring.credit import keeps_format
 
 OWN_PROMPT = "policy-own"
-"""Name of a policy prompt that is given for a run in place of the environment's, among the hashes of prompts."""
+"""Name, among the hashes of prompts, of a policy prompt that replaces the environment's."""
 
 BROKEN_FORMATS = "broken formats"
-"""Name of the count of replies that break the form that the policy's prompt asks for."""
+"""Name of the count of replies without the form that the policy's prompt asks for."""
 
 SILENCE = "..."
 """Replaces an empty reply in the policy's own history, since some servers refuse empty assistant messages."""
@@ -86,21 +86,13 @@ class CallLog:
         def record(reply: Reply, reask: int) -> None:
             if reask:
                 self.count("re-asks")
-            self.calls.append(
-                Call(
-                    role=role,
-                    purpose=purpose,
-                    turn=turn,
-                    text=reply.text,
-                    reasoning=reply.reasoning,
-                    finish_reason=reply.finish_reason,
-                    usage=reply.usage,
-                    cached=reply.cached,
-                    reask=reask,
-                )
-            )
+            self.calls.append(_call(reply, role, purpose, turn, reask))
 
         return record
+
+
+def _call(reply: Reply, role: str, purpose: str, turn: int, reask: int = 0) -> Call:
+    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **reply._asdict())
 
 
 @runtime_checkable
@@ -110,11 +102,9 @@ class Episode(Protocol):
     @property
     def policy_prompt(self) -> str:
         """The policy's system prompt; empty for none."""
-        ...
 
     async def open(self) -> str | None:
         """The first user message; `None` if the policy speaks first."""
-        ...
 
     async def step(self, reply: str) -> UserTurn:
         """The user's turn after one visible reply; an empty reply is silence.
@@ -122,21 +112,17 @@ class Episode(Protocol):
         Raises:
             RoleFailed: a role failed after all retries.
         """
-        ...
 
     def outcome(self) -> Outcome:
         """Score, rewards and states so far."""
-        ...
 
     @property
     def calls(self) -> Sequence[Call]:
         """The roles' model calls so far, without the policy's."""
-        ...
 
     @property
     def counts(self) -> Mapping[str, int]:
         """Counts of irregularities, such as re-asks and clamped changes."""
-        ...
 
 
 class Environment(Protocol):
@@ -150,38 +136,29 @@ class Environment(Protocol):
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
         """A new episode; equal arguments and deterministic models give equal episodes."""
-        ...
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         """The `Transcript` fields that the environment sets: `fingerprint`, `preset`, `variant`, `user`, `facts`, `models`,
         `sampling`, `prompts`."""
-        ...
 
 
 def own_prompt(prompts: Mapping[str, str], text: str) -> dict[str, str]:
-    """Hashes of a dialogue's prompts where the policy read `text` and none of the environment's policy prompts."""
+    """Hashes of a dialogue's prompts if the policy read `text` in place of the environment's policy prompts."""
     others = {name: digest for name, digest in prompts.items() if not name.startswith("policy")}
     return {**others, OWN_PROMPT: hashlib.sha256(text.encode()).hexdigest()[:12]}
 
 
-def thinks_then_says(answer: Reply) -> bool:
-    """Whether an answer is one think block followed by text (RLVER App. A.5, `scoring.credit.keeps_format`).
-
-    Reasoning that an endpoint returns apart is a think block. The opening tag may be missing, since some chat templates write it
-    into the prompt.
-    """
-    if answer.reasoning and keeps_format(f"<think></think>{answer.text}"):
-        return True
-    return keeps_format(answer.text) or keeps_format(answer.text, opened=True)
-
-
 def broken_formats(calls: Iterable[Call]) -> tuple[int, ...]:
-    """The turns whose reply is not a think block followed by text (`thinks_then_says`), of the policy among `calls`.
+    """The turns whose policy reply is not one think block followed by text (RLVER App. A.5, `scoring.credit.keeps_format`).
 
-    Where the policy's prompt asks for that form, `play` counts them under `broken formats`.
+    Separate reasoning is a think block. The opening tag may be missing, since some chat templates write it into the prompt.
     """
-    replies = (call for call in calls if call.role == "policy")
-    return tuple(call.turn for call in replies if not thinks_then_says(Reply(call.text, call.reasoning)))
+
+    def keeps(call: Call) -> bool:
+        apart = bool(call.reasoning) and keeps_format(f"<think></think>{call.text}")
+        return apart or keeps_format(call.text) or keeps_format(call.text, opened=True)
+
+    return tuple(call.turn for call in calls if call.role == "policy" and not keeps(call))
 
 
 async def play(
@@ -202,7 +179,7 @@ async def play(
     is `sampling.seed`, by default the dialogue's, advanced by the turn so that no two turns share it.
 
     Args:
-        policy_prompt: system prompt of the policy in place of the episode's; its hash stands in the transcript as `OWN_PROMPT`.
+        policy_prompt: system prompt of the policy in place of the episode's; its hash is in the transcript as `OWN_PROMPT`.
         think: count replies that are not a think block followed by text, under `broken formats`. The count changes no score.
         watch: called after the opening and after every turn with the dialogue so far; its `stop` is `cut` until it ends.
 
@@ -261,25 +238,14 @@ async def play(
                 answer = await policy.complete(messages, sampling=sampling.seeded(seed, index))
             except ModelError as error:
                 raise RoleFailed("policy", error) from error
-            calls.append(
-                Call(
-                    role="policy",
-                    purpose="reply",
-                    turn=index,
-                    text=answer.text,
-                    reasoning=answer.reasoning,
-                    finish_reason=answer.finish_reason,
-                    usage=answer.usage,
-                    cached=answer.cached,
-                )
-            )
+            calls.append(_call(answer, "policy", "reply", index))
             reply = visible(writable(answer.text))
-            user_turn = await episode.step(reply.text)
+            user_turn = await episode.step(reply)
             turns.append(
                 Turn(
                     index=index,
-                    reply=reply.text,
-                    silent=not reply.text,
+                    reply=reply,
+                    silent=not reply,
                     truncated=answer.finish_reason == "length",
                     state=None if user_turn.state is None else dict(user_turn.state),
                     change=None if user_turn.change is None else dict(user_turn.change),
@@ -289,7 +255,7 @@ async def play(
                 )
             )
             stop = user_turn.stop
-            messages.append(Message(role="assistant", content=reply.text or SILENCE))
+            messages.append(Message(role="assistant", content=reply or SILENCE))
             if user_turn.message is not None:
                 messages.append(Message(role="user", content=user_turn.message))
             elif stop is None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
-from heartloop.core.prompts import Prompt
 from heartloop.core.schemas import QUOTED, Sent
-from heartloop.environments.base import RoleModel, answered
+from heartloop.environments.base import Player, RoleModel, answered
 from heartloop.environments.dialogue_text import passages_of, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.reading import Appraisal, AppraisingPlayer, reason_of, whole
@@ -23,8 +22,6 @@ REASKS = 1
 
 
 class Grade(NamedTuple):
-    """One judge's grade."""
-
     score: int
     """1 to 5; PERM's bystander 0 to 100."""
     reason: str
@@ -34,10 +31,33 @@ class Grade(NamedTuple):
     """Further findings, such as the bystander's five dimensions, 0 to 20 each."""
 
 
-class Verdict(BaseModel):
-    """What every judge model answers with."""
+class JudgedText(NamedTuple):
+    """What a judge reads: an answer to a scenario's query, or a part of it."""
+
+    scenario: Any
+    text: str
+    seed: int
+    """Of the dialogue."""
+
+
+class Judges(Player, Protocol):
+    """Several judges of one answer, in one player."""
+
+    async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
+        """The grade of one judge. All judges are called concurrently."""
+        ...
+
+
+class Reasoned(BaseModel):
+    """A judge's answer with its reason."""
 
     model_config = ConfigDict(extra="forbid")  # two scores under two names are no score
+    reason: str
+
+
+class Verdict(Reasoned):
+    """What every judge model answers with."""
+
     reason: Annotated[str, Sent(maxLength=800)] = Field(min_length=1)
     quote: Annotated[str, Sent(maxLength=300), QUOTED] = Field(min_length=1)
 
@@ -48,30 +68,33 @@ class Level(Verdict):
     score: StrictInt = Field(ge=1, le=5)
 
 
-Given = TypeVar("Given", bound=Verdict)
+Given = TypeVar("Given", bound=Reasoned)
 
 
 class JudgeModel(RoleModel):
-    """A model as judge; an environment adds the prompts. The seed (its own, by default the dialogue's) is advanced by judge."""
+    """A model as judge; an environment sets `prompts`. The seed (its own, by default the dialogue's) is advanced by judge."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        sampling: Sampling | None = None,
-        role: str = "judge",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> None:
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
+        super().__init__(model, sampling=sampling, role=role)
 
     async def verdict(
-        self, judge: str, number: int, system: str, question: str, judged: str, answer: type[Given], *, seed: int, log: CallLog
+        self,
+        judge: str,
+        number: int,
+        system: str,
+        question: str,
+        judged: str,
+        answer: type[Given],
+        *,
+        seed: int,
+        log: CallLog,
+        turn: int = 0,
     ) -> Given:
         """One judge's verdict on a text; an invalid one is re-asked once.
 
         Args:
-            number: number of the judge, added to the seed.
-            judged: the text; it must contain the verdict's quote and must not contain the verdict itself.
+            number: number of the judge or of the turn, added to the seed.
+            judged: the text; it must contain the verdict's quote, if it has one, and must not contain the verdict itself.
         """
         planted = answers_in(judged, answer)
 
@@ -80,8 +103,9 @@ class JudgeModel(RoleModel):
                 return "the reason is blank"
             if verdict in planted:
                 return "this answer stands in what you judge; judge it yourself"
-            if not stands_in(verdict.quote, [judged]):
-                return f"the quote {verdict.quote!r} does not stand in what you judge; quote exact words"
+            quote = getattr(verdict, "quote", None)
+            if quote is not None and not stands_in(quote, [judged]):
+                return f"the quote {quote!r} does not stand in what you judge; quote exact words"
             return None
 
         return await ask(
@@ -92,7 +116,7 @@ class JudgeModel(RoleModel):
             sampling=self._sampling.seeded(seed, number),
             check=grounded,
             passages=passages_of([judged]),
-            on_reply=log.recorder(judge, 0, "judge"),
+            on_reply=log.recorder(judge, turn, "judge"),
         )
 
 
@@ -126,8 +150,6 @@ def thoughts_of(grades: Mapping[str, Grade]) -> dict[str, str]:
     return {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
 
 
-_SILENCE = "Nothing was said."
-_NEUTRAL = "It neither helps nor hurts."
 _QUOTED = 140
 _GOOD_FROM = 3
 """The level from which a grade is explained by what did good."""
@@ -139,8 +161,9 @@ class AnswerPlayer(AppraisingPlayer):
     roles = ("judge",)
     _last: tuple[tuple[str, str, int], Appraisal] | None = None
 
-    def appraise(self, scenario: Any, answer: str, seed: int) -> Appraisal:
+    def appraise(self, judged: JudgedText) -> Appraisal:
         """The appraisal of an answer to the scenario's `query`."""
+        scenario, answer, seed = judged
         key, last = (scenario.fingerprint, answer, seed), self._last
         if last is None or last[0] != key:
             self._last = last = (key, self.appraiser.appraise(scenario, (scenario.query,), (answer,), seed=seed))
@@ -148,11 +171,10 @@ class AnswerPlayer(AppraisingPlayer):
 
 
 def reason_for(appraisal: Appraisal, *, good: bool) -> str:
-    """Why, as the person would think it."""
     if appraisal.silent:
-        return _SILENCE
+        return "Nothing was said."
     reason = reason_of(appraisal, good=good)
-    return f"They would think: {reason}." if reason else _NEUTRAL
+    return f"They would think: {reason}." if reason else "It neither helps nor hurts."
 
 
 def quote_of(judged: str) -> str:

@@ -14,6 +14,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -24,10 +26,9 @@ from heartloop.core.errors import InputError, UseError
 
 
 class Refused(NamedTuple):
-    """A record that was not imported."""
+    """A record that was not imported; `place` is its file and line or number."""
 
     place: str
-    """File and record."""
     reason: str
 
 
@@ -40,7 +41,7 @@ class Imported(NamedTuple):
     raw: Sequence[bytes] = ()
     """The source of each transcript, byte for byte and without line breaks, in the order of the transcripts."""
     counts: Mapping[str, int] = {}
-    """Counts of irregularities; `Importer.counted` describes the names."""
+    """Of irregularities, by the names of `Importer.counted`."""
     refused: Sequence[Refused] = ()
     notes: Sequence[str] = ()
     """Sentences to print."""
@@ -51,7 +52,6 @@ class Imported(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Records of the source."""
         return len(self.scenarios) + len(self.transcripts) + len(self.refused) if self.records is None else self.records
 
 
@@ -68,22 +68,19 @@ class Importer(NamedTuple):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names of the options that `read` takes."""
         return tuple(inspect.signature(self.read).parameters)[1:]
 
 
 class Record(NamedTuple):
-    """One line of a released file: path, line number, bytes and JSON object."""
+    """One line of a released file: path, line number, bytes without the line break, and JSON object."""
 
     path: Path
     number: int
     raw: bytes
-    """Without the line break."""
     value: dict[str, Any]
 
     @property
     def place(self) -> str:
-        """File and line, for messages."""
         return f"{self.path}, line {self.number}"
 
 
@@ -173,8 +170,6 @@ Speaker = Literal["person", "supporter"]
 
 
 class RawTurn(NamedTuple):
-    """One turn."""
-
     speaker: Speaker
     text: str
 
@@ -192,13 +187,16 @@ class RawDialogue(NamedTuple):
     """Names of the speakers, if the file gives them."""
 
 
-class RawDialogues(NamedTuple):
-    """All dialogues of a source, the refused records, and the counts of repairs."""
+class RawDialogues:
+    """All dialogues of a source, the refused records, and the counts of repairs by the keys of `REPAIRS`."""
 
-    dialogues: list[RawDialogue]
-    refused: list[Refused]
-    repaired: Mapping[str, int]
-    """By the keys of `REPAIRS`."""
+    def __init__(self) -> None:
+        self.dialogues: list[RawDialogue] = []
+        self.refused: list[Refused] = []
+        self.repaired: Counter[str] = Counter()
+
+    def refuse(self, place: str, reason: str) -> None:
+        self.refused.append(Refused(place, reason))
 
 
 def read_dialogues(source: Path, form: str) -> RawDialogues:
@@ -210,7 +208,7 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
     if form not in FORMS:
         raise UseError(f"--form is {form!r}; expected {', '.join(FORMS)}")
     read, names = _READERS[form]
-    result = _Result()
+    result = RawDialogues()
     paths = sorted({path for name in names for path in source.glob(name)}) if source.is_dir() else [source]
     if not paths:
         raise UseError(f"{source} holds no {' or '.join(names)}; name the file, or another --form")
@@ -224,35 +222,19 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
     if not result.dialogues:
         first = f"; the first problem: {result.refused[0].place}: {result.refused[0].reason}" if result.refused else ""
         raise InputError(f"{source} holds no dialogue of form {form}{first}")
-    return RawDialogues(result.dialogues, result.refused, {name: n for name, n in result.repaired.items() if n})
-
-
-class _Result:
-    def __init__(self) -> None:
-        self.dialogues: list[RawDialogue] = []
-        self.refused: list[Refused] = []
-        self.repaired: Counter[str] = Counter()
-
-    def refuse(self, place: str, reason: str) -> None:
-        self.refused.append(Refused(place, reason))
+    result.repaired = +result.repaired  # without zeros
+    return result
 
 
 def _in_turn(turns: Sequence[RawTurn], repaired: Counter[str]) -> Iterator[RawTurn]:
     """Joins consecutive turns of one speaker; drops empty turns."""
-    last: RawTurn | None = None
-    for turn in turns:
-        text = re.sub(r"[ \t]+", " ", turn.text).strip()
-        if not text:
-            repaired["empty"] += 1
-        elif last is not None and last.speaker == turn.speaker:
-            repaired["joined"] += 1
-            last = RawTurn(last.speaker, f"{last.text}\n{text}")
-        else:
-            if last is not None:
-                yield last
-            last = RawTurn(turn.speaker, text)
-    if last is not None:
-        yield last
+    cleaned = [(turn.speaker, re.sub(r"[ \t]+", " ", turn.text).strip()) for turn in turns]
+    spoken = [(speaker, text) for speaker, text in cleaned if text]
+    repaired["empty"] += len(cleaned) - len(spoken)
+    for speaker, together in groupby(spoken, key=itemgetter(0)):
+        texts = [text for _, text in together]
+        repaired["joined"] += len(texts) - 1
+        yield RawTurn(speaker, "\n".join(texts))
 
 
 # ESConv
@@ -271,7 +253,7 @@ _SPEAKERS: Mapping[str, Speaker] = {
 _SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function"})
 
 
-def _esconv(path: Path, result: _Result) -> Iterator[RawDialogue]:
+def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """`ESConv.json` and `FailedESConv.json`: one list; in the second the speakers are `speaker` and `listener`."""
     try:
         listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
@@ -288,30 +270,25 @@ def _esconv(path: Path, result: _Result) -> Iterator[RawDialogue]:
         except InputError as error:
             result.refuse(place, str(error))
             continue
-        metadata = {
-            name: one.get(key)
-            for name, key in (("situation", "situation"), ("emotion", "emotion_type"), ("problem", "problem_type"))
-        }
+        metadata = {"situation": one.get("situation"), "emotion": one.get("emotion_type"), "problem": one.get("problem_type")}
         scores = one.get("survey_score")
         seeker = scores.get("seeker") if isinstance(scores, dict) else None
         strength = str(seeker.get("initial_emotion_intensity", "")) if isinstance(seeker, dict) else ""
         metadata["intensity"] = f"{strength} of 5" if re.fullmatch("[1-5]", strength) else None
-        yield RawDialogue(
-            place, {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}, turns
-        )
+        given = {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}
+        yield RawDialogue(place, given, turns)
 
 
 # Logs of messages
 
 
-def _messages(path: Path, result: _Result) -> Iterator[RawDialogue]:
+def _messages(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """One dialogue per line: an object with a list of messages, or the list itself."""
-    for place, value in each_line(path):
-        if isinstance(value, InputError):
-            result.refuse(place, str(value).removeprefix(f"{place}: "))
-            continue
-        whole = {"messages": value} if isinstance(value, list) else value
+    for number, raw in _lines(path):
+        place = f"{path.name}, line {number}"
         try:
+            value = _value(place, raw)
+            whole = {"messages": value} if isinstance(value, list) else value
             turns = _turns(
                 whole,
                 ("messages", "conversation", "conversations", "dialog", "dialogue", "turns", "history", "chat"),
@@ -319,13 +296,12 @@ def _messages(path: Path, result: _Result) -> Iterator[RawDialogue]:
                 ("content", "value", "text", "message", "utterance"),
             )
         except InputError as error:
-            result.refuse(place, str(error))
+            result.refuse(place, str(error).removeprefix(f"{place}: "))
             continue
         messages = next(entry for entry in whole.values() if isinstance(entry, list))
         names = [one.get("name") for one in messages if isinstance(one, dict)]
-        yield RawDialogue(
-            place, {}, turns, tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name.strip()))
-        )
+        given = dict.fromkeys(name for name in names if isinstance(name, str) and name.strip())
+        yield RawDialogue(place, {}, turns, tuple(given))
 
 
 def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Sequence[str]) -> tuple[RawTurn, ...]:
@@ -380,7 +356,6 @@ _SCORES = re.compile(r"(?:\d\|){2}\d_(?:\d\|){2}\d")
 
 
 class _Row(NamedTuple):
-    conv: str
     nth: int
     context: str
     prompt: str
@@ -388,7 +363,7 @@ class _Row(NamedTuple):
     utterance: str
 
 
-def _empathetic(path: Path, result: _Result) -> Iterator[RawDialogue]:
+def _empathetic(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """`train.csv`, `valid.csv`, `test.csv`: commas are `_comma_`, quotes are text, the first speaker is the person."""
     rows: dict[str, list[_Row]] = {}
     for number, line in _whole_lines(path, result):
@@ -401,7 +376,7 @@ def _empathetic(path: Path, result: _Result) -> Iterator[RawDialogue]:
         if not (index.isdecimal() and speaker.isdecimal() and conv):
             result.refuse(place, "conv_id is empty, or utterance_idx or speaker_idx is not a whole number")
             continue
-        rows.setdefault(conv, []).append(_Row(conv, int(index), context, prompt, speaker, utterance))
+        rows.setdefault(conv, []).append(_Row(int(index), context, prompt, speaker, utterance))
     for conv, some in rows.items():
         place = f"{path.name}, {conv}"
         if len({row.nth for row in some}) < len(some):
@@ -417,7 +392,7 @@ def _empathetic(path: Path, result: _Result) -> Iterator[RawDialogue]:
         yield RawDialogue(place, {name: text for name, text in metadata.items() if text}, turns)
 
 
-def _whole_lines(path: Path, result: _Result) -> Iterator[tuple[int, str]]:
+def _whole_lines(path: Path, result: RawDialogues) -> Iterator[tuple[int, str]]:
     """Lines below the header with their numbers; a line broken in two is joined."""
     try:
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
@@ -466,7 +441,7 @@ def _fields(line: str, repaired: Counter[str]) -> list[str] | None:
     return plain if _LEAST <= len(plain) <= _MOST else None
 
 
-_READERS: Mapping[str, tuple[Callable[[Path, _Result], Iterator[RawDialogue]], tuple[str, ...]]] = {
+_READERS: Mapping[str, tuple[Callable[[Path, RawDialogues], Iterator[RawDialogue]], tuple[str, ...]]] = {
     "esconv": (_esconv, ("ESConv.json", "FailedESConv.json")),
     "empathetic": (_empathetic, ("train.csv", "valid.csv", "test.csv")),
     "messages": (_messages, ("*.jsonl",)),

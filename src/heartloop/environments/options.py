@@ -47,14 +47,15 @@ def option(
         bounds: `ge`, `gt`, `le`, `lt` of a number.
     """
     extra: dict[str, Any] = {"affects": affects, "paper": paper, "choices": list(choices), "think": list(think)}
+    extra["bounds"] = {name: bound for name, bound in bounds.items() if name in _BOUNDS}
     return Field(default, json_schema_extra=extra, **bounds)
 
 
-class Options(BaseModel):
-    """Base of an environment's options.
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
-    Every environment has the three options of this class; it redeclares those with another default or other choices.
-    """
+
+class Options(BaseModel):
+    """Base of an environment's options, which redeclares those of this class that have another default or other choices."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -82,7 +83,13 @@ class Options(BaseModel):
     @classmethod
     def declared(cls) -> list[OptionInfo]:
         """Every option, in the order of declaration."""
-        return [_info(name, field) for name, field in cls.model_fields.items()]
+        options = []
+        for name, field in cls.model_fields.items():
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
+            about, extra = " ".join((field.description or "").split()), _extra(field)
+            info = OptionInfo(name, _expected(field), default, about, extra.get("affects", "play"), extra.get("paper", ""))
+            options.append(info)
+        return options
 
     @classmethod
     def choices(cls, name: str) -> tuple[str, ...]:
@@ -105,7 +112,7 @@ class Options(BaseModel):
             first = error.errors()[0]
             name = str(first["loc"][0]) if first["loc"] else ""
             if name not in cls.model_fields:
-                raise UseError(f"options of {environment}: {_reason(first)}") from error
+                raise UseError(f"options of {environment}: {first['msg'].removeprefix('Value error, ')}") from error
             raise UseError(
                 f"option {name} of {environment} is {first['input']!r}; expected {_expected(cls.model_fields[name])}"
                 f"{_nearest(first['input'], cls.model_fields[name])}"
@@ -113,11 +120,7 @@ class Options(BaseModel):
 
     @classmethod
     def parse(cls, texts: Sequence[str], *, environment: str, reserved: Iterable[str] = ()) -> dict[str, Any]:
-        """`name=value` texts as a mapping for `read`. A tuple is a JSON list or one bare value.
-
-        Args:
-            reserved: names of the command's own options.
-        """
+        """`name=value` texts as a mapping for `read`; a tuple is a JSON list or one bare value. `reserved`: the command's own."""
         given: dict[str, Any] = {}
         for text in texts:
             name, equals, value = text.partition("=")
@@ -133,31 +136,13 @@ class Options(BaseModel):
 
     @property
     def asks_to_think(self) -> bool:
-        """Whether the policy's prompt asks for a think block before each reply, by an option declared with `think`."""
+        """Whether the policy's prompt asks for a think block before each reply."""
         fields = type(self).model_fields
         return any(getattr(self, name) in _extra(field).get("think", ()) for name, field in fields.items())
-
-    @property
-    def for_score(self) -> dict[str, Any]:
-        """The options that change only what is computed from a dialogue."""
-        return {name: getattr(self, name) for name, field in type(self).model_fields.items() if _affects(field) == "score"}
 
 
 def _extra(field: FieldInfo) -> Mapping[str, Any]:
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-
-
-def _affects(field: FieldInfo) -> Literal["play", "score"]:
-    return "score" if _extra(field).get("affects") == "score" else "play"
-
-
-def _bounds(field: FieldInfo) -> dict[str, float]:
-    names = {"Ge": "ge", "Gt": "gt", "Le": "le", "Lt": "lt"}
-    return {
-        names[type(bound).__name__]: getattr(bound, names[type(bound).__name__])
-        for bound in field.metadata
-        if type(bound).__name__ in names
-    }
 
 
 def _is_tuple(field: FieldInfo) -> bool:
@@ -170,27 +155,19 @@ def _expected(field: FieldInfo) -> str:
     if choices:
         return ("a list of " if _is_tuple(field) else "") + " or ".join(choices)
     text = str(field.annotation)
-    kind = next(
-        (
-            word
-            for part, word in (("bool", "true or false"), ("float", "a number"), ("int", "a whole number"), ("tuple", "a list"))
-            if part in text
-        ),
-        "a text",
-    )
-    bounds = _bounds(field)
-    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-    limits = " and ".join(f"{words[name]} {bound:g}" for name, bound in bounds.items())
+    kinds = {"bool": "true or false", "float": "a number", "int": "a whole number", "tuple": "a list"}
+    kind = next((kinds[name] for name in kinds if name in text), "a text")
+    limits = " and ".join(f"{_BOUNDS[name]} {bound:g}" for name, bound in _extra(field).get("bounds", {}).items())
     return f"{kind} {limits}".strip() + (", or nothing" if "None" in text else "")
 
 
 def _nearest(given: Any, field: FieldInfo) -> str:
-    """The allowed value nearest to a refused one, in words; empty if there is none."""
+    """The nearest allowed value, in words; empty if there is none."""
     choices = [str(choice) for choice in _extra(field).get("choices", [])]
     if choices:
         one = next((item for item in given if item not in choices), "") if isinstance(given, (tuple, list)) else given
         return nearest(one, choices)
-    bounds = _bounds(field)
+    bounds = _extra(field).get("bounds", {})
     try:
         value = float(given)
     except (TypeError, ValueError):
@@ -200,10 +177,6 @@ def _nearest(given: Any, field: FieldInfo) -> str:
     if "le" in bounds and value > bounds["le"]:
         return f"; the nearest is {bounds['le']:g}"
     return ""
-
-
-def _reason(error: Mapping[str, Any]) -> str:
-    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def _value(text: str, field: FieldInfo | None) -> Any:
@@ -219,9 +192,3 @@ def _value(text: str, field: FieldInfo | None) -> Any:
     if "None" in str(field.annotation) and text in ("", "none", "null"):
         return None
     return text
-
-
-def _info(name: str, field: FieldInfo) -> OptionInfo:
-    default = list(field.default) if isinstance(field.default, tuple) else field.default
-    about = " ".join((field.description or "").split())
-    return OptionInfo(name, _expected(field), default, about, _affects(field), str(_extra(field).get("paper", "")))

@@ -25,13 +25,20 @@ from heartloop.environments.writing import places
 
 
 class _Word(NamedTuple):
+    """A word, `bare` without its possessive ending; `start` and `end` are those of the bare word."""
+
     text: str
-    """With its possessive ending."""
     bare: str
-    """Without its possessive ending."""
     start: int
     end: int
-    """Of the bare word."""
+    gap: str
+    """The text between it and the word before."""
+    last: bool
+    """Whether only full stops and blanks follow."""
+
+    @property
+    def low(self) -> str:
+        return self.bare.casefold()
 
     @property
     def capital(self) -> bool:
@@ -46,23 +53,26 @@ class _Word(NamedTuple):
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _END = re.compile(r"[.!?\n:;\"“”)(…-]['\"“”’)(]*\s*$")
 _NO_NAME_ENDING = re.compile(r"(?:ing|ed|ful|less|ous|ive|able|ible|ish|ness|ment|tion|ally|est|ier|ient|ical|istic)$")
+_REST = re.compile(r"[ .!\n]*\Z")
+_ARTICLES = {"the", "a", "an"}
 
 
 @cache
-def _listed(group: str) -> frozenset[str]:
+def _lists() -> Mapping[str, frozenset[str]]:
+    """The lists of `names.toml`, and those composed of them."""
     table = tomllib.loads((resources.files(__package__) / "names.toml").read_text(encoding="utf-8"))
-    if group != "given":
-        return frozenset(table[group].split())
+    lists = {group: frozenset(words.split()) for group, words in table.items()}
+    lists["doubtful"] = lists["either"] | lists["context"] | lists["never"]
+    lists["hand_written"] = lists["given"]
     composed = {name.casefold() for place in places() for name in (*place.women, *place.men)}
-    words = _listed("either") | _listed("context") | _listed("never")
-    return frozenset({*table["given"].split(), *composed} - words)
+    lists["given"] = (lists["given"] | composed) - lists["doubtful"]
+    lists["names"] = lists["given"] | lists["either"] | lists["context"]
+    lists["roles"] = lists["relations"] | lists["greetings"] | lists["titles"] | lists["speech"]
+    return lists
 
 
-@cache
-def _hand_written() -> frozenset[str]:
-    """Listed names that are also removed if in lower case."""
-    table = tomllib.loads((resources.files(__package__) / "names.toml").read_text(encoding="utf-8"))
-    return frozenset(name for name in table["given"].split() if len(name) > 2 and not _is_ordinary(name))
+def _listed(group: str) -> frozenset[str]:
+    return _lists()[group]
 
 
 @lru_cache(maxsize=20_000)
@@ -70,39 +80,25 @@ def _is_known(word: str) -> bool:
     """Whether a word is an ordinary one, which a capital does not make a name."""
     low = re.sub("'(?:m|re|ve|ll|d|t)$", "", word.casefold().replace("’", "'"))
     plain = low.removesuffix("s") if len(low) > 3 else low
-    return _is_ordinary(low) or _is_ordinary(plain) or low in _role_words()
+    return _is_ordinary(low) or _is_ordinary(plain) or low in _listed("roles")
 
 
 @lru_cache(maxsize=20_000)
 def _is_ordinary(word: str) -> bool:
-    return word in _listed("ordinary") or word in _listed("never") or word.startswith(_beginnings())
+    return word in _listed("ordinary") or word in _listed("never") or word.startswith(tuple(_listed("ordinary_beginnings")))
 
 
-@cache
-def _beginnings() -> tuple[str, ...]:
-    return tuple(sorted(_listed("ordinary_beginnings")))
-
-
-@cache
-def _all_names() -> frozenset[str]:
-    return _listed("given") | _listed("either") | _listed("context")
-
-
-@cache
-def _doubtful() -> frozenset[str]:
-    return _listed("either") | _listed("context") | _listed("never")
-
-
-@cache
-def _role_words() -> frozenset[str]:
-    return frozenset().union(*map(_listed, ("relations", "greetings", "titles", "speech")))
+def _is_name_in_lower_case(word: str) -> bool:
+    return word in _listed("hand_written") and len(word) > 2 and not _is_ordinary(word)
 
 
 def _words(text: str) -> list[_Word]:
-    words = []
+    words: list[_Word] = []
     for match in _WORD.finditer(text):
         bare = re.sub(r"(?:['’]s|['’])$", "", match[0], flags=re.IGNORECASE) or match[0]
-        words.append(_Word(match[0], bare, match.start(), match.start() + len(bare)))
+        start, end = match.start(), match.start() + len(bare)
+        gap = text[words[-1].end if words else 0 : start]
+        words.append(_Word(match[0], bare, start, end, gap, last=_REST.match(text, end) is not None))
     return words
 
 
@@ -111,7 +107,6 @@ class People:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._count = 0
 
     def add(self, name: str) -> None:
         """Adds a name that the log gives outside the texts."""
@@ -120,19 +115,16 @@ class People:
     def _add(self, name: Sequence[_Word]) -> None:
         if not name:
             return
-        first = name[0].bare.casefold()
-        if first not in self._numbers:
-            self._count += 1
-            self._numbers[first] = self._count
+        number = self._numbers.setdefault(name[0].low, 1 + max(self._numbers.values(), default=0))
         for word in name[1:]:
-            self._numbers.setdefault(word.bare.casefold(), self._numbers[first])
+            self._numbers.setdefault(word.low, number)
 
     def read(self, text: str) -> None:
         """Finds the names of a text."""
         words = _words(text)
         for place, word in enumerate(words):
-            if self._is_name(text, words, place):
-                self._add([word, *_rest(text, words, place, small=word.bare.islower() and _introduced(text, words, place))])
+            if self._is_name(words, place):
+                self._add([word, *_rest(words, place, small=word.bare.islower() and _introduced(words, place))])
 
     def replace(self, text: str, placeholder: Callable[[int], str]) -> str:
         """The text with `placeholder(number)` instead of each name; persons are numbered from 1."""
@@ -141,64 +133,62 @@ class People:
         done, place = 0, 0
         while place < len(words):
             word = words[place]
-            number = self._numbers.get(word.bare.casefold())
-            if number is None or not self._is_name_here(text, words, place):
+            number = self._numbers.get(word.low)
+            if number is None or not self._is_name_here(words, place):
                 place += 1
                 continue
             last = place
-            while (after := self._next_part(text, words, last)) is not None:
+            while (after := self._next_part(words, last)) is not None:
                 last = after
             parts += [text[done : word.start], placeholder(number)]
             done, place = words[last].end, last + 1
         return "".join([*parts, text[done:]])
 
-    def _next_part(self, text: str, words: Sequence[_Word], place: int) -> int | None:
+    def _next_part(self, words: Sequence[_Word], place: int) -> int | None:
         """Position of the next part of the name, which may follow an initial or particles."""
         for after in range(place + 1, min(place + 4, len(words))):
-            if not _joined(text, words[after - 1], words[after]):
+            if not _joined(words[after - 1], words[after]):
                 return None
-            if words[after].bare.casefold() in self._numbers:
+            if words[after].low in self._numbers:
                 return after if words[after].capital >= words[place].capital else None
             if not _between(words[after]):
                 return None
         return None
 
-    def _is_name(self, text: str, words: Sequence[_Word], place: int) -> bool:
-        word = words[place]
-        low = word.bare.casefold()
-        if low in _listed("given") and (word.capital or low in _hand_written()):
+    def _is_name(self, words: Sequence[_Word], place: int) -> bool:
+        word, low = words[place], words[place].low
+        if low in _listed("given") and (word.capital or _is_name_in_lower_case(low)):
             return True
         if "-" in low and word.capital and any(part in _listed("given") for part in low.split("-")):
             return True
-        inside = _inside(text, words, place)
+        inside = _inside(words, place)
         owns = word.text != word.bare  # Will's
-        if low in _listed("either") and word.titled and (owns or (inside and not _after_article(words, place))):
+        if low in _listed("either") and word.titled and (owns or (inside and words[place - 1].low not in _ARTICLES)):
             return True
-        return _introduced(text, words, place) or _signs_or_acts(text, words, place, inside)
+        return _introduced(words, place) or _signs_or_acts(words, place, inside)
 
-    def _is_name_here(self, text: str, words: Sequence[_Word], place: int) -> bool:
+    def _is_name_here(self, words: Sequence[_Word], place: int) -> bool:
         """Whether a word that is a name in this dialogue is one at this position."""
-        word = words[place]
-        low = word.bare.casefold()
-        if not (_is_ordinary(low) or low in _doubtful()):
+        word, low = words[place], words[place].low
+        if not (_is_ordinary(low) or low in _listed("doubtful")):
             return word.capital or len(low) > 2
-        if _introduced(text, words, place):
+        if _introduced(words, place):
             return True
         if not word.titled:
             return False
-        inside = _inside(text, words, place)
-        following = words[place + 1].bare.casefold() if place + 1 < len(words) else ""
+        inside = _inside(words, place)
+        following = words[place + 1].low if place + 1 < len(words) else ""
         return inside or not (following in _listed("asked") or low in _listed("context"))  # "Will you", "Hope it"
 
 
-def _rest(text: str, words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
+def _rest(words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
     """The further names after a given name, with particles and initials between; `small` allows lower case."""
     rest: list[_Word] = []
     between: list[_Word] = []
     for before, word in zip(words[place:], words[place + 1 : place + 5], strict=False):
-        if not _joined(text, before, word):
+        if not _joined(before, word):
             break
-        low = word.bare.casefold()
+        low = word.low
         if _between(word):
             between.append(word)
         elif (
@@ -215,35 +205,28 @@ def _rest(text: str, words: Sequence[_Word], place: int, *, small: bool) -> list
 
 def _between(word: _Word) -> bool:
     """Whether a word can be between the parts of a name: a particle or an initial."""
-    low = word.bare.casefold()
-    return low in _listed("particles") or (len(low) == 1 and word.capital and low != "i")
+    return word.low in _listed("particles") or (len(word.low) == 1 and word.capital and word.low != "i")
 
 
-def _inside(text: str, words: Sequence[_Word], place: int) -> bool:
+def _inside(words: Sequence[_Word], place: int) -> bool:
     """Whether the word does not begin a sentence, so that its capital is informative."""
-    return place > 0 and not _END.search(text[words[place - 1].end : words[place].start])
+    return place > 0 and not _END.search(words[place].gap)
 
 
-def _joined(text: str, before: _Word, after: _Word) -> bool:
+def _joined(before: _Word, after: _Word) -> bool:
     """Whether two words can be parts of one name: separated by a space, with a full stop only after an initial."""
-    return before.text == before.bare and text[before.end : after.start] in ((" ", ". ") if len(before.bare) == 1 else (" ",))
+    return before.text == before.bare and after.gap in ((" ", ". ") if len(before.bare) == 1 else (" ",))
 
 
-def _after_article(words: Sequence[_Word], place: int) -> bool:
-    return words[place - 1].bare.casefold() in {"the", "a", "an"}
-
-
-def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
+def _introduced(words: Sequence[_Word], place: int) -> bool:
     """Whether the words before this one introduce a name."""
     if place == 0:
         return False
-    word = words[place]
-    low = word.bare.casefold()
+    word, low, gap = words[place], words[place].low, words[place].gap
     before = [one.text.casefold().replace("’", "'") for one in words[max(0, place - 3) : place]]
-    gap = text[words[place - 1].end : word.start]
     if not re.fullmatch(r"(?:'s)?[\s,:.\"'“‘-]{1,4}", gap) or "\n\n" in gap:
         return False
-    listed = low in _all_names()
+    listed = low in _listed("names")
     open_ = word.titled and not _is_known(word.bare)
     spaced = gap.isspace()
     last = before[-1]
@@ -270,24 +253,21 @@ def _introduced(text: str, words: Sequence[_Word], place: int) -> bool:
     return False
 
 
-def _signs_or_acts(text: str, words: Sequence[_Word], place: int, inside: bool) -> bool:
+def _signs_or_acts(words: Sequence[_Word], place: int, inside: bool) -> bool:
     """Whether the word signs a message, or is the subject of a verb of people."""
     word = words[place]
-    if not word.titled or _is_known(word.bare) or _NO_NAME_ENDING.search(word.bare.casefold()):
+    if not word.titled or _is_known(word.bare) or _NO_NAME_ENDING.search(word.low):
         return False
-    if not text[word.end :].strip(" .!\n") and place > 0:  # the last word
-        gap = text[words[place - 1].end : word.start]
-        if re.search(r"(?:^|\s)[-–—~]+\s*$", gap):
+    if word.last and place > 0:
+        if re.search(r"(?:^|\s)[-–—~]+\s*$", word.gap):
             return True
-        if words[place - 1].bare.casefold() in _listed("signed") and re.search(r"[,\n]", gap):
+        if words[place - 1].low in _listed("signed") and re.search(r"[,\n]", word.gap):
             return True
-    following = words[place + 1].text.casefold() if place + 1 < len(words) else ""
-    if not inside or not following or text[words[place].end : words[place + 1].start] != " ":
+    after = words[place + 1] if place + 1 < len(words) else None
+    if not inside or after is None or after.gap != " ":
         return False
-    two = (
-        min(len(word.bare), len(words[place + 1].bare)) > 1 and words[place + 1].titled and not _is_known(words[place + 1].bare)
-    )  # Xanthe Quill, both unlisted
-    return two or following in _listed("speech")
+    both = min(len(word.bare), len(after.bare)) > 1 and after.titled and not _is_known(after.bare)  # Xanthe Quill, unlisted
+    return both or after.text.casefold() in _listed("speech")
 
 
 KINDS = ("email", "link", "handle", "date", "address", "postcode", "number", "name")
@@ -297,7 +277,7 @@ PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})-\d+
 
 
 class Removed(NamedTuple):
-    """Texts of one dialogue without personal data, and the number of removals by kind; every mention of a name counts."""
+    """Texts of one dialogue without personal data, and the number of removals by kind; each mention of a name counts."""
 
     texts: tuple[str, ...]
     counts: Mapping[str, int]
@@ -322,10 +302,10 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
         return f"[{kind.upper()}-{number}]"
 
     cleaned = [_plain(text) for text in texts]
-    for kind, pattern, is_harmless in _PATTERNS:
+    for kind, pattern in _PATTERNS:
 
-        def replace(match: re.Match[str], kind: str = kind, is_harmless: Callable[[re.Match[str]], bool] = is_harmless) -> str:
-            if is_harmless(match):
+        def replace(match: re.Match[str], kind: str = kind) -> str:
+            if match.re.pattern in _HARMLESS and _HARMLESS[match.re.pattern](match):
                 return match[0]
             datum = match.groupdict().get("datum") or match[0]
             return match[0].removesuffix(datum) + placeholder(kind, re.sub(r"\W+", "", datum).casefold())
@@ -386,10 +366,6 @@ _FLAT = r"(?:[,\s]+(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\w{1,5})?"
 _DIGIT_WORD = r"(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple)"
 
 
-def _never(match: re.Match[str]) -> bool:
-    return False
-
-
 def _is_amount(match: re.Match[str]) -> bool:
     """Whether digits are a sum, a year, or too few to identify a person."""
     text, start, end = match[0], match.start(), match.end()
@@ -409,85 +385,58 @@ def _is_no_postcode(match: re.Match[str]) -> bool:
     return bool(re.fullmatch(r"(?:19|20)\d\d\s?[A-Z]{2}|\d{4}\s?(?:AM|PM|AD|BC|CE|OK|TV|US|UK|EU|KM|KG|PC|CD|DVD)", match[0]))
 
 
-_PATTERNS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], ...] = (
-    ("email", re.compile(r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"), _never),
+_POSTCODE = r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
+_DIGITS = r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"
+_HARMLESS: Mapping[str, Callable[[re.Match[str]], bool]] = {_POSTCODE: _is_no_postcode, _DIGITS: _is_amount}
+"""Which matches of these patterns are no personal data."""
+
+_FORMS = (
+    ("email", r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"),
     (
         "email",
-        re.compile(
-            rf"(?<![\w.+-])[\w.+-]+(?:\s+dot\s+[\w-]+){{0,4}}\s+(?:at|\(at\)|\[at\])\s+[\w-]+"
-            rf"(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+){{0,4}}"
-            rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
-            re.IGNORECASE,
-        ),
-        _never,
+        rf"(?i)(?<![\w.+-])[\w.+-]+(?:\s+dot\s+[\w-]+){{0,4}}\s+(?:at|\(at\)|\[at\])\s+[\w-]+"
+        rf"(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+){{0,4}}"
+        rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
     ),
-    ("link", re.compile(r"(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]", re.IGNORECASE), _never),
-    ("link", re.compile(rf"(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)", re.IGNORECASE), _never),
+    ("link", r"(?i)(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]"),
+    ("link", rf"(?i)(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)"),
     (
         "handle",
-        re.compile(r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b"),
-        _never,
+        r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b",
     ),
     (
         "handle",
-        re.compile(
-            r"\b(?:ig|insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
-            r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
-            re.IGNORECASE,
-        ),
-        _never,
+        r"(?i)\b(?:ig|insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
+        r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
     ),
     (
         "date",
-        re.compile(
-            rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH},?\s+(?:19|20)\d\d\b|"
-            rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d\b|"
-            r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
-            re.IGNORECASE,
-        ),
-        _never,
+        rf"(?i)\b\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH},?\s+(?:19|20)\d\d\b|"
+        rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d\b|"
+        r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
     ),
-    ("address", re.compile(rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})"), _never),
+    ("address", rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})"),
+    ("address", rf"(?i)\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}"),
     (
         "address",
-        re.compile(rf"\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}", re.IGNORECASE),
-        _never,
+        rf"(?<=\s)(?:(?:North|South|East|West|N|S|E|W)\.?\s+)?{_CAPITAL}\s+"
+        r"(?:Street|Road|Avenue|Ave|Lane|Boulevard|Blvd|Drive|Terrace|Crescent)\b",
     ),
     (
         "address",
-        re.compile(
-            rf"(?<=\s)(?:(?:North|South|East|West|N|S|E|W)\.?\s+)?{_CAPITAL}\s+"
-            r"(?:Street|Road|Avenue|Ave|Lane|Boulevard|Blvd|Drive|Terrace|Crescent)\b"
-        ),
-        _never,
+        r"(?i)(?<![\w-])[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
+        r"\b(?:rue|calle|via|rua)\s+[\w'’ -]{3,30}?,?\s+\d{1,4}\b|"
+        r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
     ),
-    (
-        "address",
-        re.compile(
-            r"(?<![\w-])[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
-            r"\b(?:rue|calle|via|rua)\s+[\w'’ -]{3,30}?,?\s+\d{1,4}\b|"
-            r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
-            re.IGNORECASE,
-        ),
-        _never,
-    ),
+    ("postcode", _POSTCODE),
     (
         "postcode",
-        re.compile(
-            r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
-        ),
-        _is_no_postcode,
+        r"(?i)\b[a-z]{1,2}\d[a-z\d]?\s\d[a-z]{2}\b|\b(?:zip|post|postal|plz)(?:\s?code)?(?:\s+is)?[\s:]+(?P<datum>\d{3,}(?:-\d+)?)\b",
     ),
-    (
-        "postcode",
-        re.compile(
-            r"\b[a-z]{1,2}\d[a-z\d]?\s\d[a-z]{2}\b|\b(?:zip|post|postal|plz)(?:\s?code)?(?:\s+is)?[\s:]+(?P<datum>\d{3,}(?:-\d+)?)\b",
-            re.IGNORECASE,
-        ),
-        _never,
-    ),
-    ("number", re.compile(rf"\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b", re.IGNORECASE), _never),
-    ("number", re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"), _never),
-    ("number", re.compile(r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"), _never),
-    ("number", re.compile(r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"), _is_amount),
+    ("number", rf"(?i)\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b"),
+    ("number", r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"),
+    ("number", r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"),
+    ("number", _DIGITS),
 )
+_PATTERNS = [(kind, re.compile(form)) for kind, form in _FORMS]
+"""In the order of the search."""

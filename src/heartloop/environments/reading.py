@@ -16,6 +16,7 @@ from heartloop.core.dialogue import Turn
 from heartloop.core.errors import InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.dialogue_text import chance
+from heartloop.environments.written import Beat, Concern, Cued
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share, lacks_english
 from heartloop.reader.linear import SHIPPED, LinearModel
@@ -39,31 +40,12 @@ class LearnedReading(NamedTuple):
     """Of the analysis that comes before an answer, where the environment grades one."""
 
 
-class _Cued(Protocol):
-    @property
-    def text(self) -> str: ...
-    @property
-    def cues(self) -> Sequence[str]: ...
-
-
-class _Concern(_Cued, Protocol):
-    @property
-    def key(self) -> str: ...
-
-
-class _Beat(Protocol):
-    @property
-    def concern(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
-def with_cues(matters: Iterable[_Cued]) -> tuple[str, ...]:
+def with_cues(matters: Iterable[Cued]) -> tuple[str, ...]:
     """Each matter with the words by which a reply would name it."""
     return tuple(f"{matter.text} {' '.join(matter.cues)}" for matter in matters)
 
 
-def unsaid(concerns: Iterable[_Concern], beats: Iterable[_Beat], messages: Sequence[str]) -> tuple[str, ...]:
+def unsaid(concerns: Iterable[Concern], beats: Iterable[Beat], messages: Sequence[str]) -> tuple[str, ...]:
     """The concerns of which no beat was said yet, with their cues."""
     spoken = " ".join(messages)
     told = {beat.concern for beat in beats if beat.text in spoken}
@@ -77,15 +59,13 @@ _LOWEST, _HIGHEST = 1.0, 5.0
 
 
 class LearnedAnalysis(NamedTuple):
-    """How an environment's analyses are read."""
+    """How an environment's analyses are read; `context(scenario)` is what an analysis is compared with."""
 
     weights: Path
     context: Callable[[Any], Context]
-    """`context(scenario)`: what an analysis is compared with."""
 
     @property
     def model(self) -> LinearModel:
-        """The shipped weights."""
         return _loaded(self.weights)
 
     def level(self, scenario: Any, analysis: str) -> tuple[int, Mapping[str, float]]:
@@ -125,7 +105,7 @@ def whole(value: float) -> int:
 WEIGHTS = "weights."
 """Prefix of the hashes of learned weights among a run's prompts; `compare` refuses runs of different weights."""
 SWING = 0.1
-"""How far a person's changes differ between seeds, as a share."""
+"""Share by which a person's gains and losses differ at most between seeds."""
 _UNSURE_REASON = 0.02
 
 Missed = Literal["silence", "repeat", "cruel", "lecture", "advice", "template", "flattery", "misread", "unfelt", "vague"]
@@ -145,9 +125,7 @@ _REASONS: Mapping[str, tuple[str, str]] = {
     "coherence": ("it made sense", "it made no sense"),
     "performance": ("", "it was for show"),
 }
-"""What is thought of each aspect, where it did good and where it did harm; a harm that was not done is no reason."""
-
-
+"""What is thought of each aspect that did good, and that did harm; the absence of a harm is no reason."""
 _MISSED_BY_ASPECT: Mapping[str, Missed] = {
     "performance": "template", "understanding": "misread", "coherence": "misread", "feeling": "unfelt", "warmth": "unfelt",
 }  # fmt: skip
@@ -159,7 +137,7 @@ class Appraisal(NamedTuple):
 
     change: Mapping[str, float]
     reasons: tuple[tuple[str, float], ...] = ()
-    """What each aspect did beside a typical reply, in standard deviations of the change, best first; empty for a student."""
+    """Effect of each aspect beyond a typical reply, in standard deviations of the change, best first; empty for a student."""
     reading: Reading | None = None
     """`None` for a student."""
     silent: bool = False
@@ -176,20 +154,12 @@ class Appraiser(Protocol):
     @property
     def hashes(self) -> Mapping[str, str]:
         """Of everything that an appraisal depends on, by name; part of a run's settings."""
-        ...
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         """Refuses a scenario of whose texts it would understand nothing."""
-        ...
 
     def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
-        """Of the last of the replies.
-
-        Args:
-            messages: the person's messages so far, oldest first.
-            seed: of the dialogue.
-        """
-        ...
+        """The appraisal of the last reply; messages and replies are in order."""
 
 
 class LearnedAppraiser:
@@ -199,10 +169,7 @@ class LearnedAppraiser:
         self._reading, self._reader = reading, reader or embedded_reader()
         self._effect: Effect = effect_of(reading.package)
         self.name = self._reader.name
-
-    @property
-    def hashes(self) -> Mapping[str, str]:
-        return {f"{WEIGHTS}reader": self._reader.hash, f"{WEIGHTS}effect": self._effect.hash}
+        self.hashes = {f"{WEIGHTS}reader": self._reader.hash, f"{WEIGHTS}effect": self._effect.hash}
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         if lacks_english(" ".join(texts)):
@@ -216,16 +183,11 @@ class LearnedAppraiser:
         reading, group = self._reader.read(replies[-1], context), self._reading.group(scenario)
         change = self._effect.of(reading, group)
         for output in self._effect.outputs if reading.floor != "danger" else ():  # the worst is the worst under every seed
-            value = output.neutral + swing(change[output.name] - output.neutral, scenario.id, seed)
-            change[output.name] = min(output.high, max(output.low, value))
-        return Appraisal(
-            change,
-            tuple(self._effect.reasons(reading, group)),
-            reading,
-            reading.silent,
-            reading.words,
-            reading.again,
-        )
+            gain = change[output.name] - output.neutral
+            swing = SWING * (2.0 * chance("up" if gain > 0 else "down", scenario.id, seed) - 1.0)
+            change[output.name] = min(output.high, max(output.low, output.neutral + gain * (1.0 + swing)))
+        reasons = tuple(self._effect.reasons(reading, group))
+        return Appraisal(change, reasons, reading, reading.silent, reading.words, reading.again)
 
 
 class StudentAppraiser:
@@ -236,10 +198,7 @@ class StudentAppraiser:
             raise InputError(f"the student predicts {', '.join(weights.outputs)}; expected {', '.join(outputs)}")
         self._weights = weights
         self.name = f"student {weights.hash}"
-
-    @property
-    def hashes(self) -> Mapping[str, str]:
-        return {f"{WEIGHTS}student": self._weights.hash}
+        self.hashes = {f"{WEIGHTS}student": weights.hash}
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         if abs(han_share(" ".join(texts)) - self._weights.card.get("han_share", 0.0)) > 0.5:
@@ -256,16 +215,13 @@ class StudentAppraiser:
 
 
 class AppraisingPlayer(EmbeddedPlayer):
-    """Base of the embedded users: an appraiser in place of a language model. One object serves any number of dialogues at once.
+    """Base of the embedded users: an appraiser, by default the learned reader, in place of a language model.
 
-    Args:
-        appraiser: default, the learned reader as the environment uses it.
-        role: the role that it plays; a `judge` of stored replies needs no written lines.
+    One object serves any number of dialogues at once. As `judge` it appraises stored replies and needs no written lines.
     """
 
     reading: ClassVar[LearnedReading]
     roles: ClassVar[Sequence[str]] = ("user",)
-    """The roles that one object plays."""
 
     def __init__(self, appraiser: Appraiser | None = None, *, role: str = "user") -> None:
         self.appraiser, self.role = appraiser or LearnedAppraiser(self.reading), role
@@ -274,21 +230,15 @@ class AppraisingPlayer(EmbeddedPlayer):
 
     @property
     def hashes(self) -> Mapping[str, str]:
-        """Of everything that its answers depend on, by name."""
         return self.appraiser.hashes
 
 
 def no_written_lines(scenario_id: str, player: str) -> InputError:
-    """For a scenario that an appraiser can judge, and that cannot be played for want of the person's own lines."""
+    """For a scenario that an appraiser can judge, but that cannot be played without the person's own lines."""
     return InputError(
         f"scenario {scenario_id!r} has no written lines (short form), and {player} replaces the judgement, not the words; "
         "use a model (--user MODEL), add beats and lines (heartloop scenarios new), or rejudge a played run (heartloop rejudge)"
     )
-
-
-def swing(change: float, scenario_id: str, seed: int) -> float:
-    """The change as this person takes it in a dialogue of this seed: gains and losses are up to a tenth larger or smaller."""
-    return change * (1.0 + SWING * (2.0 * chance("up" if change > 0 else "down", scenario_id, seed) - 1.0))
 
 
 def missed_by(appraisal: Appraisal) -> Missed:
@@ -313,7 +263,7 @@ def missed_by(appraisal: Appraisal) -> Missed:
 
 
 def reason_of(appraisal: Appraisal, *, good: bool) -> str:
-    """The main reason of a change, as the person would think it; empty where nothing stands out."""
+    """The main reason of a change, as the person would think it; empty without one."""
     rows = [row for row in appraisal.reasons if not good or row[0] not in HARMFUL_ASPECTS]
     if not rows or appraisal.silent:
         return ""

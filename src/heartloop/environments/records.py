@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -21,10 +20,9 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.constructor import SafeConstructor
-from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import MappingNode, SequenceNode
-from ruamel.yaml.resolver import BaseResolver
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import write_whole
@@ -35,11 +33,10 @@ Location = tuple[str | int, ...]
 
 
 class Problem(NamedTuple):
-    """One error of a record."""
+    """One error of a record; `field` is dotted, with entries of a list by number from 0, or `record`."""
 
     line: int
     field: str
-    """Dotted, entries of a list by their number from 0; `record` for the whole record."""
     text: str
 
     def __str__(self) -> str:
@@ -61,11 +58,7 @@ class Source(NamedTuple):
 
 
 class RecordErrors(InputError):
-    """A file with invalid records; the message names the first error.
-
-    Args:
-        valid: the records without an error, with their lines.
-    """
+    """A file with invalid records; the message names the first error, and `valid` has the others with their lines."""
 
     def __init__(self, path: Path, problems: list[Problem], correction: str, valid: list[tuple[int, Any]]) -> None:
         self.problems, self.valid = problems, valid
@@ -75,7 +68,6 @@ class RecordErrors(InputError):
 
 
 def read_text(path: Path) -> str:
-    """The text of a scenario file, with or without a byte order mark."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -83,7 +75,6 @@ def read_text(path: Path) -> str:
 
 
 def is_yaml(path: Path) -> bool:
-    """Whether a file is read as YAML: by its suffix."""
     return path.suffix.lower() in (".yaml", ".yml")
 
 
@@ -100,50 +91,11 @@ def sources(path: Path, text: str) -> Iterator[Source | Problem]:
             yield Source(number, line)
 
 
-class _Scalars(BaseResolver):
-    """Which plain scalars are no texts: by kind, the form and the first characters."""
-
-    def __init__(self, version: Any = None, loader: Any = None, loadumper: Any = None) -> None:
-        super().__init__(loadumper or loader)
-
-
-def _scalars(version: tuple[int, int], **kinds: tuple[str, list[str]]) -> type[_Scalars]:
-    scalars: Any = type("_Scalars", (_Scalars,), {"processing_version": version, "yaml_implicit_resolvers": {}})
-    for name, (form, first) in {"null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]), **kinds}.items():
-        scalars.add_implicit_resolver_base(f"tag:yaml.org,2002:{name}", re.compile(f"^(?:{form})$"), first)
-    return scalars  # type: ignore[no-any-return]
-
-
-_CORE = _scalars(
-    (1, 2),
-    bool=(r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    int=(r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
-    float=(r"[-+]?(?:0|[1-9][0-9]*)?\.[0-9]+(?:[eE][-+]?[0-9]+)?", list("-+0123456789.")),
-)
-"""The core schema of YAML 1.2 without octal and hexadecimal numbers: `no` and `12:30` are texts."""
-_YAML_1_1 = _scalars(
-    (1, 1),
-    bool=(r"yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", list("yYnNtTfFoO")),
-    float=(
-        r"[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|"
-        r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-        list("-+0123456789."),
-    ),
-    int=(
-        r"[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+",
-        list("-+0123456789"),
-    ),
-    merge=(r"<<", ["<"]),
-    timestamp=(
-        r"\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d\d)?))?",
-        list("0123456789"),
-    ),
-)
-
-
 class _Constructor(SafeConstructor):
-    def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
-        return True  # the last of two equal keys counts; `_walk` reports them
+    """Reads days and times as text."""
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
 
 
 class _NoAliases(Composer):
@@ -154,27 +106,23 @@ class _NoAliases(Composer):
         return super().compose_node(parent, index)
 
 
-def _yaml(scalars: type[_Scalars], composer: type[Composer]) -> YAML:
+def _yaml() -> YAML:
     yaml = YAML(typ="safe", pure=True)
-    yaml.Resolver, yaml.Composer, yaml.Constructor = scalars, composer, _Constructor
+    yaml.Constructor = _Constructor
     return yaml
 
 
 def yaml_value(text: str) -> Any:
-    """The value of one YAML 1.1 document, such as a recipe."""
+    """The value of one YAML document, such as a recipe."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", MantissaNoDotYAML1_1Warning
-            )  # 1e-6 is text in YAML 1.1; a setting that is a number reads it
-            return _yaml(_YAML_1_1, Composer).load(text)
+        return _yaml().load(text)
     except YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
 
 
 def yaml_text(value: Mapping[str, Any]) -> str:
     """A mapping of JSON values as YAML, in its own order."""
-    yaml = _yaml(_YAML_1_1, Composer)
+    yaml = _yaml()
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     text = io.StringIO()
@@ -185,7 +133,8 @@ def yaml_text(value: Mapping[str, Any]) -> str:
 def _yaml_sources(text: str) -> Iterator[Source | Problem]:
     line = 1
     try:
-        yaml = _yaml(_CORE, _NoAliases)
+        yaml = _yaml()
+        yaml.Composer, yaml.allow_duplicate_keys = _NoAliases, True  # `_walk` reports repeated keys
         for node in yaml.compose_all(text):
             for record in node.value if isinstance(node, SequenceNode) else [node]:
                 line = record.start_mark.line + 1
@@ -223,16 +172,26 @@ def _walk(node: Any, location: Location, lines: dict[Location, int]) -> Iterator
             yield from _walk(value, (*location, place), lines)
 
 
-def field_names(kind: type[BaseModel]) -> set[str]:
-    """Names of all fields of a schema and of its parts."""
-    schema = kind.model_json_schema()
-    return {name for part in (schema, *schema.get("$defs", {}).values()) for name in part.get("properties", {})}
-
-
 _KINDS = {
     str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "fields", type(None): "empty",
 }  # fmt: skip
 _SHOWN = 60
+_WORDED = {
+    "missing": "is missing",
+    "string_too_short": "has {characters}; expected at least {min_length}",
+    "string_too_long": "has {characters}; expected at most {max_length}",
+    "too_short": "has {entries}; expected at least {min_length}",
+    "too_long": "has {entries}; expected at most {max_length}",
+    "greater_than_equal": "is {shown}; expected at least {ge:g}",
+    "less_than_equal": "is {shown}; expected at most {le:g}",
+    "string_pattern_mismatch": "is {shown}; expected a text that matches {pattern}",
+    "value_error": "{error}",
+    "json_invalid": "not JSON ({error}); expected one JSON object per line",
+    **dict.fromkeys(("tuple_type", "list_type"), "is {kind}; expected a list"),
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "is {kind}; expected fields with values"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "is {shown}; expected a whole number"),
+}
+"""By types of pydantic's errors."""
 
 
 def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
@@ -250,46 +209,21 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
     ...     plain(error.errors()[0])
     'is 130; expected at most 100'
     """
-    value, context = error["input"], error.get("ctx", {})
+    name, value, context = error["type"], error["input"], error.get("ctx", {})
     shown = repr(value if not isinstance(value, str) or len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
     kind = _KINDS.get(type(value), type(value).__name__)
-    match error["type"]:
-        case "missing":
-            return "is missing"
-        case "extra_forbidden":
-            return f"is an unknown field{nearest(error['loc'][-1], known, cutoff=0.6)}; correct its name or remove it"
-        case "string_too_short":
-            return f"has {amount(len(value.strip()), 'character')}; expected at least {context['min_length']}"
-        case "string_too_long":
-            return f"has {amount(len(value.strip()), 'character')}; expected at most {context['max_length']}"
-        case "too_short":
-            return f"has {amount(context['actual_length'], 'entry', 'entries')}; expected at least {context['min_length']}"
-        case "too_long":
-            return f"has {amount(context['actual_length'], 'entry', 'entries')}; expected at most {context['max_length']}"
-        case "greater_than_equal":
-            return f"is {shown}; expected at least {context['ge']:g}"
-        case "less_than_equal":
-            return f"is {shown}; expected at most {context['le']:g}"
-        case "literal_error":
-            expected = re.findall(r"'([^']*)'", context["expected"])
-            return f"is {shown}; expected {context['expected']}{nearest(value, expected, cutoff=0.6)}"
-        case "string_pattern_mismatch":
-            return f"is {shown}; expected a text that matches {context['pattern']}"
-        case "value_error":
-            return str(context["error"])
-        case "json_invalid":
-            return f"not JSON ({context['error']}); expected one JSON object per line"
-        case "string_type":
-            return f"is {kind}; expected text" + (", in quotes" if isinstance(value, (int, float)) else "")
-        case "tuple_type" | "list_type":
-            return f"is {kind}; expected a list"
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return f"is {kind}; expected fields with values"
-        case "int_type" | "int_parsing" | "int_from_float":
-            return f"is {shown}; expected a whole number"
-        case name if name.startswith("date"):
-            return f"is {shown}; expected a day such as 2026-03-14"
-    return error["msg"]
+    if name in _WORDED:
+        characters = amount(len(value.strip()), "character") if isinstance(value, str) else ""
+        entries = amount(context.get("actual_length") or 0, "entry", "entries")
+        return _WORDED[name].format(**context, shown=shown, kind=kind, characters=characters, entries=entries)
+    if name == "extra_forbidden":
+        return f"is an unknown field{nearest(error['loc'][-1], known, cutoff=0.6)}; correct its name or remove it"
+    if name == "literal_error":
+        expected = re.findall(r"'([^']*)'", context["expected"])
+        return f"is {shown}; expected {context['expected']}{nearest(value, expected, cutoff=0.6)}"
+    if name == "string_type":
+        return f"is {kind}; expected text" + (", in quotes" if isinstance(value, (int, float)) else "")
+    return f"is {shown}; expected a day such as 2026-03-14" if name.startswith("date") else error["msg"]
 
 
 class _Tagged(Protocol):
@@ -310,15 +244,18 @@ def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
 def first_record(path: Path) -> dict[str, Any]:
     """The first record of a scenario file; empty if it cannot be read, which is an error only when the file is loaded."""
     try:
-        if is_yaml(path):
-            text = next((source.text for source in sources(path, read_text(path)) if isinstance(source, Source)), "")
-        else:
-            with path.open(encoding="utf-8-sig") as file:
-                text = next((line for line in file if line.strip()), "")
-        record = json.loads(text)
-    except (OSError, ValueError, RecursionError, InputError):
+        return _object(next((source.text for source in sources(path, read_text(path)) if isinstance(source, Source)), ""))
+    except InputError:
         return {}
-    return record if isinstance(record, dict) else {}
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A JSON object; empty for anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def read_records(
@@ -338,11 +275,12 @@ def read_records(
         if isinstance(source, Problem):
             problems.append(source)
             continue
-        schema = brief if brief is not None and not own & _keys(source.text) else kind
+        schema = brief if brief is not None and not own & _object(source.text).keys() else kind
         try:
             record = schema.model_validate_json(source.text)
         except ValidationError as error:
-            known = field_names(schema)
+            fields = schema.model_json_schema()
+            known = {name for part in (fields, *fields.get("$defs", {}).values()) for name in part.get("properties", {})}
             errors = error.errors()
             within = {one["loc"][:-1] for one in errors if one["loc"]}
             for one in errors:
@@ -353,8 +291,8 @@ def read_records(
             continue
         name = str(record.id)  # type: ignore[attr-defined]
         if name in seen:
-            line = source.line_of(("id",))
-            problems.append(Problem(line, "id", f"{name!r} is already on line {seen[name]}; ids must differ"))
+            problem = f"{name!r} is already on line {seen[name]}; ids must differ"
+            problems.append(Problem(source.line_of(("id",)), "id", problem))
             continue
         seen[name] = source.line
         valid.append((source.line, record))
@@ -363,17 +301,7 @@ def read_records(
     return [record for _, record in valid]
 
 
-def _keys(text: str) -> set[str]:
-    """The keys of a JSON object; empty for anything else."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return set()
-    return set(value) if isinstance(value, dict) else set()
-
-
 def check_tags(tags: Sequence[str]) -> None:
-    """Checks that all tags exist."""
     known = get_args(Tag)
     for tag in tags:
         if tag not in known:
@@ -390,7 +318,7 @@ def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name:
 
 
 def with_tags(scenarios: Sequence[Tagged], tags: Sequence[str], name: str) -> list[Tagged]:
-    """The scenarios of the set `name` with one of these tags; all where no tag is given."""
+    """The scenarios of the set `name` with one of these tags, by default all."""
     check_tags(tags)
     chosen = [scenario for scenario in scenarios if not tags or set(tags) & set(scenario.tags)]
     if not chosen:
@@ -399,11 +327,7 @@ def with_tags(scenarios: Sequence[Tagged], tags: Sequence[str], name: str) -> li
 
 
 def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bool = False) -> None:
-    """Writes a new JSON-lines file atomically.
-
-    Args:
-        exclude_unset: omit fields that were not set when the record was made.
-    """
+    """Writes a new JSON-lines file atomically."""
     if path.exists():
         raise UseError(f"{path} exists; choose another --out, or remove it")
     try:
@@ -424,10 +348,8 @@ def set_loader(
 ) -> Callable[..., list[Record]]:
     """A `Scenarios.load` for files of one kind of record, JSON lines or YAML.
 
-    `load(set_or_path, *, exclude_tags=())` returns the scenarios of a shipped set, by default the first, or of a file, without
-    those with an excluded tag. It raises `UseError` if there is no such set or file, for an unknown tag, or if no scenario
-    remains; `RecordErrors` for invalid records, with file, line and field, or two equal ids; and `InputError` for a file without
-    records.
+    `load(set_or_path, *, exclude_tags=())` returns the scenarios of a shipped set, by default the first, or of a file. It raises
+    `UseError` if none remain, `RecordErrors` for invalid records or equal ids, and `InputError` for a file without records.
 
     Args:
         sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.

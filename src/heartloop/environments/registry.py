@@ -15,8 +15,9 @@ from typing import Any
 
 from heartloop.core.errors import UseError
 from heartloop.core.text import nearest
+from heartloop.environments.base import AnyScenario
 from heartloop.environments.records import Problem, first_record, read_text, sources
-from heartloop.environments.spec import AnyScenario, EnvironmentSpec
+from heartloop.environments.spec import EnvironmentSpec
 
 GROUP = "heartloop.environments"
 
@@ -32,8 +33,7 @@ def _entries() -> Mapping[str, EntryPoint]:
 
 def environment_names() -> list[str]:
     """Names of all installed environments, the shipped ones first; loads none of them."""
-    order = {entry.name: (not entry.value.startswith("heartloop."), place) for place, entry in enumerate(_entries().values())}
-    return sorted(order, key=lambda name: order[name])
+    return sorted(_entries(), key=lambda name: not _entries()[name].value.startswith("heartloop."))
 
 
 @cache
@@ -75,11 +75,7 @@ def broken() -> Mapping[str, str]:
 
 
 def owner_of(scenarios: str) -> EnvironmentSpec:
-    """The environment of a set (by name), a scenario file or a folder.
-
-    Raises:
-        UseError: no such set, file or folder, or no environment recognises it.
-    """
+    """The environment of a set (by name), a scenario file or a folder."""
     every = specs()
     for spec in every:
         if scenarios in spec.scenarios.sets:
@@ -113,9 +109,6 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
 
     Args:
         environment: search the sets of this environment, or read the file as its scenarios.
-
-    Raises:
-        UseError: no scenario has this id, an unknown environment, or one that ships no set, without `scenarios`.
     """
     owner = load_environment(environment) if environment is not None else None
     if owner is not None and not owner.scenarios.sets and not scenarios:
@@ -134,14 +127,7 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
 
 
 def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | None = None) -> tuple[str, list[Any]]:
-    """Scenarios of one set or file by their ids, in the given order, and the name of the set.
-
-    Args:
-        scenarios: a set or file; by default the set of the environment that has them all.
-
-    Raises:
-        UseError: no set of the environment has an id, or they are in several sets.
-    """
+    """The name of a set or file (by default the set of the environment with all ids), and its scenarios in the order of ids."""
     known: dict[str, str] = {}
     for name in [scenarios] if scenarios else spec.scenarios.sets:
         records = {one.id: one for one in spec.scenarios.load(name)}
@@ -157,11 +143,7 @@ def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | 
 
 
 def stratified(scenarios: Sequence[AnyScenario], limit: int | None) -> list[AnyScenario]:
-    """`limit` scenarios, as many from each stratum as possible, in the given order; all if `limit` is `None`.
-
-    Raises:
-        UseError: a limit below 1.
-    """
+    """`limit` scenarios, equally many from each stratum where possible, in the given order; all if `limit` is `None`."""
     if limit is None or limit >= len(scenarios):
         return list(scenarios)
     if limit < 1:
@@ -185,9 +167,6 @@ def template_of(spec: EnvironmentSpec, file: str, *, short: bool = False) -> str
     Args:
         file: name of the file that it will be, for the commands in its header.
         short: omit what only embedded roles read.
-
-    Raises:
-        UseError: the environment has no template.
     """
     if not spec.scenarios.template:
         raise UseError(

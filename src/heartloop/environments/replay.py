@@ -24,7 +24,7 @@ JudgeT = TypeVar("JudgeT", bound=Judge)
 
 
 class NotStored(Exception):
-    """A dialogue needs what its transcript does not hold; `kind` is the cause in a word or two."""
+    """A dialogue needs what its transcript does not contain; `kind` is the cause in a word or two."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -71,7 +71,7 @@ class StandIn(Generic[JudgeT]):
             self._given.admit(scenario)
 
     def judges(self, turn: int) -> bool:
-        """Whether the judge, and not the transcript, judges this turn."""
+        """Whether this turn's judgement is the judge's, not the stored one."""
         known = turn < len(self._played.turns) and self._played.turns[turn].change is not None
         return self._given is not None and (turn >= self._since or not known)
 
@@ -101,7 +101,7 @@ class StoredReplies:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The stored reply of the current turn; raises `NotStored` where there is none."""
+        """The stored reply of the current turn; raises `NotStored` behind the last one."""
         index = sum(message.role == "assistant" for message in messages)
         call = self._calls.get(index)
         if call is not None:
@@ -170,7 +170,6 @@ def _finished(run: Coroutine[Any, Any, Transcript]) -> Transcript:
 
 
 def check_turns(played: Transcript, options: Options) -> None:
-    """Checks that a dialogue is not longer than `max_turns`."""
     if len(played.turns) > options.max_turns:
         raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
 
@@ -179,7 +178,7 @@ def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
     """The `Stored` of an environment that judges a dialogue once, at its end.
 
     Args:
-        score_of: computes the score from the stored judgements; raises `InputError` if there are none.
+        score_of: the score from the stored judgements; raises `InputError` without any.
     """
 
     def rescored(transcript: Transcript, options: Options) -> Transcript:
@@ -194,7 +193,7 @@ def stored_from_score(score_of: Callable[[Transcript], float]) -> Stored:
 
 @contextmanager
 def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
-    """A context in which errors of reading a stored transcript become an `InputError`."""
+    """Turns errors of reading a stored transcript into an `InputError`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, UseError) as error:
@@ -202,7 +201,6 @@ def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
 
 
 def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:
-    """Checks that a dialogue can be rejudged."""
     if scenario.fingerprint != played.fingerprint:
         raise InputError(
             f"scenario {played.scenario!r} has changed since the run (fingerprint {scenario.fingerprint}, "
@@ -218,13 +216,11 @@ def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], 
         described: the judge's `describe()`.
         unused: prefix of the judge's prompts that are not used for judging.
     """
-    models = {role: name for role, name in played.models.items() if role != "policy"}
-    sampling = {role: settings for role, settings in played.sampling.items() if role != "policy"}
     prompts = {name: text for name, text in described.get("prompts", {}).items() if not (unused and name.startswith(unused))}
-    judged = described.get("sampling", {})
+    judged = {role: settings for role, settings in described.get("sampling", {}).items() if role == "judge"}
     return {
-        "models": {**models, "judge": judge},
-        "sampling": {**sampling, **({"judge": judged["judge"]} if "judge" in judged else {})},
+        "models": {"policy": played.model, **played.models, "judge": judge},
+        "sampling": {"policy": Sampling(), **played.sampling, **judged},
         "prompts": {**played.prompts, **prompts},
     }
 
@@ -232,11 +228,7 @@ def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], 
 async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, judge: Judge, options: Options) -> Transcript:
     """A stored dialogue rejudged by another judge, by the rules of `options.preset`.
 
-    A dialogue without score stays unscored, with its cause, and without a model call.
-
-    Args:
-        scenario: the scenario exactly as it was played.
-        options: the options of the run.
+    A dialogue without score stays unscored, with its cause, and without a model call. `options` are the run's.
     """
     check_readable(played, scenario, judge)
     stored = spec.stored
@@ -251,23 +243,12 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
     result = await replayed(played, environment)
     if result.stop == "turn_limit" and as_played.max_turns < options.max_turns:
         result = result.model_copy(update={"stop": played.stop if played.stop == "goodbye" else "cut"})
-    return with_judge(result, fields)
-
-
-def with_judge(result: Transcript, fields: Mapping[str, Any]) -> Transcript:
-    """A replayed dialogue with the models, sampling and prompts of `judged_fields`."""
-    update = {
-        "models": {"policy": result.model, **fields["models"]},
-        "sampling": {"policy": result.sampling["policy"], **fields["sampling"]},
-        "prompts": fields["prompts"],
-    }
-    return result.model_copy(update=update)
+    return result.model_copy(update=fields)
 
 
 def judged_prompts(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> Mapping[str, str]:
     """Prompt hashes, by name, of a dialogue rejudged by this judge."""
-    prompts: Mapping[str, str] = _fields(spec, played, judge)["prompts"]
-    return prompts
+    return dict(_fields(spec, played, judge)["prompts"])
 
 
 def _fields(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> dict[str, Any]:
@@ -294,8 +275,7 @@ def still_unscored(played: Transcript, judge: str, fields: Mapping[str, Any], pr
         role, kind, why = played.failure.role, played.failure.kind, played.failure.detail
     elif played.turns:
         return None
-    models = {"policy": played.model, **fields["models"]}
-    update = {"user": judge, "models": models, "prompts": fields["prompts"], "calls": (), "usage": {}}
+    update = {"user": judge, "models": fields["models"], "prompts": fields["prompts"], "calls": (), "usage": {}}
     return _failed(played, preset, role, kind, f"unscored before it was rejudged: {why}").model_copy(update=update)
 
 

@@ -6,12 +6,15 @@ The published numbers were measured with other user simulators, prompts and scen
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from typing import Any
 
+from heartloop.core.blocks import Column, Estimate, PublishedTable, Row, ScenarioView
+from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.reader.aspects import HARMFUL_ASPECTS, STRATEGIES
+from heartloop.scoring.statistics import estimate
 
 PrintedRow = dict[str, str | int | float | None]
 """One row of a table, by column; an empty cell is `None`."""
@@ -42,6 +45,12 @@ def published(package: str, name: str) -> list[PrintedRow]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
+def printed(package: str, name: str, columns: Mapping[str, Column], *, head: str = "model", **more: Any) -> PublishedTable:
+    """A published table for a report: the columns of the CSV that are shown, by name, with `more` fields of `PublishedTable`."""
+    rows = tuple(Row(str(row[head]), tuple(row[name] for name in columns)) for row in published(package, name))
+    return PublishedTable(columns=tuple(columns.values()), rows=rows, **more)
+
+
 def _typed(cells: list[str]) -> list[str | int | float | None]:
     for kind in (int, float):
         try:
@@ -49,6 +58,23 @@ def _typed(cells: list[str]) -> list[str | int | float | None]:
         except ValueError:
             continue
     return [None if cell == "" else cell for cell in cells]
+
+
+def mean_of(values: Iterable[tuple[float | None, Transcript]], within: tuple[float, float] | None = None) -> Estimate | None:
+    """Mean and interval over scenarios of the values of dialogues; those with `None` are left out."""
+    given = [(value, dialogue.scenario) for value, dialogue in values if value is not None]
+    return estimate([value for value, _ in given], [scenario for _, scenario in given], within=within)
+
+
+def scenario_view(line: Mapping[str, str], titles: Mapping[str, str]) -> Callable[[Transcript], ScenarioView]:
+    """A `ReportPanel.scenario` of facts: some in the line under the title, others with titles of their own."""
+
+    def view(transcript: Transcript) -> ScenarioView:
+        facts = {name: fact for name, fact in transcript.facts.items() if fact}
+        words = [form.format(facts[name]) for name, form in line.items() if name in facts]
+        return ScenarioView(" · ".join(words), tuple((title, facts[name]) for name, title in titles.items() if name in facts))
+
+    return view
 
 
 _STANDS_OUT = 1.8

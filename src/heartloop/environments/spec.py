@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
-from heartloop.environments.base import Player
-from heartloop.environments.episode import Environment
+from heartloop.environments.base import BaseEnvironment, Player, Scenario
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
     from heartloop.environments.reading import Appraiser, LearnedReading
     from heartloop.environments.training import Training
-    from heartloop.reader.features import Context
 
 __all__ = [
     "DemoRun",
@@ -52,11 +49,7 @@ Lazy = str
 
 
 def load_attribute(path: Lazy) -> Any:
-    """The object at a lazy path.
-
-    Raises:
-        UseError: no such module or attribute.
-    """
+    """The object at a lazy path."""
     module, _, name = path.partition(":")
     try:
         value: Any = importlib.import_module(module)
@@ -67,11 +60,8 @@ def load_attribute(path: Lazy) -> Any:
     return value
 
 
-# Roles and scenarios
-
-
 class Role(NamedTuple):
-    """A role besides the policy, such as the user simulator or a judge, played by a model, or embedded."""
+    """A role besides the policy, such as the user simulator or a judge."""
 
     name: str
     about: str
@@ -81,30 +71,7 @@ Judge = Player
 """A player that only judges stored replies."""
 
 
-class Scenario(Protocol):
-    """A scenario."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def stratum(self) -> str:
-        """The group by which `--limit` is stratified."""
-        ...
-
-    @property
-    def tags(self) -> Sequence[str]: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
-
 class Scenarios(NamedTuple):
-    """An environment's scenarios: shipped sets, reader, representations as text, and validator."""
-
     sets: tuple[str, ...]
     """Shipped sets; the first is the default. Empty: scenarios are always read from a path."""
     load: Callable[..., Sequence[Any]]
@@ -135,29 +102,12 @@ class Scenarios(NamedTuple):
     imported run contain no scenarios."""
 
 
-class Ready(Environment, Protocol):
-    """An environment with its scenarios and its options."""
-
-    @property
-    def scenarios(self) -> Mapping[str, Any]:
-        """`Scenario`s by id."""
-        ...
-
-    @property
-    def user(self) -> Player: ...
-
-    @property
-    def options(self) -> Options: ...
-
-
-AnyScenario = TypeVar("AnyScenario", bound=Scenario)
-
-
-# Scores
+Ready = BaseEnvironment[Any, Any, Any]
+"""An environment with its scenarios and its options."""
 
 
 class Sums(NamedTuple):
-    """Mean points (nan without dialogues), and the numbers of successful and failed dialogues."""
+    """Mean points (nan without dialogues), and the numbers of successful and of failed dialogues."""
 
     mean: float
     success: int
@@ -165,7 +115,7 @@ class Sums(NamedTuple):
 
 
 def bounded_sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The mean over dialogues, and the counts of those at or above `success_at` and below `failure_below`."""
+    """From (group, points) of each dialogue: those at or above `success_at` succeeded, those below `failure_below` failed."""
     mean = sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan")
     return Sums(mean, sum(p >= success_at for _, p in dialogues), sum(p < failure_below for _, p in dialogues))
 
@@ -200,7 +150,7 @@ class Scale(NamedTuple):
     title: str
     """The score in words."""
     of: str
-    """The score in words, as the heading of a table in the terminal."""
+    """The same as the heading of a table in the terminal."""
     zones: tuple[Zone, ...]
     ticks: tuple[int, ...]
     change_limit: float
@@ -208,9 +158,7 @@ class Scale(NamedTuple):
     reached: str = "reached {0:g}"
     """A success in words; {0} is its bound."""
     fell: str = "fell below {0:g}"
-    """A failure in words; {0} is its bound."""
     sums: Callable[[Sequence[tuple[str, float]], float, float], Sums] = bounded_sums
-    """From (group, points) of each scored dialogue and the two bounds."""
     group_intervals: bool = False
     """Whether each group is a separate result with a confidence interval."""
     by_end: bool = False
@@ -247,7 +195,7 @@ class Stored(NamedTuple):
 
 
 class ExternalRanking(NamedTuple):
-    """How others rate models, such as the votes of an arena."""
+    """Ratings of models from elsewhere, such as the votes of an arena."""
 
     ratings: Mapping[str, float]
     """By model as the source names it; higher is better."""
@@ -256,12 +204,10 @@ class ExternalRanking(NamedTuple):
 
 
 class DemoRun(NamedTuple):
-    """An environment's part of `heartloop demo`."""
+    """An environment's part of `heartloop demo`: a group of baselines on `limit` scenarios, stratified."""
 
     baselines: str
-    """Name of a group of baselines."""
     limit: int
-    """Number of scenarios, stratified."""
     place: int = 100
     """Position among the environments of the demo."""
 
@@ -275,9 +221,29 @@ class Pilot(NamedTuple):
     repeat: float
     """Variance of the difference between repeats of a scenario."""
     turns: float
-    """Policy replies of a dialogue, the mean."""
+    """Mean policy replies of a dialogue."""
     tokens: float
-    """Tokens of the policy in a dialogue, prompts included, the mean."""
+    """Mean tokens of the policy in a dialogue, prompts included."""
+
+
+Part = TypeVar("Part")
+
+
+class _Part(Generic[Part]):
+    """An attribute that is given as a value or as a lazy path, which is loaded on first use."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, spec: EnvironmentSpec, owner: type) -> Part:
+        part = vars(spec)[self._name]
+        if isinstance(part, str):
+            part = vars(spec)[self._name] = load_attribute(part)
+        value: Part = part
+        return value
+
+    def __set__(self, spec: EnvironmentSpec, part: Lazy | Part) -> None:
+        vars(spec)[self._name] = part
 
 
 class EnvironmentSpec:
@@ -285,26 +251,19 @@ class EnvironmentSpec:
 
     Args:
         name: name on the command line; lower case.
-        title: as in its paper.
-        about: one sentence.
         source: the paper, or another source of the rules.
         roles: the roles besides the policy; `--user` plays all of them, unless an option of its own names the model of a role.
-        options: an `Options` class.
-        scale: a `Scale`.
-        scenarios: a `Scenarios`.
         environment: `environment(scenarios, player, **options)` returns a `Ready`.
-        embedded: returns the `Player` that plays every role without a model: `embedded(appraiser, role=)` with an
-            `appraising.Appraiser` where `reading` is given, else `embedded()`.
+        embedded: returns the `Player` that plays every role without a model: `embedded(appraiser, role=)` with a
+            `reading.Appraiser` where `reading` is given, else `embedded()`.
         simulator: `simulator(model, sampling=, role=)` returns the `Player` of a model; to judge stored replies its role is
             `judge`.
         players: `players(models, samplings)` returns a `Player` with a different model per role; both are by role, and a model
             is `None` where it is embedded. Default: the first role's model plays all roles.
-        stored: a `Stored`.
-        training: a `Training`; `None` without rewards for training.
-        report: a `ReportPanel` (`core.blocks`); `None` for the sections that follow from the scale.
-        reading: a `LearnedReading`; `None` where the embedded player does not use the learned reader.
+        training: `None` without rewards for training.
+        report: `None` for the sections that follow from the scale.
+        reading: `None` where the embedded player does not use the learned reader.
         briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.
-        policy_sampling: default sampling of the policy.
         baselines: scripted policies, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
             (`names.FunctionBaseline`).
         importers: kinds of `heartloop import`, each the path of an `importing.Importer`.
@@ -312,9 +271,21 @@ class EnvironmentSpec:
             `writing.Writing`.
         suites: validity suites, by name.
         rankings: external rankings of models by title, each the path of a function that returns an `ExternalRanking`.
-        demo: its part of the demo; `None` for none.
-        pilot: a `Pilot`; `None` where `heartloop plan` needs a run.
+        pilot: `None` where `heartloop plan` needs a run.
     """
+
+    options = _Part[type[Options]]()
+    scale = _Part[Scale]()
+    scenarios = _Part[Scenarios]()
+    stored = _Part[Stored]()
+    training = _Part["Training | None"]()
+    report = _Part[ReportPanel]()
+    reading = _Part["LearnedReading | None"]()
+    briefing = _Part["Callable[[Any, Options], str] | None"]()
+    _environment = _Part[Callable[..., Ready]]()
+    _embedded = _Part[Callable[..., Player]]()
+    _simulator = _Part[Callable[..., Player]]()
+    _players = _Part["Callable[..., Player] | None"]()
 
     def __init__(
         self,
@@ -335,7 +306,7 @@ class EnvironmentSpec:
         report: Lazy | ReportPanel | None = None,
         reading: Lazy | LearnedReading | None = None,
         players: Lazy | Callable[..., Any] | None = None,
-        briefing: Lazy | None = None,
+        briefing: Lazy | Callable[[Any, Options], str] | None = None,
         policy_sampling: Sampling | None = None,
         baselines: Mapping[str, Lazy] | None = None,
         importers: Mapping[str, Lazy] | None = None,
@@ -345,96 +316,39 @@ class EnvironmentSpec:
         demo: DemoRun | None = None,
         pilot: Pilot | None = None,
     ) -> None:
-        self.name = name
-        self.title = title
-        self.about = about
-        self.source = source
+        self.name, self.title, self.about, self.source = name, title, about, source
         self.roles = tuple(roles)
+        self.options, self.scale, self.scenarios, self.stored = options, scale, scenarios, stored
+        self.training, self.report, self.reading, self.briefing = training, report or ReportPanel(), reading, briefing
+        self._environment, self._embedded, self._simulator, self._players = environment, embedded, simulator, players
         self.policy_sampling = policy_sampling or Sampling()
-        self.baselines = dict(baselines or {})
-        self.importers = dict(importers or {})
-        self.writing = dict(writing or {})
-        self.suites = dict(suites or {})
-        self.rankings = dict(rankings or {})
-        self.demo = demo
-        self.pilot = pilot
-        self._parts: dict[str, Any] = {
-            "options": options, "scale": scale, "scenarios": scenarios, "environment": environment, "embedded": embedded,
-            "simulator": simulator, "players": players, "stored": stored, "training": training,
-            "reading": reading, "briefing": briefing, "report": report,
-        }  # fmt: skip
+        self.baselines, self.importers = dict(baselines or {}), dict(importers or {})
+        self.writing, self.suites, self.rankings = dict(writing or {}), dict(suites or {}), dict(rankings or {})
+        self.demo, self.pilot = demo, pilot
 
     def __repr__(self) -> str:
         return f"EnvironmentSpec({self.name!r})"
-
-    def _part(self, name: str) -> Any:
-        part = self._parts[name]
-        return load_attribute(part) if isinstance(part, str) else part
-
-    @cached_property
-    def options(self) -> type[Options]:
-        options: type[Options] = self._part("options")
-        return options
-
-    @cached_property
-    def scale(self) -> Scale:
-        scale: Scale = self._part("scale")
-        return scale
-
-    @cached_property
-    def scenarios(self) -> Scenarios:
-        scenarios: Scenarios = self._part("scenarios")
-        return scenarios
-
-    @cached_property
-    def stored(self) -> Stored:
-        stored: Stored = self._part("stored")
-        return stored
-
-    @cached_property
-    def training(self) -> Training | None:
-        training: Training | None = self._part("training")
-        return training
-
-    @cached_property
-    def report(self) -> ReportPanel:
-        panel: ReportPanel | None = self._part("report")
-        return panel or ReportPanel()
 
     @property
     def role_names(self) -> tuple[str, ...]:
         return tuple(role.name for role in self.roles)
 
     def read_options(self, given: Mapping[str, Any]) -> Options:
-        """The options from a mapping.
-
-        Raises:
-            UseError: as `Options.read`.
-        """
+        """The options from a mapping; a missing one has its default."""
         return self.options.read(given, environment=self.name)
 
     def make(self, scenarios: Sequence[Any], player: Player, options: Options | Mapping[str, Any] | None = None) -> Ready:
-        """The environment with these scenarios.
-
-        Raises:
-            UseError: an invalid option.
-            InputError: two scenarios with the same id, or one that the player cannot play.
-        """
+        """The environment with these scenarios."""
         given = options if isinstance(options, Options) else self.read_options(options or {})
-        environment: Ready = self._part("environment")(
-            scenarios, player, **{name: getattr(given, name) for name in type(given).model_fields}
-        )
-        return environment
+        return self._environment(scenarios, player, **dict(given))
 
     def players(
         self, models: Mapping[str, ChatModel | None] | None = None, samplings: Mapping[str, Sampling] | None = None
     ) -> Player:
         """The player of its roles, with models by role; a role without a model is embedded."""
         by_role = {name: (models or {}).get(name) for name in self.role_names}
-        players = self._part("players")
-        if players is not None:
-            player: Player = players(by_role, dict(samplings or {}))
-            return player
+        if self._players is not None:
+            return self._players(by_role, dict(samplings or {}))
         role = self.role_names[0]
         return self._player(by_role[role], (samplings or {}).get(role), role)
 
@@ -443,21 +357,13 @@ class EnvironmentSpec:
         return self._player(model, sampling, "judge")
 
     def _player(self, model: ChatModel | None, sampling: Sampling | None, role: str) -> Player:
-        embedded, simulator = self._part("embedded"), self._part("simulator")
         appraiser = self.appraiser(model)
-        player: Player
         if appraiser is not None:
-            player = embedded(appraiser, role=role)
-        else:
-            player = embedded() if model is None else simulator(model, sampling=sampling, role=role)
-        return player
+            return self._embedded(appraiser, role=role)
+        return self._embedded() if model is None else self._simulator(model, sampling=sampling, role=role)
 
     def appraiser(self, model: ChatModel | None) -> Appraiser | None:
-        """What judges in place of a language model: a learned reader, or a student; `None` for a language model.
-
-        Raises:
-            UseError: a student that was fitted on another environment, or no student can judge here.
-        """
+        """What judges in place of a language model: a learned reader, or a student; `None` for a language model."""
         from heartloop.models.names import student_of
 
         weights = student_of(model)
@@ -473,36 +379,8 @@ class EnvironmentSpec:
             raise UseError(f"the student was fitted on {weights.card.get('environment')}; expected one fitted on {self.name}")
         return StudentAppraiser(weights, [output.name for output in self.reading.outputs])
 
-    def context(self, scenario: Any, messages: Sequence[str], replies: Sequence[str]) -> Context:
-        """What the learned reader knows before a reply: the dialogue and the person.
-
-        Raises:
-            UseError: the environment has no learned reader.
-        """
-        if self.reading is None:
-            raise UseError(f"{self.name} has no learned reader")
-        return self.reading.context(scenario, messages, replies)
-
-    @cached_property
-    def reading(self) -> LearnedReading | None:
-        reading: LearnedReading | None = self._part("reading")
-        return reading
-
-    @property
-    def briefs_by_scenario(self) -> bool:
-        """Whether the policy's system prompt depends on the scenario."""
-        return self._parts["briefing"] is not None
-
-    def briefing(self, scenario: Any, options: Options) -> str:
-        """The policy's system prompt for a scenario; only if `briefs_by_scenario`."""
-        return str(self._part("briefing")(scenario, options))
-
     def set_of(self, scenarios: str | None) -> str:
-        """The given set or path, or else the default set.
-
-        Raises:
-            UseError: none is given, and this environment ships no set.
-        """
+        """The given set or path, or else the default set."""
         sets = self.scenarios.sets
         if scenarios is None and not sets:
             raise UseError(
@@ -511,12 +389,7 @@ class EnvironmentSpec:
         return scenarios if scenarios is not None else sets[0]
 
     def load(self, scenarios: str | None = None, *, variant: str | None = None, exclude_tags: Sequence[str] = ()) -> list[Any]:
-        """The scenarios of a set or path that can be played in a variant (default: the default variant).
-
-        Raises:
-            UseError: an unknown set, or no scenario remains.
-            InputError: an invalid file.
-        """
+        """The scenarios of a set or path that can be played in a variant (default: the default variant)."""
         loaded = self.scenarios.load(self.set_of(scenarios), exclude_tags=exclude_tags)
         if variant is None:
             variant = str(self.options.model_fields["variant"].default)

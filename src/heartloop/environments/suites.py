@@ -31,7 +31,6 @@ class Judges(Protocol):
     @property
     def prompts(self) -> Mapping[str, str]:
         """Hashes, by name, of the prompts and texts that the suite adds to those of `judge`."""
-        ...
 
     async def transcript(
         self, played: Transcript, scenario: Any, *, variant: str, preset: str, original: Transcript | None
@@ -42,12 +41,9 @@ class Judges(Protocol):
             scenario: the scenario as it was played.
             original: the same dialogue in the suite's first variant; `None` if this is the first variant.
         """
-        ...
 
 
 class Slope(NamedTuple):
-    """A value before and after a change."""
-
     name: str
     before: float
     after: float
@@ -73,15 +69,10 @@ class Slopes(NamedTuple):
     title: str
     panels: tuple[SlopePanel, ...]
     help: str = ""
-
-    @property
-    def kind(self) -> str:
-        return "slopes"
+    kind: str = "slopes"
 
 
 class Result(NamedTuple):
-    """The result of a suite."""
-
     record: Mapping[str, Any]
     """The numbers, for `validity.json`."""
     notes: Sequence[str]
@@ -92,10 +83,8 @@ class Result(NamedTuple):
 
 
 class RejudgingSuite(NamedTuple):
-    """A validity suite."""
-
     title: str
-    """The question it answers, as the heading of its page."""
+    """The question it answers."""
     about: str
     """What is changed and what is expected, in one sentence."""
     variants: tuple[str, ...]
@@ -120,8 +109,6 @@ class Question(NamedTuple):
 
 
 class Material(NamedTuple):
-    """What suites read."""
-
     spec: EnvironmentSpec
     dialogues: tuple[Transcript, ...]
     """The scored dialogues of all runs, in the order of the runs; at most `limit` of each model."""
@@ -152,10 +139,8 @@ class Material(NamedTuple):
 
 
 class RunSuite(NamedTuple):
-    """A suite that reads runs."""
-
     title: str
-    """The question it answers, as the heading of its part of the page."""
+    """The question it answers."""
     about: str
     """What is measured, how, and what is expected, in one or two sentences."""
     source: str

@@ -11,16 +11,14 @@ from heartloop.environments.options import Options
 
 
 class Returns(NamedTuple):
-    """Rewards of a scored dialogue for training."""
+    """Rewards of a scored dialogue for training, and the lowest that a valid dialogue can have."""
 
     outcome: float
-    """Outcome reward of the dialogue."""
     process: Sequence[float]
-    """Process reward per policy turn."""
+    """Per policy turn."""
     worst_outcome: float
-    """The lowest outcome a valid dialogue can have."""
     worst_turns: float
-    """The lowest sum of process rewards a valid dialogue can have."""
+    """Of the sum of `process`."""
 
 
 class TrainingMetric(NamedTuple):
@@ -30,7 +28,6 @@ class TrainingMetric(NamedTuple):
     """The key in `terms`."""
     title: str
     about: str
-    """Its meaning, in one or two sentences."""
     unit: str = ""
     """Label of the axis; empty for a number without unit."""
     source: str = "ours"
@@ -53,8 +50,6 @@ class AnswerForm(NamedTuple):
 
 
 class Training(NamedTuple):
-    """An environment's part of training."""
-
     returns: Callable[[Transcript, Any], Returns]
     """`returns(transcript, options)` of a scored dialogue; the options are the environment's."""
     calls_per_turn: int
@@ -88,7 +83,7 @@ class Training(NamedTuple):
 
 
 def score_of(transcript: Transcript) -> float:
-    """The score of a dialogue."""
+    """The score of a dialogue, which must be scored."""
     if transcript.score is None:
         raise UseError(f"the dialogue with {transcript.scenario} is unscored; expected a scored dialogue")
     return transcript.score

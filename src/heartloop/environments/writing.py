@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import random
 import tomllib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,14 +30,15 @@ class Place(NamedTuple):
     women: tuple[str, ...]
     men: tuple[str, ...]
 
-    def names(self, gender: str) -> tuple[str, ...]:
-        """The given names of a `woman` or a `man`."""
-        return self.women if gender == "woman" else self.men
+    def someone(self, rng: random.Random) -> tuple[str, str]:
+        """`woman` or `man`, and a given name, both drawn."""
+        gender = rng.choice(("woman", "man"))
+        return gender, rng.choice(self.women if gender == "woman" else self.men)
 
 
 @cache
 def places() -> tuple[Place, ...]:
-    """The places of `people.toml`, in the order of the file."""
+    """The places of `people.toml`."""
     table = tomllib.loads((resources.files(__package__) / "people.toml").read_text(encoding="utf-8"))
     return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in table["place"])
 
@@ -88,11 +92,17 @@ class Writing(ABC):
     """The environment's part of the auditor's prompt; `None` if scenarios are neither audited nor compared."""
     fixed: ClassVar[Sequence[str]] = ()
     """Fields that the auditor may not correct."""
+    load: ClassVar[Callable[[str], Sequence[Any]]]
+    """Loads a scenario set by name."""
+    sets: ClassVar[Sequence[str]] = ()
 
-    @property
+    def __init__(self, shipped: Sequence[Any] | None = None) -> None:
+        self._shipped = shipped
+
+    @cached_property
     def shipped(self) -> Sequence[Any]:
-        """Scenarios that a new one must not repeat."""
-        return ()
+        """Scenarios that a new one must not repeat: by default those of `sets`."""
+        return self._shipped if self._shipped is not None else [one for name in self.sets for one in type(self).load(name)]
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -101,17 +111,10 @@ class Writing(ABC):
 
     @abstractmethod
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """The first `n` seeds of a run; a larger `n` begins with the same ones.
-
-        Args:
-            only: groups to write for; default: all.
-        """
+        """The first `n` seeds of a run; a larger `n` begins with the same ones. `only`: groups to write for; default: all."""
 
     def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
-        """Why no scenario is written from this seed, given the answers so far; empty to continue.
-
-        Also called before any model call, with an empty `done`.
-        """
+        """Why no scenario is written from this seed, given the answers so far (none before the first call); empty to continue."""
         return ""
 
     @abstractmethod
@@ -145,6 +148,13 @@ class Writing(ABC):
 
     def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
         """Personal data removed from the source of these seeds, by kind."""
+        counts: Counter[str] = Counter()
+        for seeded in seeds:
+            counts.update(self.removed_from(seeded))
+        return dict(counts)
+
+    def removed_from(self, seeded: Seeded) -> Mapping[str, int]:
+        """Personal data removed from the source of a seed, by kind."""
         return {}
 
     def as_read(self, seeded: Seeded) -> str:
@@ -158,6 +168,12 @@ def check_size(n: int, seed: int) -> None:
         raise UseError(f"--n is {n}; expected 1 to {MAX_SCENARIOS}")
     if not 0 <= seed < MAX_SCENARIOS:
         raise UseError(f"--seed is {seed}; expected 0 to {MAX_SCENARIOS - 1}")
+
+
+def check_only(only: Sequence[str], allowed: Sequence[str], what: str) -> None:
+    """Checks that `only` names groups of this kind."""
+    if unknown := [name for name in only if name not in allowed]:
+        raise UseError(f"--only is {unknown[0]!r}; expected {what}: {', '.join(allowed)}")
 
 
 def run_number(seed: int, number: int) -> int:
@@ -177,6 +193,21 @@ def problems_in(error: ValidationError) -> list[str]:
 def problems_of_tags(tags: Sequence[str]) -> list[str]:
     """Whether `none` is combined with another tag."""
     return ["tags: none stands alone"] if "none" in tags and len(tags) > 1 else []
+
+
+def problems_of_person(path: str, person: Any, facts: Mapping[str, Any]) -> list[str]:
+    """Whether a person has the drawn name and gender; `path` is that of the person in the answer, with a dot, or empty."""
+    problems = []
+    if facts["name"].casefold() not in person.name.casefold():
+        problems.append(f"{path}name is {person.name!r}, expected {facts['name']}, alone or with a family name")
+    if person.gender != facts["gender"]:
+        problems.append(f"{path}gender is {person.gender!r}, expected {facts['gender']!r}")
+    return problems
+
+
+def source_digest(records: Any) -> str:
+    """Digest of a source, for the settings of a run."""
+    return hashlib.sha256(json.dumps(records, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
 def as_json(answer: BaseModel) -> str:

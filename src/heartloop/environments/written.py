@@ -66,6 +66,9 @@ class Persona(Part):
     gender: Literal["woman", "man", "non-binary"]
     occupation: Short = Field(min_length=4)
 
+    def __str__(self) -> str:
+        return f"{self.name}, {self.age}, {self.occupation}"
+
 
 class Matter(Part):
     """Something a reply can do or name, with the lower-case words or short phrases by which it would."""
@@ -96,28 +99,40 @@ def crisis_tags(text: str) -> list[Tag]:
     return [tag for tag, pattern in _CRISIS.items() if pattern.search(text)]
 
 
-class _Keyed(Protocol):
+class Cued(Protocol):
+    """Something with the words by which a reply would name it."""
+
     @property
-    def key(self) -> str: ...
+    def text(self) -> str: ...
 
-
-class _Told(Protocol):
-    @property
-    def concern(self) -> str: ...
-
-
-class _Named(Protocol):
     @property
     def cues(self) -> Sequence[str]: ...
 
 
+class Concern(Cued, Protocol):
+    """What a person may talk about, by key."""
+
+    @property
+    def key(self) -> str: ...
+
+
+class Beat(Protocol):
+    """A written message about a concern."""
+
+    @property
+    def concern(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
 def stands(cue: str, text: str) -> bool:
-    """Whether a cue stands in a lower-case text, at a word's beginning."""
+    """Whether a lower-case text has a cue at the beginning of a word."""
     return re.search(rf"(?<!\w){re.escape(cue)}", text) is not None
 
 
-def problems_in_cues(named: Iterable[tuple[str, _Named]]) -> list[str]:
-    """Cues that are not one to four lower-case words, or that stand twice in their matter."""
+def problems_in_cues(named: Iterable[tuple[str, Cued]]) -> list[str]:
+    """Cues that are not one to four lower-case words, or that repeat within their matter."""
     found: list[str] = []
     for name, matter in named:
         for cue in matter.cues:
@@ -132,6 +147,30 @@ def problems_in_cues(named: Iterable[tuple[str, _Named]]) -> list[str]:
     return found
 
 
+_FIRST_PERSON = re.compile(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|myself|we|our|us)\b")
+
+
+def matters_as_text(named: Iterable[tuple[str, Iterable[Cued]]]) -> str:
+    """Matters under their names, with their cues, a line each."""
+    return "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, row in named for matter in row)
+
+
+def numbered(name: str, matters: Iterable[Cued]) -> list[tuple[str, Cued]]:
+    """The matters with names for messages: `touch 1`, `touch 2`."""
+    return [(f"{name} {number}", matter) for number, matter in enumerate(matters, 1)]
+
+
+def problems_in_tags(tags: Sequence[str]) -> list[str]:
+    return ["tag none is combined with others; expected it alone"] if "none" in tags and len(tags) > 1 else []
+
+
+def problems_in_query(query: str, *, least: int, most: int) -> list[str]:
+    """A message that has fewer or more words than these, or is not in the first person."""
+    words = len(query.split())
+    found = [] if least <= words <= most else [f"the query has {words} words; expected {least} to {most}"]
+    return found if _FIRST_PERSON.search(query) else [*found, "the query is not in the first person"]
+
+
 def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
     """Texts, by name, with a mark that nobody says."""
     return [
@@ -141,7 +180,7 @@ def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
     ]
 
 
-def unfit_cues(matters: Iterable[_Named]) -> list[str]:
+def unfit_cues(matters: Iterable[Cued]) -> list[str]:
     """Cues that are not in lower case or have more than four words."""
     return [
         f"cue {cue!r} is not lower case, or longer than four words"
@@ -152,8 +191,13 @@ def unfit_cues(matters: Iterable[_Named]) -> list[str]:
 
 
 def written_lines(lines: BaseModel) -> list[str]:
-    """The lines of all groups of a person's written lines."""
     return [line for group in lines.model_dump().values() for line in group]
+
+
+def beats_of(scenario: Any) -> tuple[Any, ...]:
+    """The written beats of a scenario; none in the short form and in an imported scenario."""
+    beats: tuple[Any, ...] = getattr(scenario, "beats", ())
+    return beats
 
 
 def plain_words(text: str) -> str:
@@ -180,7 +224,7 @@ def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
     return found
 
 
-def check_concerns(concerns: Sequence[_Keyed], beats: Iterable[_Told]) -> None:
+def check_concerns(concerns: Sequence[Concern], beats: Iterable[Beat]) -> None:
     """Refuses concerns with equal keys, and beats that tell of no listed concern."""
     keys = [concern.key for concern in concerns]
     if len(set(keys)) < len(keys):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from os import PathLike, fspath
 from pathlib import Path
@@ -24,7 +24,6 @@ from heartloop.evaluation.runner import Played, play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run
 from heartloop.evaluation.tables import rows_of, table_of
-from heartloop.models.names import local_speed
 
 if TYPE_CHECKING:
     import pandas
@@ -57,19 +56,11 @@ class Run:
         return read_run(self.path)
 
     def table(self, name: str = "dialogues") -> list[dict[str, Any]]:
-        """The rows of a table: `dialogues`, `turns` or `calls` (`heartloop.evaluation.tables`).
-
-        Raises:
-            UseError: no such table.
-        """
+        """The rows of a table: `dialogues`, `turns` or `calls` (`heartloop.evaluation.tables`)."""
         return rows_of(name, self.transcripts)
 
     def to_pandas(self, name: str = "dialogues") -> pandas.DataFrame:
-        """A table as a data frame.
-
-        Raises:
-            UseError: no such table, or pandas is not installed.
-        """
+        """A table as a data frame."""
         table_of(name)
         try:
             import pandas
@@ -92,9 +83,6 @@ class Run:
             model_a: model of this run, if it has several.
             model_b: model of `other`, if it has several.
             min_difference: smallest difference that matters, in points.
-
-        Raises:
-            UseError: the runs do not compare, or a model has to be named.
         """
         if other is not None and not isinstance(other, Run):
             raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
@@ -121,12 +109,8 @@ class Run:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    """Reads a run directory.
-
-    Raises:
-        InputError: it is no run directory, or one of its files is invalid.
-    """
-    run = Run(Path(fspath(path)))
+    """Reads a run directory."""
+    run = Run(Path(path))
     _ = run.settings  # read now, so that a wrong path fails here
     return run
 
@@ -202,24 +186,29 @@ def evaluate(
         SettingsMismatch: `out` holds a run with other settings.
         InputError: a file that cannot be read.
     """
+    for name, texts in (("scenario_ids", scenario_ids), ("tags", tags), ("exclude_tags", exclude_tags)):
+        _require(name, texts, _is_list(texts, str), "a list of texts")
+    numbers = {"limit": (limit, 1), "repeats": (repeats, 1), "max_connections": (max_connections, 1), "retries": (retries, 0)}
+    for name, (number, least) in numbers.items():
+        fits = (number is None and name == "limit") or (_is_number(number, int) and int(number or 0) >= least)
+        _require(name, number, fits, f"a whole number from {least}")
+    _require("seed", seed, _is_number(seed, int), "a whole number")
+    _require("timeout", timeout, _is_number(timeout, (int, float)) and timeout > 0, "seconds above 0")
     try:
         plan = plan_evaluation(
-            environment, _models(models), user=user, judge=judge,
-            roles=[f"{name}={model}" for name, model in (roles or {}).items()], options=options,
-            scenarios=fspath(scenarios) if scenarios is not None else None, scenario_ids=_texts("scenario_ids", scenario_ids),
-            tags=_texts("tags", tags), exclude_tags=_texts("exclude_tags", exclude_tags),
-            limit=None if limit is None else _whole("limit", limit, 1), repeats=_whole("repeats", repeats, 1),
-            seed=_whole("seed", seed), shard=shard, samplings=_samplings(sampling or {}), policy_prompt=policy_prompt,
-            max_connections=_whole("max_connections", max_connections, 1),
-            timeout=_timeout(timeout), retries=_whole("retries", retries, 0), max_tokens=max_tokens, max_cost=max_cost,
-            prices=None if prices is None else Path(fspath(prices)), cache=None if cache is None else Path(fspath(cache)),
+            environment, _models(models), user=user, judge=judge, roles=roles, options=options,
+            scenario_set=None if scenarios is None else fspath(scenarios), scenario_ids=scenario_ids, tags=tags,
+            exclude_tags=exclude_tags, limit=limit, repeats=repeats, seed=seed, shard=shard,
+            sampling=_samplings(sampling or {}), policy_prompt=policy_prompt, max_connections=max_connections,
+            timeout=timeout, retries=retries, max_tokens=max_tokens, max_cost=max_cost,
+            prices=None if prices is None else Path(prices), cache=None if cache is None else Path(cache),
         )  # fmt: skip
-        if plan.paid and not yes and not plan.meter.limited:
+        if plan.paid and not yes and not plan.models.meter.limited:
             raise UseError(
                 f"{', '.join(plan.paid)} may cost money; pass max_tokens=..., max_cost=... with prices=..., or yes=True"
             )
-        path = plan.path if out is None else Path(fspath(out))
-        line = ProgressLine(plan.meter, speed=partial(local_speed, plan.opened.values())) if progress else None
+        path = plan.path if out is None else Path(out)
+        line = ProgressLine(plan.models.meter, speed=plan.models.speed) if progress else None
         # a limit or `yes` was given, so the run continues after its estimate; a pilot that fails stops it
         played = play_run(
             path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None,
@@ -247,43 +236,34 @@ def _warn_of_missing(played: Played) -> None:
     ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
-    finished = ended.planned - ended.missing
-    if finished and ended.failed / finished > ALLOWED_UNSCORED:
+    if played.unscored > ALLOWED_UNSCORED:
         causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
-        _warn(
-            f"{ended.failed} of {amount(finished, 'dialogue')} unscored ({causes}); fix the cause, then pass retry_failed=True."
-        )
+        finished = amount(ended.planned - ended.missing, "dialogue")
+        _warn(f"{ended.failed} of {finished} unscored ({causes}); fix the cause, then pass retry_failed=True.")
 
 
 def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-def _models(models: object) -> list[str | Function]:
+def _require(name: str, given: object, fits: bool, expected: str) -> None:
+    if not fits:
+        raise UseError(f"{name} is {given!r}; expected {expected}")
+
+
+def _is_number(given: object, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(given, kind) and not isinstance(given, bool)
+
+
+def _is_list(given: object, kind: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(one, kind) for one in given)
+
+
+def _models(models: str | Function | Sequence[str | Function]) -> list[str | Function]:
     given = [models] if isinstance(models, str) or callable(models) else models
-    if not isinstance(given, Sequence) or not given or not all(isinstance(m, str) or callable(m) for m in given):
-        raise UseError(
-            f"models is {models!r}; expected a list of names (heartloop/reflector) and functions that take messages, at least one"
-        )
+    listed = _is_list(given, (str, Callable)) and len(given) > 0
+    _require("models", models, listed, "a list of names (heartloop/reflector) and functions that take messages, at least one")
     return list(given)
-
-
-def _texts(name: str, given: object) -> Sequence[str]:
-    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(text, str) for text in given):
-        raise UseError(f"{name} is {given!r}; expected a list of texts")
-    return given
-
-
-def _whole(name: str, given: object, least: int | None = None) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or (least is not None and given < least):
-        raise UseError(f"{name} is {given!r}; expected a whole number{'' if least is None else f' from {least}'}")
-    return given
-
-
-def _timeout(given: object) -> float:
-    if not isinstance(given, (int, float)) or isinstance(given, bool) or not given > 0:
-        raise UseError(f"timeout is {given!r}; expected seconds above 0")
-    return float(given)
 
 
 def _samplings(given: Mapping[str, Sampling | Mapping[str, Any]]) -> dict[str, Sampling]:

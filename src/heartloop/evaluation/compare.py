@@ -31,7 +31,7 @@ from heartloop.evaluation.scores import (
     scale_of,
 )
 from heartloop.evaluation.store import StoredRun
-from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman_matrix
+from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman
 from heartloop.scoring.power import sample_size_for
 from heartloop.scoring.statistics import (
     EXACT_UP_TO,
@@ -60,17 +60,15 @@ class Side(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The dialogues of both models with one scenario, in one repeat."""
+    """The dialogues of both models with one scenario, in one repeat; scores in points."""
 
     a: Transcript
     b: Transcript
     score_a: float
-    """In points."""
     score_b: float
 
     @property
     def difference(self) -> float:
-        """B - A in points."""
         return self.score_b - self.score_a
 
 
@@ -90,7 +88,6 @@ class Comparison(NamedTuple):
     a: Side
     b: Side
     scale: Scale
-    """The scale of the points."""
     pairs: int
     scenarios: int
     mean_a: float
@@ -103,7 +100,7 @@ class Comparison(NamedTuple):
     """Cohen's d_z over scenarios."""
     rank_biserial: float
     sd: float | None
-    """Standard deviation of the scenarios' mean differences; `None` with one scenario."""
+    """Standard deviation of the scenarios' mean differences."""
     needed: int | None
     """Scenarios needed to distinguish `aim` from 0 with 80 % power at the 95 % level; `None` if not defined."""
     aim: float
@@ -133,25 +130,23 @@ def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None,
         model_a, model_b = names
     if run_b is None and (model_a is None or model_b is None):
         raise UseError("got one run; expected a second run, or two models of this one with --model-a and --model-b")
-    a, b = _side(run_a, model_a, "--model-a"), _side(run_b or run_a, model_b, "--model-b")
-    if a.model == b.model and (run_b is None or run_a.path.resolve() == run_b.path.resolve()):
-        raise UseError(f"A and B are both {a.model} of the same run; expected two runs, or two models")
-    return a, b
+    sides = []
+    for run, model, option in ((run_a, model_a, "--model-a"), (run_b or run_a, model_b, "--model-b")):
+        names = _names(run)
+        chosen = names[0] if model is None and len(names) == 1 else model
+        if chosen not in names:
+            problem = "has several models" if model is None else f"has no model {model!r}"
+            raise UseError(f"{run.path} {problem}; expected {option} with one of {', '.join(names) or 'none (it is empty)'}")
+        dialogues = tuple(d for d in latest(run.transcripts) if d.model == chosen)
+        sides.append(Side(str(run.path), chosen, run.settings, dialogues))
+    if sides[0].model == sides[1].model and (run_b is None or run_a.path.resolve() == run_b.path.resolve()):
+        raise UseError(f"A and B are both {sides[0].model} of the same run; expected two runs, or two models")
+    return sides[0], sides[1]
 
 
 def _names(run: StoredRun) -> list[str]:
     """The models of a run, planned and played."""
     return list(dict.fromkeys([*model_names(run.settings), *(dialogue.model for dialogue in run.transcripts)]))
-
-
-def _side(run: StoredRun, model: str | None, option: str) -> Side:
-    dialogues, names = latest(run.transcripts), _names(run)
-    if model is None and len(names) == 1:
-        model = names[0]
-    if model not in names:
-        problem = "has several models" if model is None else f"has no model {model!r}"
-        raise UseError(f"{run.path} {problem}; expected {option} with one of {', '.join(names) or 'none (it is empty)'}")
-    return Side(str(run.path), model, run.settings, tuple(d for d in dialogues if d.model == model))
 
 
 def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Comparison:
@@ -161,7 +156,12 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         min_difference: smallest difference that matters, in points; the sample size is computed for it instead of the observed
             difference.
     """
-    scale = _scale_of(a, b)
+    names = {d.environment for side in (a, b) for d in side.dialogues} or {
+        str(side.settings.get("environment")) for side in (a, b)
+    }
+    if len(names) > 1:
+        raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of one environment")
+    scale = scale_of(names.pop())
     _check_weights(a, b)
     widest = scale.high - scale.low
     if min_difference is not None and not 0.0 < min_difference <= widest:
@@ -209,26 +209,16 @@ def worse_by(comparison: Comparison, threshold: float) -> bool:
     return comparison.difference.high < -threshold
 
 
-def _scale_of(a: Side, b: Side) -> Scale:
-    names = {str(d.environment) for side in (a, b) for d in side.dialogues}
-    names = names or {str(side.settings.get("environment")) for side in (a, b)}
-    if len(names) > 1:
-        raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of one environment")
-    return scale_of(names.pop())
-
-
 def _check_weights(a: Side, b: Side) -> None:
     """Refuses dialogues that were judged by different weights: the same reply would have another score."""
-    first, second = (
-        {item for d in side.dialogues for item in d.prompts.items() if item[0].startswith(WEIGHTS)} for side in (a, b)
-    )
-    both = {name for name, _ in first} & {name for name, _ in second}
-    different = sorted({name for name, _ in first ^ second} & both)
+    digests: dict[str, list[set[str]]] = {}
+    for place, side in enumerate((a, b)):
+        for name, digest in {item for d in side.dialogues for item in d.prompts.items()}:
+            if name.startswith(WEIGHTS):
+                digests.setdefault(name.removeprefix(WEIGHTS), [set(), set()])[place].add(digest)
+    different = {name: both for name, both in digests.items() if all(both) and both[0] != both[1]}
     if different:
-        shown = "; ".join(
-            f"{name.removeprefix(WEIGHTS)} {' and '.join(sorted(digest for key, digest in first | second if key == name))}"
-            for name in different
-        )
+        shown = "; ".join(f"{name} {' and '.join(sorted(set.union(*different[name])))}" for name in sorted(different))
         raise UseError(
             f"A and B were judged by different weights ({shown}); rejudge one of them (heartloop rejudge RUN --judge ...)"
         )
@@ -245,15 +235,12 @@ def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair
         elif mine.fingerprint != yours.fingerprint:
             left_out[_TEXT_DIFFERS] += 1
         elif (a_points := points_of(mine)) is None or (b_points := points_of(yours)) is None:
-            broken = [f"unscored in {name} ({_cause(d)})" for name, d in (("A", mine), ("B", yours)) if not d.scored]
-            left_out[" and ".join(broken)] += 1
+            failures = {name: d.failure for name, d in (("A", mine), ("B", yours)) if not d.scored}
+            causes = {name: f"{one.role}: {one.kind}" if one else "cause unknown" for name, one in failures.items()}
+            left_out[" and ".join(f"unscored in {name} ({cause})" for name, cause in causes.items())] += 1
         else:
             pairs.append(Pair(mine, yours, a_points, b_points))
     return pairs, left_out.most_common()
-
-
-def _cause(dialogue: Transcript) -> str:
-    return f"{dialogue.failure.role}: {dialogue.failure.kind}" if dialogue.failure else "cause unknown"
 
 
 def _interval(pairs: Sequence[Pair]) -> Interval:
@@ -276,8 +263,7 @@ def _warnings(
     """Warnings about the difference, as sentences."""
     yield from _other_rules(pairs)
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
-    texts = dict(left_out).get(_TEXT_DIFFERS, 0)
-    if texts:
+    if texts := dict(left_out).get(_TEXT_DIFFERS, 0):
         yield f"{amount(texts, 'dialogue')} left out: the scenario's text differs between A and B."
     if any(pair.a.seed != pair.b.seed for pair in pairs):
         yield "Seeds differ between A and B."
@@ -301,39 +287,31 @@ def _warnings(
 def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
     """Differences between the dialogues' own records: roles, rules, start, prompts, sampling."""
     sides = [[pair.a for pair in pairs], [pair.b for pair in pairs]]
-
-    def both(named: Callable[[Transcript], object]) -> list[str]:
-        return [" and ".join(sorted({str(named(d)) for d in side})) for side in sides]
-
     judged = ["judge" in d.models for side in sides for d in side]
-    for name, named, words in (
+    roles = sorted({role for side in sides for d in side for role in d.models} - {"policy", "user", "judge"})
+    named: list[tuple[str, Callable[[Transcript], object], str]] = [
         (
-            "user", lambda d: d.models.get("user", d.user) if "judge" in d.models else d.user,
-            "The user simulator is {} in A and {} in B: the difference may be the simulators', not the models'.",
+            "user simulator", lambda d: d.models.get("user", d.user) if "judge" in d.models else d.user,
+            ": the difference may be the simulators', not the models'",
         ),
-        (
-            "judge", lambda d: d.models.get("judge", d.user),  # the user simulator where it judges
-            "The judge is {} in A and {} in B: the difference may be the judges', not the models'.",
-        ),
-        ("preset", lambda d: d.preset, "The preset is {} in A and {} in B: the rules differ, so the scores are not comparable."),
-        ("variant", lambda d: d.variant, "The variant is {} in A and {} in B: their difficulty may differ."),
-    ):  # fmt: skip
-        mine, yours = both(named)
-        if mine != yours and (name != "judge" or any(judged)):
-            yield words.format(mine, yours)
-    for role in sorted({role for side in sides for d in side for role in d.models} - {"policy", "user", "judge"}):
-        mine, yours = both(lambda d, role=role: d.models.get(role, "missing"))  # type: ignore[misc]
-        if mine != yours:
-            yield f"The {role} is {mine} in A and {yours} in B."
+        ("judge", lambda d: d.models.get("judge", d.user), ": the difference may be the judges', not the models'"),
+        ("preset", lambda d: d.preset, ": the rules differ, so the scores are not comparable"),
+        ("variant", lambda d: d.variant, ": their difficulty may differ"),
+        *((role, lambda d, role=role: d.models.get(role, "missing"), "") for role in roles),
+    ]  # fmt: skip
+    for name, value, why in named:
+        mine, yours = (" and ".join(sorted({str(value(d)) for d in side})) for side in sides)
+        if mine != yours and (name != "judge" or any(judged)):  # elsewhere the user simulator judges
+            yield f"The {name} is {mine} in A and {yours} in B{why}."
     if any(pair.a.start != pair.b.start for pair in pairs):
         yield "The start state differs between A and B."
     prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
     if prompts:
         yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. The difference may come from that."
-    roles = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
-    if any(("judge" in p.a.models) != ("judge" in p.b.models) for p in pairs):
-        roles.discard("judge")  # one side has no judge, which another warning says
-    for role in sorted(roles - {"policy"}):  # the sampling of the policy is part of what is compared
+    sampled = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
+    if any(judged) and not all(judged):
+        sampled.discard("judge")  # one side has no judge, which another warning says
+    for role in sorted(sampled - {"policy"}):  # the sampling of the policy is part of what is compared
         yield f"The {role}'s sampling settings differ."
 
 
@@ -352,11 +330,7 @@ def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str
 
 
 def comparison_text(comparison: Comparison, *, min_difference: float | None = None) -> str:
-    """The comparison as text, about 100 columns wide.
-
-    Args:
-        min_difference: smallest difference that matters, in points; an interval within it is called equivalent.
-    """
+    """The comparison as text, about 100 columns wide."""
     lines = [
         f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
         for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b))
@@ -369,44 +343,40 @@ def comparison_text(comparison: Comparison, *, min_difference: float | None = No
     lines += ["", f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"]
     lines += [*evidence_words(comparison), verdict(comparison, min_difference), needed_words(comparison)]
     if comparison.groups:
-        lines += ["", *_groups(comparison)]
+        rows = [
+            (i.key, str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
+            for i in comparison.groups
+        ]
+        lines += ["", *aligned([(f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), *rows])]
+        if any(i.pairs < FEW_SCENARIOS for i in comparison.groups):
+            lines.append("Groups of fewer than 10 dialogues are too few to conclude from.")
     if comparison.extremes:
-        lines += ["", *_extremes(comparison)]
+        repeats = len({pair.a.repeat for pair in comparison.extremes}) > 1
+        pairs = [
+            (
+                pair.a.scenario + (f" (repeat {pair.a.repeat + 1})" if repeats else ""), f"{pair.score_a:.0f}",
+                f"{pair.score_b:.0f}", _signed(pair.difference, 0), " ".join(pair.a.facts.get("title", "").split()),
+            )
+            for pair in comparison.extremes
+        ]  # fmt: skip
+        lines += ["", *aligned([("largest differences", "A", "B", "B - A", "title"), *pairs], left=(0, 4))]
     return "\n".join(printable(line) for line in lines)
-
-
-def _groups(comparison: Comparison) -> Iterable[str]:
-    rows = [
-        (i.key, str(i.pairs), f"{i.mean_a:.1f}", f"{i.mean_b:.1f}", _signed(i.difference.mean), _ends(i.difference))
-        for i in comparison.groups
-    ]
-    yield from aligned([(f"by {comparison.scale.group}", "n", "A", "B", "B - A", "95 % interval"), *rows])
-    if any(i.pairs < FEW_SCENARIOS for i in comparison.groups):
-        yield "Groups of fewer than 10 dialogues are too few to conclude from."
-
-
-def _extremes(comparison: Comparison) -> Iterable[str]:
-    repeats = len({pair.a.repeat for pair in comparison.extremes}) > 1
-    rows = [
-        (
-            pair.a.scenario + (f" (repeat {pair.a.repeat + 1})" if repeats else ""),
-            f"{pair.score_a:.0f}",
-            f"{pair.score_b:.0f}",
-            _signed(pair.difference, 0),
-            " ".join(pair.a.facts.get("title", "").split()),
-        )
-        for pair in comparison.extremes
-    ]
-    yield from aligned([("largest differences", "A", "B", "B - A", "title"), *rows], left=(0, 4))
 
 
 def evidence_words(comparison: Comparison) -> tuple[str, str]:
     """The test and the effect sizes, a sentence each."""
     p = f"{comparison.p:.4f}" if comparison.p >= 0.0001 else f"{comparison.p:.1e}"
     how = "exact" if comparison.exact else "10,000 random sign patterns"
+    size = abs(comparison.effect)
+    words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
+    effect = f"{_signed(comparison.effect, 2)} ({words})"
+    if math.isnan(size):
+        effect = "not defined for one scenario"
+    elif math.isinf(size):
+        effect = "infinite (the difference is the same in every scenario)"
     return (
         f"permutation test p {p} ({how}, by scenario)",
-        f"effect d_z {_effect(comparison.effect)}, rank-biserial {_signed(comparison.rank_biserial, 2)}",
+        f"effect d_z {effect}, rank-biserial {_signed(comparison.rank_biserial, 2)}",
     )
 
 
@@ -443,16 +413,6 @@ def _signed(value: float, digits: int = 1) -> str:
     return text[1:] if float(text) == 0.0 else text
 
 
-def _effect(value: float) -> str:
-    if math.isnan(value):
-        return "not defined for one scenario"
-    if math.isinf(value):
-        return "infinite (the difference is the same in every scenario)"
-    size = abs(value)
-    words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
-    return f"{_signed(value, 2)} ({words})"
-
-
 def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterable[str]:
     """Rows as lines of a table; columns are right-aligned but for those in `left`."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -479,22 +439,24 @@ class Agreement(NamedTuple):
 
 def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:
     """Agreement of two judges on dialogues paired by model, scenario and repeat."""
-    before = {played.key: played for played in latest(tuple(first))}
-    both = [(before[read.key], read) for read in latest(tuple(second)) if read.key in before]
-    points = [(a, b, points_of(a), points_of(b)) for a, b in both]
-    scored = [(a, b, x, y) for a, b, x, y in points if x is not None and y is not None]
-    a_scores, b_scores = [a for *_, a, _ in scored], [b for *_, b in scored]
-    changes = [pair for a, b, *_ in scored for pair in _changes(a, b)]
-    names = [str(a.key) for a, *_ in scored]
-    table = {"first": dict(zip(names, a_scores, strict=True)), "second": dict(zip(names, b_scores, strict=True))}
+    before = {played.key: played for played in latest(first)}
+    both = [(before[read.key], read) for read in latest(second) if read.key in before]
+    scored = [(a, b) for a, b in both if a.scored and b.scored]
+    a_scores, b_scores = ([points_of(pair[side]) or 0.0 for pair in scored] for side in (0, 1))
+    changes: list[tuple[float, float]] = []
+    for pair in scored:  # of the score by each reply that both judged
+        moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in pair)
+        changes += zip(*moves, strict=False)
+    names = [str(a.key) for a, _ in scored]
+    tables = [dict(zip(names, scores, strict=True)) for scores in (a_scores, b_scores)]
     return Agreement(
         dialogues=len(scored),
         pearson=_defined(lambda: mean_pairwise_pearson([a_scores, b_scores])),
-        spearman=_defined(lambda: spearman_matrix(table).between("first", "second")),
-        difference=paired_difference(a_scores, b_scores, clusters=[a.scenario for a, *_ in scored]) if scored else None,
+        spearman=_defined(lambda: spearman(*tables)),
+        difference=paired_difference(a_scores, b_scores, clusters=[a.scenario for a, _ in scored]) if scored else None,
         replies=len(changes),
         signs=sign_agreement([a for a, _ in changes], [b for _, b in changes]) if changes else None,
-        cut=sum(b.stop == "cut" for _, b, *_ in scored),
+        cut=sum(b.stop == "cut" for _, b in scored),
     )
 
 
@@ -503,24 +465,15 @@ def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
     if agreed.difference is None:
         return printable(f"No dialogue is scored by both {first} and {second}.")
     lines = [f"{second} against {first}, on {amount(agreed.dialogues, 'dialogue')} scored by both:"]
-    correlations = " and ".join(
-        f"{name} {value:.2f}" for name, value in (("Pearson", agreed.pearson), ("Spearman", agreed.spearman)) if value is not None
-    )
+    named = {"Pearson": agreed.pearson, "Spearman": agreed.spearman}
+    correlations = " and ".join(f"{name} {value:.2f}" for name, value in named.items() if value is not None)
     lines.append(f"  scores: {correlations or 'correlation not defined: needs two dialogues and scores that differ'}")
-    mean, low, high, _ = agreed.difference
-    ends = "" if low != low else f", 95 % interval {low:+.1f} to {high:+.1f}"  # nan: one scenario
-    lines.append(f"  mean difference {mean:+.1f}{ends}")
+    lines.append(f"  mean difference {agreed.difference.mean:+.1f}{_ends(agreed.difference, ', 95 % interval ')}")
     if agreed.signs is not None:
         lines.append(f"  direction of the change: equal after {agreed.signs:.0%} of {amount(agreed.replies, 'reply', 'replies')}")
     if agreed.cut:
         lines.append(f"  {amount(agreed.cut, 'dialogue')} cut: {second} would have continued, but no further reply is stored")
     return "\n".join(printable(line) for line in lines)
-
-
-def _changes(a: Transcript, b: Transcript) -> Sequence[tuple[float, float]]:
-    """Change of the score by each reply that both judged, as pairs."""
-    moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in (a, b))
-    return list(zip(*moves, strict=False))
 
 
 def _defined(value: Callable[[], float]) -> float | None:

@@ -46,30 +46,27 @@ def leaderboard(card: ScoreCard) -> Table:
 
     scale = scale_of(card.environment)
     table = terminal_table(scale.of, "\n".join(_caption(card)))
-    bounds = ("suc-\ncess", "fail-\nure") if scale.by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
-    groups = _groups(card) if scale.group_intervals else []
-    heads = [*groups, "scored"] if groups else [*bounds, "scored", "tokens", "silent"]
+    groups = in_group_order(scale, (group.key for row in card.models for group in row.groups)) if scale.group_intervals else []
     among = sum(row.standing == "ranked" for row in card.models)
-    heads = ["#", "model", "mean", "95 %\ninterval", *heads, "cost"]
-    rows = [_cells(row, groups, among) for row in card.models]
+    rows = [_cells(row, card, groups, among) for row in card.models]
+    columns = {head: [row[head] for row in rows] for head in (rows[0] if rows else {})}
+    shown = [head for head, cells in columns.items() if head in ("model", "mean") or _informs(head, cells)]
     if groups and not card.unscored:  # the groups need the width
-        place = heads.index("scored")
-        heads, rows = [*heads[:place], *heads[place + 1 :]], [(*row[:place], *row[place + 1 :]) for row in rows]
-    columns = [
-        place for place, head in enumerate(heads) if head in ("model", "mean") or _informs(head, [row[place] for row in rows])
-    ]
-    for head in (heads[place] for place in columns):
+        shown = [head for head in shown if head != "scored"]
+    others = 0
+    for head in shown:
         style = "dim" if head == "#" else "bold" if head == "mean" else None
         table.add_column(head, justify="left" if head in ("#", "model") else "right", no_wrap=True, style=style)
-    taken = [max(len(line) for text in (heads[at], *(row[at] for row in rows)) for line in text.split("\n")) for at in columns]
-    others = sum(width + 2 for width, at in zip(taken, columns, strict=True) if heads[at] != "model")
+        if head != "model":
+            others += 2 + max(len(line) for text in (head, *columns[head]) for line in text.split("\n"))
     room = max(_NARROWEST_NAME, min(_WIDEST_NAME, _WIDTH - others))
     previous = None
     for row, cells in zip(card.models, rows, strict=True):
-        if row.standing == "failure case" and previous != "failure case":
+        failure_case = row.standing == "failure case"
+        if failure_case and previous != row.standing:
             table.add_section()
-        shown = [in_lines(cells[place], room) if heads[place] == "model" else cells[place] for place in columns]
-        table.add_row(*map(Text, shown), style="dim" if row.standing == "failure case" else None)
+        texts = [in_lines(cells[head], room) if head == "model" else cells[head] for head in shown]
+        table.add_row(*map(Text, texts), style="dim" if failure_case else None)
         previous = row.standing
     return table
 
@@ -105,32 +102,35 @@ def scripted_note(models: Sequence[str]) -> str:
     return f"scripted baselines: all but {' and '.join(others)}" if 0 < len(others) < len(models) else ""
 
 
-def _cells(row: ModelScore, groups: Sequence[str], among: int) -> tuple[str, ...]:
-    seen = row.headline
+def _cells(row: ModelScore, card: ScoreCard, groups: Sequence[str], among: int) -> dict[str, str]:
+    """The cells of a model by the heads of their columns."""
+    mean = row.headline
     means = {group.key: group.mean for group in row.groups}
 
     def number(value: float | None, digits: int = 1) -> str:
         return "–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0
 
-    shares = ["–" if share is None else f"{share:.0f}%" for share in (seen.success_percent, seen.failure_percent)]
-    return (
-        " ".join(filter(None, (rank_interval(row, among) or str(row.rank), row.group))) if row.rank is not None else "–",
-        row.model,
-        number(seen.mean),
-        _interval(seen.low, seen.high),
-        *([number(means.get(key), 0) for key in groups] if groups else shares),
-        f"{row.scored}/{row.played}{' !' if row.flagged else ''}",
-        *(() if groups else (number(row.tokens_per_dialogue, 0), str(row.silences))),
-        money(row.cost),
-    )
+    interval = "–"
+    if mean.low is not None and mean.high is not None:
+        both = f"{mean.low:.1f}–{mean.high:.1f}"
+        interval = both if mean.low >= 0 else f"{round(mean.low)} to {round(mean.high)}"
+    rank = " ".join(filter(None, (rank_interval(row, among) or str(row.rank), row.group))) if row.rank is not None else "–"
+    cells = {"#": rank, "model": row.model, "mean": number(mean.mean), "95 %\ninterval": interval}
+    if groups:
+        cells |= {key: number(means.get(key), 0) for key in groups}
+    else:
+        by_end = scale_of(card.environment).by_end
+        heads = ("suc-\ncess", "fail-\nure") if by_end else (f"at\n{card.success_at:g}", f"below\n{card.failure_below:g}")
+        shares = (mean.success_percent, mean.failure_percent)
+        cells |= {head: "–" if share is None else f"{share:.0f}%" for head, share in zip(heads, shares, strict=True)}
+    cells["scored"] = f"{row.scored}/{row.played}{' !' if row.flagged else ''}"
+    if not groups:
+        cells |= {"tokens": number(row.tokens_per_dialogue, 0), "silent": str(row.silences)}
+    return {**cells, "cost": money(row.cost)}
 
 
 def rank_interval(row: ModelScore, among: int) -> str:
-    """A model's rank interval, such as `1–3`; empty for fewer than three ranked models, and for an unranked one.
-
-    Args:
-        among: number of ranked models.
-    """
+    """A model's rank interval, such as `1–3`; empty for fewer than three ranked models, and for an unranked one."""
     if among < 3 or row.best_rank is None or row.worst_rank is None:
         return ""
     return f"{row.best_rank}" if row.best_rank == row.worst_rank else f"{row.best_rank}–{row.worst_rank}"
@@ -152,18 +152,6 @@ def cautions(card: ScoreCard) -> list[str]:
         if (share := row.said_to_others or 0.0) >= REPEATED and not is_baseline(row.model):
             notes.append(f"{row.model}: {100 * share:.0f} % of the replies repeat a reply in another scenario word for word")
     return notes
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    """Both ends; with a negative end `to` instead of a dash."""
-    if low is None or high is None:
-        return "–"
-    return f"{low:.1f}–{high:.1f}" if low >= 0 else f"{round(low)} to {round(high)}"
-
-
-def _groups(card: ScoreCard) -> list[str]:
-    """Groups of all models, in the published order."""
-    return in_group_order(scale_of(card.environment), (group.key for row in card.models for group in row.groups))
 
 
 def _caption(card: ScoreCard) -> list[str]:

@@ -7,16 +7,17 @@ unscored one. Runs of different seeds are further repeats: the repeats of the se
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pydantic_core import to_json
 
 from heartloop.core.dialogue import TranscriptLine, transcript_lines
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.evaluation.scores import merged_prices
-from heartloop.evaluation.settings import EvaluationSettings, Shard
+from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.evaluation.store import RunDirectory, check_new, played_settings
 
 _MAY_DIFFER = {"models", "scenarios", "shard", "repeats", "seed"}
@@ -26,34 +27,14 @@ class Merged(NamedTuple):
     """Result of a merge."""
 
     path: Path
-    runs: int
     dialogues: int
     left_out: int
     """Duplicate dialogues that were not written."""
     seeds: tuple[int, ...]
     lost_parts: tuple[str, ...]
     """Missing shards; the merged run can be read, but not resumed."""
-    versions: tuple[str, ...]
-
-    @property
-    def summary(self) -> str:
-        """The result in sentences."""
-        parts = [f"{amount(self.dialogues, 'dialogue')} of {amount(self.runs, 'run')}."]
-        if self.left_out:
-            duplicates = f"{amount(self.left_out, 'duplicate dialogue')} {'was' if self.left_out == 1 else 'were'} left out"
-            parts.append(f"{duplicates}: the last run's is used, or the last scored one.")
-        if len(self.seeds) > 1:
-            parts.append(f"Seeds {', '.join(map(str, self.seeds))} are numbered as further repeats, in this order.")
-        if self.lost_parts:
-            parts.append(f"Shards {', '.join(self.lost_parts)} are missing.")
-        if len(self.versions) > 1:
-            parts.append(f"The runs were made by heartloop {' and '.join(self.versions)}.")
-        return " ".join(parts)
-
-
-class _Source(NamedTuple):
-    path: Path
-    settings: EvaluationSettings
+    summary: str
+    """The result in sentences."""
 
 
 def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
@@ -65,22 +46,21 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
     if len({path.resolve() for path in paths}) < 2:
         raise UseError(f"merge got {len(set(paths))} run; expected at least two different run directories")
     check_new(out)
-    sources = [_Source(path, played_settings(path)) for path in paths]
-    _check_alike(sources)
-    by_seed: dict[int, list[_Source]] = {}
-    for source in sources:
-        by_seed.setdefault(source.settings.seed, []).append(source)
+    runs = {path: played_settings(path) for path in paths}
+    _check_alike(runs)
+    by_seed: dict[int, dict[Path, EvaluationSettings]] = {}
+    for path, settings in runs.items():
+        by_seed.setdefault(settings.seed, {})[path] = settings
     parts = {seed: _united(members) for seed, members in by_seed.items()}
     _check_repeats(parts)
-    first = next(iter(parts.values()))
-    prices = {name: one for name, one in merged_prices(s.settings.prices for s in sources).items() if one is not None}
+    prices = {name: one for name, one in merged_prices(one.prices for one in runs.values()).items() if one is not None}
     repeats = sum(part.repeats for part in parts.values())
-    settings = first.model_copy(update={"repeats": repeats, "prices": prices})
+    merged = next(iter(parts.values())).model_copy(update={"repeats": repeats, "prices": prices})
     dialogues: dict[tuple[str, str, int], tuple[TranscriptLine, bool]] = {}  # with whether it is scored
     total = offset = 0
     for seed, members in by_seed.items():
-        for source in members:
-            stored = source.path / "transcripts.jsonl"
+        for path in members:
+            stored = path / "transcripts.jsonl"
             lines = transcript_lines(stored) if stored.exists() else ()  # one by one: all may not fit into memory
             last = {dialogue.key: (line, dialogue.scored) for line, dialogue in lines}
             total += len(last)
@@ -89,101 +69,102 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
                 if key not in dialogues or one[1] or not dialogues[key][1]:
                     dialogues[key] = one
         offset += parts[seed].repeats
-    places = {job.key: place for place, job in enumerate(settings.jobs)}
-    with RunDirectory(out, settings) as directory:
+    left_out = total - len(dialogues)
+    places = {job.key: place for place, job in enumerate(merged.jobs)}
+    with RunDirectory(out, merged) as directory:
         for key in sorted(dialogues, key=lambda key: places.get(key, len(places))):
             dialogue = dialogues[key][0].read()
             directory.append(dialogue if dialogue.repeat == key[2] else dialogue.model_copy(update={"repeat": key[2]}))
-        directory.note(merged=[str(path) for path in paths], dialogues=len(dialogues), left_out=total - len(dialogues))
-        for source in sources:  # dates, endpoints, and the cost of lost calls
-            for noted in RunDirectory(source.path, source.settings).log:
+        directory.note(merged=[str(path) for path in paths], dialogues=len(dialogues), left_out=left_out)
+        for path, settings in runs.items():  # dates, endpoints, and the cost of lost calls
+            for noted in RunDirectory(path, settings).log:
                 directory.note(**noted)
-    versions = tuple(dict.fromkeys(source.settings.heartloop_version for source in sources))
-    left_out = total - len(dialogues)
-    return Merged(out, len(paths), len(dialogues), left_out, tuple(parts), _lost_parts(sources), versions)
+    seeds, lost_parts = tuple(parts), _lost_parts(runs.values())
+    sentences = [f"{amount(len(dialogues), 'dialogue')} of {amount(len(paths), 'run')}."]
+    if left_out:
+        duplicates = f"{amount(left_out, 'duplicate dialogue')} {'was' if left_out == 1 else 'were'} left out"
+        sentences.append(f"{duplicates}: the last run's is used, or the last scored one.")
+    if len(seeds) > 1:
+        sentences.append(f"Seeds {', '.join(map(str, seeds))} are numbered as further repeats, in this order.")
+    if lost_parts:
+        sentences.append(f"Shards {', '.join(lost_parts)} are missing.")
+    if len(versions := dict.fromkeys(settings.heartloop_version for settings in runs.values())) > 1:
+        sentences.append(f"The runs were made by heartloop {' and '.join(versions)}.")
+    return Merged(out, len(dialogues), left_out, seeds, lost_parts, " ".join(sentences))
 
 
-def _check_alike(sources: Sequence[_Source]) -> None:
+def _check_alike(runs: Mapping[Path, EvaluationSettings]) -> None:
     """Compares the first run with every other one, in all settings that must be equal."""
-    one = sources[0]
-    mine = one.settings.model_dump(mode="json")
-    for other in sources[1:]:
-        theirs = other.settings.model_dump(mode="json")
-        names = [name for name in one.settings.differences(theirs) if name not in _MAY_DIFFER]
-        if {**one.settings.weights, **other.settings.weights} == {**other.settings.weights, **one.settings.weights}:
+    (path, mine), *others = runs.items()
+    for other, yours in others:
+        names = [name for name in mine.differences(yours.model_dump(mode="json")) if name not in _MAY_DIFFER]
+        if {**mine.weights, **yours.weights} == {**yours.weights, **mine.weights}:
             names = [name for name in names if name != "weights"]  # no name is of two checkpoints
         differences = []
         for name in names:  # such as `limit` or `options.preset`
             setting, _, key = name.partition(".")
-            values = [side[setting].get(key) if key else side[setting] for side in (mine, theirs)]
-            differences.append(f"{name} ({_difference(*values)})")
+            values = [getattr(side, setting) for side in (mine, yours)]
+            differences.append(f"{name} ({_difference(*([value.get(key) for value in values] if key else values))})")
         if differences:
             raise UseError(
-                f"{one.path} and {other.path} cannot be merged: {'; '.join(differences)}; expected runs that differ only in "
+                f"{path} and {other} cannot be merged: {'; '.join(differences)}; expected runs that differ only in "
                 "shard, models, repeats or seed; `heartloop report` shows other runs together"
             )
 
 
 def _difference(mine: Any, yours: Any) -> str:
     """Both values as JSON; for two mappings, the keys that differ."""
-    if isinstance(mine, dict) and isinstance(yours, dict):
+    if isinstance(mine, Mapping) and isinstance(yours, Mapping):
         return ", ".join(sorted(key for key in {*mine, *yours} if mine.get(key) != yours.get(key)))
-    return f"{json.dumps(mine)} and {json.dumps(yours)}"
+    return f"{to_json(mine).decode()} and {to_json(yours).decode()}"
 
 
-def _united(members: Sequence[_Source]) -> EvaluationSettings:
+def _united(runs: Mapping[Path, EvaluationSettings]) -> EvaluationSettings:
     """The merged settings of runs of one seed."""
-    first = members[0]
-    by_part: dict[int | None, _Source] = {}
-    counts = {source.settings.shard.count if source.settings.shard else None for source in members}
-    if len(counts) > 1:
-        shards = ", ".join(f"{s.path}: {_shard_name(s.settings.shard)}" for s in members)
+    first = next(iter(runs.values()))
+    if len({one.shard.count if one.shard else None for one in runs.values()}) > 1:
+        named = {path: f"{one.shard.index}/{one.shard.count}" if one.shard else "no shard" for path, one in runs.items()}
+        shards = ", ".join(f"{path}: {shard}" for path, shard in named.items())
         raise UseError(f"shards with different n cannot be merged ({shards}); expected parts of one --shard i/n")
-    for source in members:
-        index = source.settings.shard.index if source.settings.shard else None
-        twin = by_part.setdefault(index, source)
-        if dict(twin.settings.scenarios) != dict(source.settings.scenarios):
-            which = _difference(dict(twin.settings.scenarios), dict(source.settings.scenarios))
-            raise UseError(
-                f"{twin.path} and {source.path} differ in scenarios or their texts: {which}; expected the same scenarios"
-            )
+    by_part: dict[int, Path] = {}
+    for path, settings in runs.items():
+        twin = by_part.setdefault(settings.shard.index if settings.shard else 0, path)
+        if dict(runs[twin].scenarios) != dict(settings.scenarios):
+            which = _difference(runs[twin].scenarios, settings.scenarios)
+            raise UseError(f"{twin} and {path} differ in scenarios or their texts: {which}; expected the same scenarios")
     # in their order before sharding: the first of each shard, the second of each, ...
-    places = [
-        (place, index or 0, name, text)
-        for index, source in by_part.items()
-        for place, (name, text) in enumerate(source.settings.scenarios.items())
-    ]
-    whole = first.settings.shard is None or len(by_part) == first.settings.shard.count
-    return first.settings.model_copy(
+    scenarios = sorted(
+        (place, index, name, text)
+        for index, path in by_part.items()
+        for place, (name, text) in enumerate(runs[path].scenarios.items())
+    )
+    partial = first.shard is not None and len(by_part) == 1 < first.shard.count
+    return first.model_copy(
         update={
-            "models": tuple(dict.fromkeys(model for source in members for model in source.settings.models)),
-            "scenarios": {name: text for _, _, name, text in sorted(places)},
-            "weights": {model: hash_ for source in members for model, hash_ in source.settings.weights.items()},
-            "repeats": max(source.settings.repeats for source in members),
-            "shard": None if whole or len(by_part) > 1 else first.settings.shard,
+            "models": tuple(dict.fromkeys(model for one in runs.values() for model in one.models)),
+            "scenarios": {name: text for _, _, name, text in scenarios},
+            "weights": {model: hash_ for one in runs.values() for model, hash_ in one.weights.items()},
+            "repeats": max(one.repeats for one in runs.values()),
+            "shard": first.shard if partial else None,
         }
     )
 
 
-def _check_repeats(parts: dict[int, EvaluationSettings]) -> None:
+def _check_repeats(parts: Mapping[int, EvaluationSettings]) -> None:
     """Runs of different seeds are further repeats only if their models and scenarios are the same."""
     (seed, first), *others = parts.items()
     for other_seed, other in others:
-        if set(first.models) != set(other.models) or dict(first.scenarios) != dict(other.scenarios):
-            what = "models" if set(first.models) != set(other.models) else "scenarios"
+        same_models = set(first.models) == set(other.models)
+        if not same_models or dict(first.scenarios) != dict(other.scenarios):
             raise UseError(
-                f"seeds {seed} and {other_seed} have different {what}; expected the same models and scenarios for further "
-                "repeats, and the same seed for shards and further models"
+                f"seeds {seed} and {other_seed} have different {'scenarios' if same_models else 'models'}; expected the same "
+                "models and scenarios for further repeats, and the same seed for shards and further models"
             )
 
 
-def _lost_parts(sources: Sequence[_Source]) -> tuple[str, ...]:
-    shards = {source.settings.shard for source in sources if source.settings.shard}
+def _lost_parts(runs: Iterable[EvaluationSettings]) -> tuple[str, ...]:
+    shards = {one.shard for one in runs if one.shard}
     if len(shards) < 2:
         return ()
     count = next(iter(shards)).count
     return tuple(f"{i}/{count}" for i in range(1, count + 1) if i not in {shard.index for shard in shards})
-
-
-def _shard_name(shard: Shard | None) -> str:
-    return f"{shard.index}/{shard.count}" if shard else "no shard"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,12 @@ from heartloop.core.text import nearest, nearest_name
 from heartloop.environments.records import with_tags
 from heartloop.environments.registry import load_environment, scenarios_by_id, stratified
 from heartloop.environments.spec import EnvironmentSpec, Ready
-from heartloop.evaluation.runner import RunPlan, open_models, player
+from heartloop.evaluation.runner import OpenModels, RunPlan, player
 from heartloop.evaluation.settings import Shard, settings_of
-from heartloop.models.budget import Meter, Price, is_baseline, is_paid, load_prices
-from heartloop.models.cache import cache_at
+from heartloop.models.budget import is_baseline, is_paid
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.functions import function_model, function_name
-from heartloop.models.names import counted, load_env, settings_taken_by
+from heartloop.models.names import load_env, settings_taken_by
 
 Function = Callable[[list[dict[str, str]]], Any]
 """A policy: takes messages with `role` and `content`, returns a text, or an awaitable of one."""
@@ -52,151 +52,159 @@ def plan_evaluation(
     *,
     user: str | None = None,
     judge: str | None = None,
-    roles: Sequence[str] = (),
+    roles: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
-    scenarios: str | None = None,
+    scenario_set: str | None = None,
     scenario_ids: Sequence[str] = (),
     tags: Sequence[str] = (),
     exclude_tags: Sequence[str] = (),
     limit: int | None = None,
     repeats: int = 1,
     seed: int = 0,
-    shard: str | None = None,
+    shard: Shard | str | None = None,
+    sampling: Mapping[str, Sampling] | None = None,
     requests: Sequence[str] = (),
-    samplings: Mapping[str, Sampling] | None = None,
     policy_prompt: str | None = None,
+    opened: Mapping[str, ChatModel] | None = None,
     max_connections: int = 32,
     timeout: float = 120.0,
-    retries: int = 6,
-    max_cost: float | None = None,
-    max_tokens: int | None = None,
-    prices: Path | Mapping[str, Price] | None = None,
-    cache: Path | None = None,
-    opened: Mapping[str, ChatModel] | None = None,
+    **calling: Any,
 ) -> EvaluationPlan:
-    """Checks and resolves an evaluation. No model is called. Most arguments are explained at `heartloop.evaluate`.
+    """Checks and resolves an evaluation. No model is called. Arguments that settings have are explained at `heartloop.evaluate`.
 
     Args:
-        roles: `name=MODEL` texts.
+        scenario_set: set, file or folder.
+        sampling: by role, for fields that `requests` do not set.
         requests: `role.field=value` texts.
-        samplings: by role, for fields that no text sets.
         opened: models under test that are not opened by name; their calls are neither counted nor cached.
+        calling: further arguments of `OpenModels`.
     """
     spec = load_environment(environment)
     chosen_options = spec.read_options(options or {})
-    assigned = assign_roles(spec, user=user, judge=judge, roles=roles)
-    functions = {function_name(model): model for model in models if not isinstance(model, str)}
-    under_test = [model if isinstance(model, str) else function_name(model) for model in models]
-    if len(set(under_test)) != len(under_test):
-        twice = ", ".join(dict.fromkeys(name for name in under_test if under_test.count(name) > 1))
-        other = "give each function a name of its own, or " if any(name in functions for name in under_test) else ""
-        raise UseError(f"the models under test name {twice} twice; {other}use repeats for several dialogues per scenario")
+    assigned = assign_roles(spec, user=user, judge=judge, roles=roles or {})
+    under_test = _under_test(models)
     load_env()
-    if judges := [name for name in under_test if name.startswith("student:") or is_embedded(name)]:
-        raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
-    base = dict(samplings or {})
-    if "policy" in base:  # the environment's defaults are set below, also if a baseline does not take them
-        base["policy"] = base["policy"].without(spec.policy_sampling)
-    by_role = {"policy": under_test, **{name: [player_name] for name, player_name in assigned.items()}}
-    chosen_samplings = read_requests(requests, models=by_role, base=base)
+    samplings = _samplings(
+        spec, requests, sampling or {}, {"policy": under_test, **{role: [one] for role, one in assigned.items()}}
+    )
     if policy_prompt is not None and not policy_prompt.strip():
         raise UseError("the policy prompt is empty; expected the text of a system prompt")
-    if spec.policy_sampling != Sampling():
-        chosen_samplings["policy"] = chosen_samplings.get("policy", Sampling()).over(spec.policy_sampling)
     if scenario_ids:
         if tags or exclude_tags or limit is not None:
             raise UseError("--scenario cannot be combined with --tag, --exclude-tag or --limit; remove them")
-        scenario_set, chosen = scenarios_by_id(spec, scenario_ids, scenarios)
-        if unplayable := [one.id for one in chosen if not spec.scenarios.playable(one, chosen_options.variant)]:
+        scenario_set, loaded = scenarios_by_id(spec, scenario_ids, scenario_set)
+        if unplayable := [one.id for one in loaded if not spec.scenarios.playable(one, chosen_options.variant)]:
             raise UseError(f"scenario {unplayable[0]} cannot be played with variant={chosen_options.variant}; choose another")
-        available = len(chosen)
     else:
-        scenario_set = spec.set_of(scenarios)
+        scenario_set = spec.set_of(scenario_set)
         loaded = spec.load(scenario_set, variant=chosen_options.variant, exclude_tags=exclude_tags)
         loaded = with_tags(loaded, tags, scenario_set)
-        available, chosen = len(loaded), stratified(loaded, limit)
-    part = Shard.parse(shard) if shard is not None else None
-    if part is not None:
-        chosen = part.of(chosen)
-    names = [*under_test, *model_names(assigned)]
-    by_model = prices if isinstance(prices, Mapping) else load_prices(prices)
-    meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
-    own, answers = dict(opened or {}), cache_at(cache)
-    models_by_name = own | {name: function_model(name, function, timeout) for name, function in functions.items()}
-    models_by_name |= open_models(
-        [name for name in names if name not in models_by_name], baselines=spec.baselines, timeout=timeout, retries=retries,
-        max_connections=min(max_connections, len(chosen) * repeats * len(under_test)), key_later=answers is not None,
+    part = Shard.parse(shard) if isinstance(shard, str) else shard
+    chosen = stratified(loaded, limit) if part is None else part.of(stratified(loaded, limit))
+    names = list(dict.fromkeys([*under_test, *model_names(assigned)]))
+    own = dict(opened or {})
+    functions = {
+        name: function_model(name, model, timeout) for name, model in zip(under_test, models, strict=True) if callable(model)
+    }
+    by_name = OpenModels(
+        names, given=own | functions, baselines=spec.baselines, timeout=timeout,
+        max_connections=min(max_connections, len(chosen) * repeats * len(under_test)), **calling,
     )  # fmt: skip
-    policies = {
-        name: models_by_name[name] if name in own else counted(models_by_name[name], meter, "policy", answers)
-        for name in under_test
-    }
-    playing = {
-        name: None if player_name == EMBEDDED else counted(models_by_name[player_name], meter, name, answers)
-        for name, player_name in assigned.items()
-    }
-    asked = [AskedRole(models_by_name[name], chosen_samplings.get("policy"), under_test=True) for name in under_test]
-    asked += [
-        AskedRole(models_by_name[player], chosen_samplings.get(name)) for name, player in assigned.items() if player != EMBEDDED
-    ]
-    built = spec.make(chosen, spec.players(playing, chosen_samplings), chosen_options)
+    players = {role: None if name == EMBEDDED else by_name.counted(name, role) for role, name in assigned.items()}
+    built = spec.make(chosen, spec.players(players, samplings), chosen_options)
     with_source = ("checkpoint:", "python:", LOCAL_PREFIX)
     settings = settings_of(
         built, under_test, roles=assigned, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
         scenario_ids=tuple(dict.fromkeys(scenario_ids)), tags=tuple(sorted(tags)), exclude_tags=tuple(sorted(exclude_tags)),
-        sampling=chosen_samplings, prices=meter.prices, policy_prompt=policy_prompt,
-        weights={name: getattr(models_by_name[name], "source", "") for name in names if name.startswith(with_source)},
+        sampling=samplings, prices=by_name.meter.prices, policy_prompt=policy_prompt,
+        weights={name: getattr(by_name.opened[name], "source", "") for name in names if name.startswith(with_source)},
     )  # fmt: skip
+    asked = [AskedRole(by_name.opened[name], samplings.get("policy"), under_test=True) for name in under_test]
+    asked += [AskedRole(by_name.opened[name], samplings.get(role)) for role, name in assigned.items() if name != EMBEDDED]
+    policies = {name: own[name] if name in own else by_name.counted(name, "policy") for name in under_test}
     paid = tuple(name for name in names if is_paid(name))
     return EvaluationPlan(
-        settings=settings, meter=meter, opened=models_by_name, cache=answers, check=EndpointCheck(asked, meter),
-        pilot_models=[name for name in under_test if name in paid], environment=built, paid=paid, available=available,
+        settings=settings, models=by_name, check=EndpointCheck(asked, by_name.meter), paid=paid,
+        pilot_models=[name for name in under_test if name in paid], environment=built, available=len(loaded),
         play=player(
-            built, policies, chosen_samplings.get("policy"), policy_prompt=policy_prompt, think=chosen_options.asks_to_think
+            built, policies, samplings.get("policy"), policy_prompt=policy_prompt, think=chosen_options.asks_to_think
         ),
     )  # fmt: skip
 
 
-def assign_roles(
-    spec: EnvironmentSpec, *, user: str | None = None, judge: str | None = None, roles: Sequence[str] = ()
-) -> dict[str, str]:
-    """The name of a model, or `embedded`, for every role of the environment.
+def _under_test(models: Sequence[str | Function]) -> list[str]:
+    """The distinct names of the models under test."""
+    names = [model if isinstance(model, str) else function_name(model) for model in models]
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        other = "" if all(isinstance(model, str) for model in models) else "give each function a name of its own, or "
+        raise UseError(
+            f"the models under test name {', '.join(twice)} twice; {other}use repeats for several dialogues per scenario"
+        )
+    if judges := [name for name in names if name.startswith("student:") or is_embedded(name)]:
+        raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
+    return names
 
-    Args:
-        user: model of every role without one of its own.
-        judge: model of the role `judge`.
-        roles: `name=MODEL` texts.
-    """
-    given: dict[str, str] = {} if judge is None else {"judge": judge}
-    if judge is not None and "judge" not in spec.role_names:
-        raise UseError(
-            f"--judge does not apply to {spec.name}, where the user simulator judges: use --user, or `heartloop rejudge --judge`"
-        )
-    for text in roles:
-        name, equals, model = text.partition("=")
-        if not equals or not model or name not in spec.role_names:
-            raise UseError(
-                f"--role is {text!r}; expected name=MODEL with {' or '.join(spec.role_names)}{nearest(name, spec.role_names)}"
-            )
-        if name in given:
+
+def _samplings(
+    spec: EnvironmentSpec, requests: Sequence[str], base: Mapping[str, Sampling], models: Mapping[str, Sequence[str]]
+) -> dict[str, Sampling]:
+    """Sampling by role, that of the policy over the environment's."""
+    if "policy" in base:  # the environment's defaults are set below, also if a baseline does not take them
+        base = {**base, "policy": base["policy"].without(spec.policy_sampling)}
+    chosen = read_requests(requests, models=models, base=base)
+    if spec.policy_sampling != Sampling():
+        chosen["policy"] = chosen.get("policy", Sampling()).over(spec.policy_sampling)
+    return chosen
+
+
+def read_roles(texts: Sequence[str]) -> dict[str, str]:
+    """Models by role, from `name=MODEL` texts."""
+    roles: dict[str, str] = {}
+    for text in texts:
+        name, _, model = text.partition("=")
+        if not name or not model:
+            raise UseError(f"--role is {text!r}; expected name=MODEL")
+        if name in roles:
             raise UseError(f"role {name} is given twice; expected one model")
-        given[name] = model
-    played = {name: given.get(name, user) for name in spec.role_names}
-    missing = [name for name, model in played.items() if model is None]
-    if missing:
-        raise UseError(
-            f"no model for role {' and '.join(missing)} of {spec.name}; pass --user MODEL, or --user {EMBEDDED}, which needs none"
-        )
-    assigned = {name: model for name, model in played.items() if model is not None}
-    for name, model in assigned.items():
-        if not any(mark in model for mark in "/:") and not is_embedded(model):
+        roles[name] = model
+    return roles
+
+
+def assign_roles(
+    spec: EnvironmentSpec, *, user: str | None = None, judge: str | None = None, roles: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The name of a model, or `embedded`, for every role of the environment: `user` plays those without one of their own."""
+    given = dict(roles or {})
+    for name, model in given.items():
+        if name not in spec.role_names:
+            near = nearest(name, spec.role_names)
+            raise UseError(f"--role is '{name}={model}'; expected name=MODEL with {' or '.join(spec.role_names)}{near}")
+    if judge is not None:
+        if "judge" not in spec.role_names:
+            raise UseError(
+                f"--judge does not apply to {spec.name}, where the user simulator judges: use --user, or "
+                "`heartloop rejudge --judge`"
+            )
+        if "judge" in given:
+            raise UseError("role judge is given twice; expected one model")
+        given["judge"] = judge
+    assigned: dict[str, str] = {}
+    for name in spec.role_names:
+        played_by = given.get(name, user)
+        if played_by is None:
+            missing = " and ".join(role for role in spec.role_names if role not in given)
+            raise UseError(
+                f"no model for role {missing} of {spec.name}; pass --user MODEL, or --user {EMBEDDED}, which needs none"
+            )
+        if not any(mark in played_by for mark in "/:") and not is_embedded(played_by):
             option = "--user" if name not in given else "--judge" if name == "judge" and judge is not None else f"--role {name}"
             raise UseError(
-                f"{option} is {model!r}; expected {EMBEDDED}, or service/model such as "
-                f"openai/gpt-4.1{nearest(model, [EMBEDDED], cutoff=0.6)}"
+                f"{option} is {played_by!r}; expected {EMBEDDED}, or service/model such as "
+                f"openai/gpt-4.1{nearest(played_by, [EMBEDDED], cutoff=0.6)}"
             )
-        if is_baseline(model):
-            raise UseError(f"role {name} is {model}, a baseline that only replies; expected service/model, or {EMBEDDED}")
+        if is_baseline(played_by):
+            raise UseError(f"role {name} is {played_by}, a baseline that only replies; expected service/model, or {EMBEDDED}")
+        assigned[name] = played_by
     return assigned
 
 

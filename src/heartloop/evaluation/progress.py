@@ -1,8 +1,4 @@
-"""The progress line of a run: a bar, dialogues done, time elapsed and remaining, tokens and cost so far.
-
-In a notebook it is an output of the cell. If standard error is neither that nor a terminal, a plain line is printed every 10
-seconds.
-"""
+"""The progress line of a run: a bar in a terminal, an output of the cell in a notebook, elsewhere a line every 10 seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from html import escape
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from rich.console import Console
@@ -38,12 +33,7 @@ class Progress(NamedTuple):
 
 
 class ProgressLine:
-    """Context manager that shows `Progress` values on standard error.
-
-    Args:
-        what: plural noun of the counted things.
-        speed: how fast local models are, as a short text.
-    """
+    """Context manager that shows `Progress` values on standard error."""
 
     def __init__(self, meter: Meter, *, what: str = "dialogues", speed: Callable[[], str] = str) -> None:
         self._meter, self._speed, self._what = meter, speed, what
@@ -57,7 +47,7 @@ class ProgressLine:
         self.resume()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.pause()
 
     def pause(self) -> None:
@@ -81,7 +71,6 @@ class ProgressLine:
             self._live.start()
 
     def show(self, progress: Progress) -> None:
-        """Shows the current progress."""
         now = time.monotonic()
         self._latest = (progress, now)
         if self._cell is not None:
@@ -107,7 +96,6 @@ class ProgressLine:
         return grid
 
     def text(self, progress: Progress) -> str:
-        """The progress as one line."""
         parts = [f"{progress.done}/{progress.planned} {self._what}", f"{clock(progress.elapsed)} elapsed"]
         if progress.remaining is not None and progress.done < progress.planned:
             parts.append(f"{clock(progress.remaining)} left")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import sha256_of
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import check_readable, judged_prompts, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
 from heartloop.evaluation.settings import EvaluationSettings, Job
-from heartloop.evaluation.store import RAW, played_settings, scenarios_of
+from heartloop.evaluation.store import RAW, beside, played_settings, scenarios_of
 
 
 class RejudgeSettings(EvaluationSettings):
@@ -27,7 +26,6 @@ class RejudgeSettings(EvaluationSettings):
     rejudged: Mapping[str, str]
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """As `EvaluationSettings.differences`, without the path of the source."""
         source = other.get("rejudged")
         if isinstance(source, Mapping):
             other = {**other, "rejudged": {**source, "from": self.rejudged["from"]}}
@@ -83,7 +81,7 @@ class Rejudging:
             },
             rejudged={
                 "from": str(run),
-                "transcripts": hashlib.sha256(path.read_bytes()).hexdigest(),
+                "transcripts": sha256_of(path),
                 "user": " and ".join(sorted({played.user for played in stored})),
                 "preset": str(source.options["preset"]),
             },
@@ -98,11 +96,9 @@ class Rejudging:
     @property
     def beside(self) -> Path:
         """Default path of the new run."""
-        here = self.run if self.run.name not in ("", "..") else self.run.resolve()
-        judge = re.sub(r"[^\w.-]+", "-", self._judge.name)
         preset = self._options.preset
-        other = f"-{preset}" if preset != self.settings.rejudged["preset"] else ""
-        return here.with_name(f"{here.name}-judged-{judge}{other}")
+        other = [preset] if preset != self.settings.rejudged["preset"] else []
+        return beside(self.run, "judged", self._judge.name, *other)
 
     async def play(self, job: Job) -> Transcript:
         """One dialogue with the judge's scores."""
@@ -113,7 +109,7 @@ class Rejudging:
 def _scenarios(
     spec: EnvironmentSpec, run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None
 ) -> list[Scenario]:
-    """The scenario of each stored dialogue."""
+    """The scenario of each stored dialogue, in order."""
     if scenarios is None and (run / RAW).is_file():
         return list(scenarios_of(run, stored))
     name = scenarios or source.scenario_set

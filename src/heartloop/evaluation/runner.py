@@ -14,24 +14,24 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from heartloop.core.chat import ChatModel
+from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, Usage
 from heartloop.core.errors import BudgetSpent
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
-from heartloop.evaluation.scores import ScoreCard, cost_of_usage
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, cost_of_usage
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_run, write_scores
-from heartloop.models.budget import Meter, is_baseline, is_scripted
-from heartloop.models.cache import AnswerCache, attempt_number, dialogue_scope
+from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
+from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
-from heartloop.models.names import close, endpoint_habits, resolve
+from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
 
 PILOT = 2
 """Minimum number of dialogues before the estimate of a paid run that has none. They are part of the run."""
@@ -39,7 +39,6 @@ DECLINED = "stopped after the estimate"
 """`RunResult.stopped` of a run that did not continue after its estimate."""
 
 Play = Callable[[Job], Awaitable[Transcript]]
-"""Plays one dialogue."""
 _T = TypeVar("_T")
 
 
@@ -54,9 +53,9 @@ class RunResult(NamedTuple):
     failed: int
     """Finished but unscored, among all planned."""
     missing: int
-    """Planned but not finished, because of the budget or an interruption."""
+    """Planned but not finished."""
     stopped: str | None
-    """Reason of an early stop, or `None`."""
+    """Reason of an early stop."""
     seconds: float
 
 
@@ -74,18 +73,52 @@ class Estimate(NamedTuple):
     """Dialogues of earlier processes that it is based on; 0 after a pilot."""
 
 
+class OpenModels:
+    """The models of a run by name, with the meter that counts their calls and the cache that answers them.
+
+    A name is `checkpoint:<directory>` (extra `train`), or one that `models.names.resolve` accepts; `embedded` opens nothing.
+
+    Args:
+        given: models that are not opened by name.
+        prices: by model, or the file that has them.
+        cache: file of answers; by default that of the environment variable.
+        how: further arguments of `models.names.resolve`.
+    """
+
+    def __init__(
+        self, names: Sequence[str] = (), *, given: Mapping[str, ChatModel] | None = None, max_tokens: int | None = None,
+        max_cost: float | None = None, prices: Path | Mapping[str, Price] | None = None, cache: Path | None = None, **how: Any,
+    ) -> None:  # fmt: skip
+        by_model = prices if isinstance(prices, Mapping) else load_prices(prices)
+        self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
+        self.cache = cache_at(cache) if names else None
+        self.opened = dict(given or {})
+        for name in names:
+            if name.startswith("checkpoint:"):  # by name: training is a layer above evaluation
+                checkpoint = pkgutil.resolve_name("heartloop.training.checkpoints:CheckpointModel")
+                self.opened[name] = checkpoint(name.removeprefix("checkpoint:"))
+            elif name not in self.opened and name != EMBEDDED:
+                self.opened[name] = resolve(name, key_later=self.cache is not None, **how)
+
+    def counted(self, name: str, role: str) -> ChatModel:
+        """A model whose calls are counted under a role and answered from the cache first."""
+        return counted(self.opened[name], self.meter, role, self.cache)
+
+    def speed(self) -> str:
+        """How fast local models generate; empty without one."""
+        return local_speed(self.opened.values())
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
     """A run that is ready to be played: its settings, how to play a dialogue, and the models behind it."""
 
     settings: EvaluationSettings
     play: Play
-    meter: Meter
+    models: OpenModels = field(default_factory=OpenModels)
+    """Closed at the end."""
     jobs: Sequence[Job] | None = None
     """Default: those of the settings."""
-    opened: Mapping[str, ChatModel] = field(default_factory=dict)
-    """Models to close at the end."""
-    cache: AnswerCache | None = None
     check: EndpointCheck | None = None
     """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
     pilot_models: Sequence[str] = ()
@@ -103,6 +136,16 @@ class Played(NamedTuple):
     dropped: Mapping[str, tuple[str, ...]]
     """Settings that an endpoint refused and that were left out, by model."""
 
+    @property
+    def unscored(self) -> float:
+        """Share of the finished dialogues."""
+        return self.ended.failed / max(1, self.ended.planned - self.ended.missing)
+
+    @property
+    def code(self) -> int:
+        """Exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run."""
+        return int(self.unscored > ALLOWED_UNSCORED or self.ended.stopped not in (None, DECLINED))
+
 
 class _Spent(NamedTuple):
     """What one finished dialogue took without its cached answers; the seconds include those."""
@@ -112,18 +155,6 @@ class _Spent(NamedTuple):
     tokens: int
     cost: float | None
     seconds: float
-
-
-def open_models(names: Iterable[str], *, baselines: Mapping[str, str] | None = None, **how: Any) -> dict[str, ChatModel]:
-    """Models by name: `checkpoint:<directory>` (extra `train`), and every name that `models.names.resolve` accepts."""
-    models: dict[str, ChatModel] = {}
-    for name in dict.fromkeys(names):
-        if name.startswith("checkpoint:"):  # by name: training is a layer above evaluation
-            checkpoint = pkgutil.resolve_name("heartloop.training.checkpoints:CheckpointModel")
-            models[name] = checkpoint(name.removeprefix("checkpoint:"))
-        else:
-            models[name] = resolve(name, baselines=baselines, **how)
-    return models
 
 
 def player(
@@ -137,7 +168,6 @@ def player(
     """A function that plays a job's scenario with the job's model.
 
     Args:
-        sampling: of the policy.
         policy_prompt: system prompt of every policy in place of the environment's, except baselines: some read the form of an
             answer or their role from it.
         think: count replies without a think block, except those of baselines, which were not written for one.
@@ -168,15 +198,13 @@ def play_run(
 
     Args:
         pilot: as for `work_through`; not called if the cache answers everything.
-        line: shows the progress.
         tell: called with remarks, each a sentence.
         scored: called with the score card, also of an interrupted run.
     """
-    settings, meter, cache = plan.settings, plan.meter, plan.cache
+    settings, meter, cache, opened = plan.settings, plan.models.meter, plan.models.cache, plan.models.opened.values()
     jobs = settings.jobs if plan.jobs is None else plan.jobs
     planned = {job.key for job in jobs}
-    failures: Counter[tuple[str, str]] = Counter()
-    details: dict[tuple[str, str], str] = {}
+    failures: dict[tuple[str, str], list[str]] = {}  # details by role and kind
     earlier: dict[tuple[str, str, int], _Spent] = {}
     lines: Counter[tuple[str, str, int]] = Counter()  # lines of each dialogue in transcripts.jsonl
 
@@ -188,9 +216,7 @@ def play_run(
                 used[model, role] = used.get((model, role), Usage()) + usage
             meter.finish(used)
         if transcript.failure is not None:
-            cause = (transcript.failure.role, transcript.failure.kind)
-            failures[cause] += 1
-            details.setdefault(cause, transcript.failure.detail)
+            failures.setdefault((transcript.failure.role, transcript.failure.kind), []).append(transcript.failure.detail)
 
     def charge(transcript: Transcript) -> None:
         cached_calls = logged_cached.get((transcript.key, lines[transcript.key]), ())
@@ -223,17 +249,21 @@ def play_run(
                 affords=meter.affords, finished=finish, report=line.show if line is not None else None,
             )  # fmt: skip
         finally:
-            await close(plan.opened.values())
+            await close(opened)
 
-    def all_cached() -> bool:
-        """Whether the cache answers everything; otherwise asks the endpoints."""
+    async def all_cached() -> bool:
+        """Whether the cache answers everything, of which the jobs are played as a trial; otherwise asks the endpoints."""
         left = unfinished(directory, jobs, retry_failed=retry_failed)
         under_test = {job.model for job in left}
         if plan.check is None or not left or not plan.check.due(under_test):
             return False
-        if cache is not None and completed(_cached(cache, meter, plan.play, left, directory.failures)):
-            return True
-        completed(plan.check.ask(under_test, tell=tell))
+        if cache is not None:
+            with cache.only(), meter.uncounted(), contextlib.suppress(BudgetSpent):  # raised at the first missing answer
+                for job in left:
+                    with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):
+                        await plan.play(job)
+                return True
+        await plan.check.ask(under_test, tell=tell)
         return False
 
     directory = RunDirectory(path, settings, found=charge)
@@ -243,26 +273,26 @@ def play_run(
             tell(f"New cache {cache.path} in a new folder.")
         fresh = directory.is_new()
         lost_before = meter.lost
-        cached = all_cached() if fresh else False
+        cached = fresh and completed(all_cached())
         with directory:
             started_at: dict[str, str] = {}
             for entry in directory.log:
                 for model, role, prompt, completion in entry.get("lost", []):
                     meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
                 started_at |= {name: habit.get("address") for name, habit in entry.get("endpoints", {}).items()}
-            for name, habit in endpoint_habits(plan.opened.values()).items():
+            for name, habit in endpoint_habits(opened).items():
                 if started_at.get(name) not in (None, habit["address"]):
                     tell(f"The address of {name} is now {habit['address']}; this run started with {started_at[name]}.")
             if not fresh:
                 lost_before = meter.lost
-                cached = all_cached()
+                cached = completed(all_cached())
             started = datetime.now(UTC)
             ended: RunResult | None = None
             try:
                 with line or contextlib.nullcontext():
                     ended = completed(go(directory))
             finally:
-                habits = endpoint_habits(plan.opened.values())
+                habits = endpoint_habits(opened)
                 lost = [
                     [*key, u.prompt_tokens - old.prompt_tokens, u.completion_tokens - old.completion_tokens]
                     for key, u in meter.lost.items()
@@ -275,22 +305,8 @@ def play_run(
                 run = read_run(path)  # read once, for the scores and the report
                 scored(write_scores(run, prices=settings.prices or None))
     dropped = {name: tuple(habit["dropped"]) for name, habit in habits.items() if habit["dropped"]}
-    return Played(ended, run, {cause: (n, details[cause]) for cause, n in failures.most_common()}, dropped)
-
-
-async def _cached(
-    cache: AnswerCache, meter: Meter, play_job: Play, jobs: Iterable[Job],
-    failures: Mapping[tuple[str, str, int], Sequence[str]],
-) -> bool:  # fmt: skip
-    """Whether the cache holds every answer that the jobs need; plays them up to the first that it lacks and calls no model."""
-    with cache.only(), meter.uncounted():
-        for job in jobs:
-            try:
-                with dialogue_scope(job.repeat, attempt_number(failures.get(job.key, ()))):
-                    await play_job(job)
-            except BudgetSpent:
-                return False
-    return True
+    most_common = sorted(failures.items(), key=lambda item: -len(item[1]))
+    return Played(ended, run, {cause: (len(details), details[0]) for cause, details in most_common}, dropped)
 
 
 def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
@@ -310,7 +326,7 @@ def _spent(transcript: Transcript, prices: object) -> _Spent | None:
     return _Spent(transcript.model, len(paid), sum(usage.total for _, _, usage in paid), cost, transcript.seconds)
 
 
-def unfinished(directory: RunDirectory, jobs: Sequence[Job], *, retry_failed: bool = False) -> list[Job]:
+def unfinished(directory: RunDirectory, jobs: Sequence[Job], *, retry_failed: bool) -> list[Job]:
     """The jobs without a finished dialogue; with `retry_failed` also those whose dialogue failed."""
     again = (None, False) if retry_failed else (None,)
     return [job for job in jobs if directory.finished.get(job.key) in again]
@@ -333,15 +349,13 @@ async def work_through(
     """Plays the unfinished dialogues of a run.
 
     Args:
-        jobs: the dialogues; default: those of the settings.
+        jobs: default: those of the settings.
         max_connections: maximum number of concurrent dialogues; each makes one call at a time.
         earlier: what scored dialogues of earlier processes took; if there is one, it gives the estimate and no pilot is played.
         pilot: called with an estimate after the first dialogues that cost something; `False` stops the run. If every dialogue
             of the pilot failed, the run stops with the cause.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
-        finished: called with every finished transcript.
-        report: called with the progress after every finished dialogue.
     """
     jobs = directory.settings.jobs if jobs is None else jobs
     planned = {job.key for job in jobs}
@@ -429,8 +443,8 @@ async def work_through(
             piloted += [transcript for transcript in await batch(first) if transcript.key in spent]
             not_piloted = [name for name in pilot_models if name not in {t.model for t in piloted}]
             first = _pilot_jobs(rest, not_piloted, PILOT - len(piloted))
-        if stopped is None and piloted and all(t.failure for t in piloted):
-            failures = [t.failure for t in piloted if t.failure]
+        failures = [t.failure for t in piloted if t.failure]
+        if stopped is None and piloted and len(failures) == len(piloted):
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
         if stopped is None and rest:
             asked = time.monotonic()
@@ -475,9 +489,9 @@ def _estimate(spent: Sequence[_Spent], jobs: Sequence[Job], max_connections: int
 
 def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int) -> list[Job]:
     """The first job of each model in `pilot_models`, then further jobs up to `at_least`."""
-    first = [job for name in pilot_models for job in [next((j for j in jobs if j.model == name), None)] if job is not None]
-    taken = {job.key for job in first}
-    others = sorted((job for job in jobs if job.key not in taken), key=lambda job: job.model not in pilot_models)
+    first = list({job.model: job for job in reversed(jobs) if job.model in pilot_models}.values())
+    first.sort(key=lambda job: pilot_models.index(job.model))
+    others = sorted((job for job in jobs if job not in first), key=lambda job: job.model not in pilot_models)
     return [*first, *others[: max(0, at_least - len(first))]]
 
 

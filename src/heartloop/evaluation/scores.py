@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -45,7 +45,7 @@ class Outcomes(_Frozen):
     low: float | None = None
     high: float | None = None
     shape: Shape | None = None
-    """How the scenarios' scores are distributed, and so how far the interval can be trusted; `None` without dialogues."""
+    """How the scenarios' scores are distributed, and so how far the interval can be trusted."""
     success: int = 0
     failure: int = 0
     success_percent: float | None = None
@@ -68,11 +68,10 @@ class GroupMean(_Frozen):
 
 
 class TurnLength(_Frozen):
-    """Length of a model's visible replies in one turn, over its scored dialogues with that turn."""
+    """Mean length of a model's visible replies in one turn, over its scored dialogues with that turn."""
 
     n: int
     characters: float
-    """Mean."""
 
 
 class Cause(_Frozen):
@@ -127,8 +126,8 @@ class ModelScore(_Frozen):
     broken_formats: int | None = None
     """Replies that broke the form that the policy's prompt asks for; `None` where none was counted."""
     said_to_others: float | None = None
-    """Share of the replies of scored dialogues that it said word for word in another scenario too (`scoring.repeats`); of an
-    answer in parts what the person hears counts. `None` with fewer than two scenarios."""
+    """Share of the replies of scored dialogues that occur word for word in another scenario too (`scoring.repeats`); of an
+    answer in parts only the part for the person counts. `None` with fewer than two scenarios."""
     filtered: int
     """Replies stopped by an endpoint's content filter. A refusal in words is not counted."""
     reasks: int
@@ -225,7 +224,6 @@ def _sides(given: object) -> Price | None:
 
 
 def scale_of(environment: str) -> Scale:
-    """The scale of an environment's score."""
     return load_environment(environment).scale
 
 
@@ -235,7 +233,7 @@ def points_of(transcript: Transcript) -> float | None:
 
 
 def heard(transcript: Transcript) -> list[str]:
-    """What the person heard of each reply: of an answer in parts, such as PERM's, the last part."""
+    """What the person reads of each reply: of an answer in parts, such as PERM's, the last part."""
     training = load_environment(transcript.environment).training
     return [turn.reply if training is None else training.said(turn.reply) for turn in transcript.turns]
 
@@ -258,14 +256,12 @@ def in_group_order(scale: Scale, keys: Iterable[str]) -> list[str]:
 
 def options_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The environment's options in the settings of a run; empty if there are none."""
-    options = settings.get("options")
-    return options if isinstance(options, Mapping) else {}
+    return options if isinstance(options := settings.get("options"), Mapping) else {}
 
 
 def roles_of(settings: Mapping[str, Any]) -> Mapping[str, str]:
     """The roles in the settings of a run, each a model's name or `embedded`; empty if there are none."""
-    roles = settings.get("roles")
-    return roles if isinstance(roles, Mapping) else {}
+    return roles if isinstance(roles := settings.get("roles"), Mapping) else {}
 
 
 def bounds_of(settings: Mapping[str, Any], scale: Scale) -> tuple[float, float]:
@@ -280,16 +276,6 @@ def bounds_of(settings: Mapping[str, Any], scale: Scale) -> tuple[float, float]:
 
 Key = tuple[str, str, int, int]
 """Scenario, fingerprint, repeat, seed."""
-
-
-def ranks_of(finals: Mapping[str, Mapping[Key, float]], common: Collection[Key]) -> dict[str, Rank]:
-    """The rank of each model, from its points on the dialogues scored for all; empty if there are none."""
-    keys = sorted(common)
-    if not keys:
-        return {}
-    scenarios = [scenario for scenario, *_ in keys]
-    found = ranks([[mine[key] for key in keys] for mine in finals.values()], clusters=scenarios)
-    return dict(zip(finals, found, strict=True))
 
 
 def group_letter(number: int) -> str:
@@ -348,7 +334,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     if environment is None:
         raise UseError("neither the dialogues nor the settings name an environment; expected `environment` in the settings")
     scale = scale_of(environment)
-    bounds = bounds_of(settings, scale)
+    success_at, failure_below = bounds_of(settings, scale)
     dialogues = latest(transcripts)
     by_model: dict[str, list[Transcript]] = {name: [] for name in model_names(settings)}
     for dialogue in dialogues:
@@ -359,15 +345,21 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         if model not in FAILURE_CASES and _well_scored(sum(d.scored for d in mine), len(mine))
     ]
     common = common_keys(dialogues, contenders)
-    planned = _planned(settings)
+    scenarios: Any = settings.get("scenarios")
+    repeats = settings.get("repeats", 1)
+    countable = isinstance(scenarios, (list, tuple, dict)) and isinstance(repeats, int)
+    planned = len(scenarios) * repeats if countable else None
     rows = [
         _model_score(model, mine, common if common and model in contenders else None, planned, settings, scale)
         for model, mine in by_model.items()
     ]
-    finals = {
-        model: {pairing_key(d): points for d in by_model[model] if (points := points_of(d)) is not None} for model in contenders
-    }
-    rows = _ranked(rows, ranks_of(finals, common))
+    found: dict[str, Rank] = {}
+    if common:
+        keys = sorted(common)
+        finals = [{pairing_key(d): points_of(d) for d in by_model[model] if d.scored} for model in contenders]
+        of_models = ranks([[mine[key] or 0.0 for key in keys] for mine in finals], clusters=[scenario for scenario, *_ in keys])
+        found = dict(zip(contenders, of_models, strict=True))
+    rows = _ranked(rows, found)
     unscored = sum(row.unscored for row in rows)
     share = unscored / len(dialogues) if dialogues else 0.0
     return ScoreCard(
@@ -377,8 +369,8 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         simulators=_distinct((d.user for d in dialogues), *roles_of(settings).values()),
         presets=_distinct((d.preset for d in dialogues), options_of(settings).get("preset")),
         variants=_distinct((d.variant for d in dialogues), options_of(settings).get("variant")),
-        success_at=bounds[0],
-        failure_below=bounds[1],
+        success_at=success_at,
+        failure_below=failure_below,
         played=len(dialogues),
         scored=sum(row.scored for row in rows),
         unscored=unscored,
@@ -393,23 +385,13 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
 
 
 def model_names(settings: Mapping[str, Any]) -> list[str]:
-    """Names of the models under test in the settings, which hold a list of names or of objects with a name."""
+    """Names of the models under test in the settings of a run."""
     models = settings.get("models")
-    if not isinstance(models, (list, tuple)):
-        return []
-    names = [entry.get("name") or entry.get("model") if isinstance(entry, dict) else entry for entry in models]
-    return [name for name in names if isinstance(name, str)]
+    return [name for name in models if isinstance(name, str)] if isinstance(models, (list, tuple)) else []
 
 
 def _well_scored(scored: int, played: int) -> bool:
     return scored > 0 and scored >= _LEAST_SCORED * played
-
-
-def _planned(settings: Mapping[str, Any]) -> int | None:
-    scenarios, repeats = settings.get("scenarios"), settings.get("repeats", 1)
-    if not isinstance(scenarios, (list, tuple, dict)) or not isinstance(repeats, int):
-        return None
-    return len(scenarios) * repeats
 
 
 def _text(value: object) -> str | None:
@@ -434,6 +416,11 @@ def _model_score(
         return sum(d.counts.get(name, 0) for d in mine)
 
     policy_tokens = [d.usage["policy"].completion_tokens for d in scored if "policy" in d.usage]
+    broken = [d.counts[BROKEN_FORMATS] for d in mine if BROKEN_FORMATS in d.counts]
+    several = len({d.scenario for d in scored}) > 1
+    turns = [len(d.turns) for d in scored]
+    lengths = [[len(d.turns[turn].reply) for d in scored if turn < len(d.turns)] for turn in range(max(turns, default=0))]
+    bounds = bounds_of(settings, scale)
     return ModelScore(
         model=model,
         standing="failure case" if model in FAILURE_CASES else "unranked" if common is None else "ranked",
@@ -445,19 +432,15 @@ def _model_score(
         unscored_share=share,
         flagged=share > ALLOWED_UNSCORED,
         causes=tuple(Cause(role=role, kind=kind, n=n) for (role, kind), n in causes.most_common()),
-        headline=_outcomes(basis, scale, bounds_of(settings, scale)),
-        own=_outcomes(scored, scale, bounds_of(settings, scale)),
-        median_turns=statistics.median(len(d.turns) for d in scored) if scored else None,
-        mean_turns=statistics.fmean(len(d.turns) for d in scored) if scored else None,
-        reply_lengths=_reply_lengths(scored),
+        headline=_outcomes(basis, scale, bounds),
+        own=_outcomes(scored, scale, bounds),
+        median_turns=statistics.median(turns) if scored else None,
+        mean_turns=statistics.fmean(turns) if scored else None,
+        reply_lengths=tuple(TurnLength(n=len(one), characters=statistics.fmean(one)) for one in lengths),
         silences=sum(turn.silent for d in mine for turn in d.turns),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
-        broken_formats=sum(broken)
-        if (broken := [d.counts[BROKEN_FORMATS] for d in mine if BROKEN_FORMATS in d.counts])
-        else None,
-        said_to_others=(
-            repeats_of((d.scenario, heard(d)) for d in scored).said_to_others if len({d.scenario for d in scored}) > 1 else None
-        ),
+        broken_formats=sum(broken) if broken else None,
+        said_to_others=repeats_of((d.scenario, heard(d)) for d in scored).said_to_others if several else None,
         filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
         reasks=counted("re-asks"),
         repaired=sum(_repaired(d) for d in mine),
@@ -483,7 +466,8 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
         sums = sums._replace(success=stops["success"], failure=stops["failure"])
     scenarios = [d.scenario for d in dialogues if d.scored]
     interval = mean_interval([points for _, points in scored], clusters=scenarios, within=(scale.low, scale.high))
-    success, failure = (_share_ends(count, scenarios) for count in (sums.success, sums.failure))
+    success_low, success_high = _share_ends(sums.success, scenarios)
+    failure_low, failure_high = _share_ends(sums.failure, scenarios)
     return Outcomes(
         n=len(scored),
         mean=sums.mean,
@@ -493,11 +477,11 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
         success=sums.success,
         failure=sums.failure,
         success_percent=100.0 * sums.success / len(scored),
-        success_low=success[0],
-        success_high=success[1],
+        success_low=success_low,
+        success_high=success_high,
         failure_percent=100.0 * sums.failure / len(scored),
-        failure_low=failure[0],
-        failure_high=failure[1],
+        failure_low=failure_low,
+        failure_high=failure_high,
     )
 
 
@@ -529,12 +513,6 @@ def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, .
             low, high = _end(seen.low), _end(seen.high)
         means.append(GroupMean(key=key, n=len(values), mean=float(np.mean(values)), low=low, high=high))
     return tuple(means)
-
-
-def _reply_lengths(dialogues: Sequence[Transcript]) -> tuple[TurnLength, ...]:
-    longest = max((len(d.turns) for d in dialogues), default=0)
-    by_turn = [[len(d.turns[turn].reply) for d in dialogues if turn < len(d.turns)] for turn in range(longest)]
-    return tuple(TurnLength(n=len(lengths), characters=statistics.fmean(lengths)) for lengths in by_turn)
 
 
 def _repaired(dialogue: Transcript) -> int:
@@ -580,12 +558,12 @@ def _ranked(rows: list[ModelScore], ranks: Mapping[str, Rank]) -> list[ModelScor
         rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else float("-inf")))
     )
     means = [row.headline.mean for row in rows if row.standing == "ranked"]
-    updates: dict[str, dict[str, object]] = {row.model: {} for row in rows}
-    for row in rows[: len(means)]:
-        updates[row.model] = {"rank": means.index(row.headline.mean) + 1}
+    for place, row in enumerate(rows[: len(means)]):
+        update: dict[str, object] = {"rank": means.index(row.headline.mean) + 1}
         if (rank := ranks.get(row.model)) is not None:
-            updates[row.model] |= {"group": group_letter(rank.group), "best_rank": rank.best, "worst_rank": rank.worst}
-    return [row.model_copy(update=updates[row.model]) for row in rows]
+            update |= {"group": group_letter(rank.group), "best_rank": rank.best, "worst_rank": rank.worst}
+        rows[place] = row.model_copy(update=update)
+    return rows
 
 
 def _source(settings: Mapping[str, Any]) -> Iterable[str]:

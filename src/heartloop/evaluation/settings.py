@@ -177,28 +177,35 @@ def prompts_of(environment: Ready) -> dict[str, str]:
     return dict(environment.describe(environment.scenario_ids[0])["prompts"])
 
 
-_SAME_NAME = (
-    "models", "options", "scenario_ids", "tags", "exclude_tags", "limit", "repeats", "seed", "policy_prompt",
-)  # fmt: skip
-_ARGUMENTS = {**{name: name for name in _SAME_NAME}, "scenario_set": "scenarios", "sampling": "samplings"}
-"""Arguments of a plan by the setting whose value they take."""
 _FIELDS: Any = {
     name: (Annotated[(field.annotation, Field(), *field.metadata)] | None, None)
     for name, field in EvaluationSettings.model_fields.items()
 }
 _Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(frozen=True, extra="forbid"), **_FIELDS)
-"""`EvaluationSettings`, any part of it."""
+"""Any part of `EvaluationSettings`."""
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """The settings that a file names, validated, by name: YAML (`.yaml`, `.yml`) or JSON with the keys of `settings.json`."""
-    source = _source(path)
+    form = "with the keys of settings.json"
+    try:
+        source = Source(1, path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON {form}") from error
+    if is_yaml(path):  # one record, with the lines of its keys
+        records = list(sources(path, source.text))
+        for record in records:
+            if isinstance(record, Problem):
+                raise InputError(f"{path}, {record}; correct that line")
+        if len(records) != 1 or not isinstance(records[0], Source):
+            raise InputError(f"{path} holds {amount(len(records), 'record')}; expected one, a mapping {form}")
+        source = records[0]
     try:
         read = from_json(source.text, allow_inf_nan=False)  # rejects lone surrogates too
     except ValueError as error:
         raise InputError(f"cannot read {path}: {error}; expected JSON, or YAML in a file named .yaml") from error
     if not isinstance(read, dict):
-        raise InputError(f"{path} holds {type(read).__name__}; expected a mapping with the keys of settings.json")
+        raise InputError(f"{path} holds {type(read).__name__}; expected a mapping {form}")
     known = EvaluationSettings.model_fields
     for name in read:
         if name in ("rescored", "rejudged", "recipe"):
@@ -217,38 +224,22 @@ def read_config(path: Path) -> dict[str, Any]:
     return {name: value for name, value in settings if value is not None}
 
 
-def _source(path: Path) -> Source:
-    """The file as one record: YAML with the lines of its keys, or the text of a JSON file."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON with the keys of settings.json") from error
-    if not is_yaml(path):
-        return Source(1, text)
-    records = list(sources(path, text))
-    for record in records:
-        if isinstance(record, Problem):
-            raise InputError(f"{path}, {record}; correct that line")
-    if len(records) != 1 or not isinstance(records[0], Source):
-        raise InputError(f"{path} holds {amount(len(records), 'record')}; expected one, a mapping with the keys of settings.json")
-    return records[0]
+_ASKED = {
+    "models", "roles", "options", "scenario_set", "scenario_ids", "tags", "exclude_tags", "limit", "shard", "repeats", "seed",
+    "sampling", "policy_prompt", "prices",
+}  # fmt: skip
 
 
 def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `plan_evaluation` that follow from settings, without `environment`.
 
     >>> arguments_of({"environment": "sage", "roles": {"user": "embedded"}, "limit": 4})
-    {'limit': 4, 'roles': ['user=embedded']}
+    {'roles': {'user': 'embedded'}, 'limit': 4}
     """
-    arguments = {argument: settings[name] for name, argument in _ARGUMENTS.items() if name in settings}
-    if arguments.get("scenario_ids"):  # they replace the other choices
-        arguments = {name: value for name, value in arguments.items() if name not in ("tags", "exclude_tags", "limit")}
-    if "roles" in settings:
-        arguments["roles"] = [f"{role}={model}" for role, model in settings["roles"].items()]
-    if "shard" in settings:
-        arguments["shard"] = f"{settings['shard'].index}/{settings['shard'].count}"
-    if "prices" in settings:
-        arguments["prices"] = {model: Price(**price) for model, price in settings["prices"].items()}
+    asked = _ASKED - {"tags", "exclude_tags", "limit"} if settings.get("scenario_ids") else _ASKED  # ids replace other choices
+    arguments = {name: value for name, value in settings.items() if name in asked}
+    if "prices" in arguments:
+        arguments["prices"] = {model: Price(**price) for model, price in arguments["prices"].items()}
     return arguments
 
 

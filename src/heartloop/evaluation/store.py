@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -182,14 +183,12 @@ def read_run(path: Path) -> StoredRun:
     settings = saved_settings(path) if (path / "settings.json").is_file() or not transcripts.is_file() else {}
     if isinstance(settings.get("recipe"), dict):
         raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` shows its curves")
-    light = tuple(map(_light, read_transcripts(transcripts))) if transcripts.is_file() else ()
-    return StoredRun(path, settings, light, tuple(_read_log(path)))
-
-
-def _light(transcript: Transcript) -> Transcript:
+    light: list[Transcript] = []
     dropped = {"text": "", "reasoning": None}
-    calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
-    return transcript.model_copy(update={"calls": calls})
+    for transcript in read_transcripts(transcripts) if transcripts.is_file() else ():
+        calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
+        light.append(transcript.model_copy(update={"calls": calls}))
+    return StoredRun(path, settings, tuple(light), tuple(_read_log(path)))
 
 
 def _read_log(run: Path) -> list[dict[str, Any]]:
@@ -243,12 +242,18 @@ def check_new(out: Path) -> None:
         raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
 
 
-def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
-    """Computes the score card of a run, writes it to `scores.json` in its directory and returns it.
+def beside(run: Path, *words: str) -> Path:
+    """The default path of what is made from a run: next to it, its name followed by words.
 
-    Args:
-        prices: input and output price per million tokens, by model; default: those in the run's settings.
+    >>> beside(Path("runs/a"), "judged", "lab/judge").as_posix()
+    'runs/a-judged-lab-judge'
     """
+    here = run if run.name not in ("", "..") else run.resolve()
+    return here.with_name("-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
+
+
+def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
+    """Computes the score card of a run, by default at the prices in its settings, and writes `scores.json`."""
     run = run if isinstance(run, StoredRun) else read_run(run)
     card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
     path = run.path / "scores.json"
@@ -273,7 +278,7 @@ def comparable(runs: Sequence[StoredRun]) -> list[Measurement]:
     groups: dict[tuple[object, ...], list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(_rules(run), []).append(run)
-    return [_together(members) for members in groups.values()]
+    return [Measurement(tuple(m), _union_of_settings(m), tuple(t for run in m for t in run.transcripts)) for m in groups.values()]
 
 
 def _rules(run: StoredRun) -> tuple[object, ...]:
@@ -307,26 +312,23 @@ def shared_rules(run: StoredRun) -> tuple[object, ...]:
     return (*rules, families, policy, settings.get("policy_prompt"), asked, *counted)
 
 
-def _together(runs: list[StoredRun]) -> Measurement:
+def _union_of_settings(runs: Sequence[StoredRun]) -> dict[str, Any]:
+    def union(key: str) -> list[Any]:
+        entries: list[Any] = []
+        for value in (run.settings.get(key) for run in runs):
+            entries += [one for one in value if one not in entries] if isinstance(value, (list, tuple, dict)) else []
+        return entries
+
     settings = dict(runs[0].settings)
     if len(runs) > 1:
-        for key in ("models", "scenarios"):
-            settings[key] = _union(run.settings.get(key) for run in runs)
+        settings |= {key: union(key) for key in ("models", "scenarios")}
         if len({str([run.settings.get(key) for key in ("models", "repeats", "seed")]) for run in runs}) > 1:
             settings["repeats"] = None  # the planned number of dialogues is unknown, so none counts as missing
         settings["prices"] = merged_prices(run.settings.get("prices") for run in runs)
-    settings["seeds"] = _union([run.settings.get("seed")] for run in runs)
-    settings["scenario_sets"] = _union([run.settings.get("scenario_set")] for run in runs)
+    settings["seeds"] = list(dict.fromkeys(run.settings.get("seed") for run in runs))
+    settings["scenario_sets"] = list(dict.fromkeys(run.settings.get("scenario_set") for run in runs))
     settings["date"] = min(filter(None, (run.started for run in runs)), default=settings.get("date"))
-    return Measurement(tuple(runs), settings, tuple(t for run in runs for t in run.transcripts))
-
-
-def _union(lists: Iterable[object]) -> list[Any]:
-    merged: list[Any] = []
-    for entries in lists:
-        if isinstance(entries, (list, tuple, dict)):
-            merged += [entry for entry in entries if entry not in merged]
-    return merged
+    return settings
 
 
 def imported_settings(transcripts: Sequence[Transcript], *, scenario_set: str) -> EvaluationSettings:

@@ -7,6 +7,7 @@ simulators, or rejudged by other judges, add the variance between these instrume
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -14,21 +15,13 @@ from typing import NamedTuple
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
-from heartloop.core.text import amount, printable
+from heartloop.core.text import amount, money, printable
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.compare import aligned
-from heartloop.evaluation.scores import FAILURE_CASES, cost_of, latest, merged_prices, points_of
+from heartloop.evaluation.scores import FAILURE_CASES, cost_of_usage, latest, merged_prices, points_of
 from heartloop.evaluation.store import StoredRun, judge_of
 from heartloop.models.budget import Price, is_paid
-from heartloop.scoring.power import (
-    Design,
-    DifferenceVariance,
-    Step,
-    Use,
-    minimum_difference,
-    next_steps,
-    study_designs,
-)
+from heartloop.scoring.power import Design, DifferenceVariance, Step, Use, minimum_difference, next_steps, study_designs
 from heartloop.scoring.variance import Component, JudgeMean, mean_over_judges, variance_components
 
 _Cell = tuple[str, str, int, int]
@@ -39,7 +32,6 @@ class StudyData(NamedTuple):
     """What is known about a study before it is planned."""
 
     source: str
-    """Where the numbers come from, in words."""
     components: tuple[Component, ...]
     """Of the difference of two models."""
     variance: DifferenceVariance
@@ -76,20 +68,13 @@ class Study(NamedTuple):
     """One more scenario, repeat or judge for the runs; empty without runs."""
 
 
-def plan_study(data: StudyData, difference: float, *, power: float = 0.8, judges: Sequence[int] = (1, 2, 3, 5)) -> Study:
-    """The designs that detect a difference with a power at the 95 % level.
-
-    Args:
-        difference: in points.
-        judges: numbers of instruments; more than 1 only where their variance is known.
-    """
-    repeats = (1, 2, 3, 5) if data.repeats_known else (1,)
-    designs = study_designs(
-        data.variance, difference, data.use, repeats=repeats, judges=judges if data.instrument else (1,), power=power
-    )
+def plan_study(data: StudyData, difference: float, *, power: float = 0.8) -> Study:
+    """The designs that detect a difference in points at the 95 % level; several judges only where their variance is known."""
+    repeats, judges = ((1, 2, 3, 5) if known else (1,) for known in (data.repeats_known, data.instrument))
+    designs = study_designs(data.variance, difference, data.use, repeats=repeats, judges=judges, power=power)
 
     def price(design: Design) -> tuple[float, float, int]:
-        return (design.use.cost if design.use.cost else 0.0, design.use.calls, design.scenarios)
+        return (design.use.cost or 0.0, design.use.calls, design.scenarios)
 
     s, r, j = data.size
     detects, steps = None, []
@@ -103,56 +88,49 @@ def plan_study(data: StudyData, difference: float, *, power: float = 0.8, judges
 
 
 def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapping[str, Price] | None = None) -> StudyData:
-    """What runs say about a study; without runs, what the environment's pilot says.
-
-    Args:
-        prices: by model; default: those in the runs' settings.
-    """
+    """What runs say about a study, or without runs the environment's pilot; `prices` replace those in the runs' settings."""
     if not runs:
         return _from_pilot(spec)
-    dialogues = {id(run): latest(run.transcripts) for run in runs}
-    names = {d.environment for run in runs for d in dialogues[id(run)]} or {str(run.settings.get("environment")) for run in runs}
-    if names != {spec.name}:
-        raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of {spec.name}")
-    rejudged = [run for run in runs if judge_of(run.settings)]
-    shared = bool(rejudged)
-    by_instrument: dict[str, dict[tuple[str, _Cell], list[float]]] = {}
+    points: dict[str, dict[tuple[str, _Cell], list[float]]] = {}
     played: dict[str, list[Transcript]] = defaultdict(list)
+    names: set[str] = set()
     for run in runs:
         judge = judge_of(run.settings)
-        for dialogue in dialogues[id(run)]:
-            instrument = judge or _instrument(dialogue)
-            points = points_of(dialogue)
-            if dialogue.model in FAILURE_CASES or points is None:
+        dialogues = latest(run.transcripts)
+        names |= {d.environment for d in dialogues} or {str(run.settings.get("environment"))}
+        for dialogue in dialogues:
+            # who plays or judges the user, in words
+            others = {name for role, name in dialogue.models.items() if role != "policy"} | {dialogue.user}
+            instrument = judge or " + ".join(sorted(others))
+            score = points_of(dialogue)
+            if dialogue.model in FAILURE_CASES or score is None:
                 continue
-            cell = (dialogue.scenario, dialogue.fingerprint, dialogue.seed, dialogue.repeat)
-            known = by_instrument.setdefault(instrument, {}).setdefault((dialogue.model, cell), [])
+            key = (dialogue.model, _cell(dialogue))
+            known = points.setdefault(instrument, {}).setdefault(key, [])
             if known and not judge:
                 known.clear()  # played again: the last one counts
-                played[instrument] = [d for d in played[instrument] if (d.model, *_cell(d)) != (dialogue.model, *cell)]
-            known.append(points)
+                played[instrument] = [d for d in played[instrument] if (d.model, _cell(d)) != key]
+            known.append(score)
             played[instrument].append(dialogue)
-    models = (
-        sorted(set.intersection(*({model for model, _ in known} for known in by_instrument.values()))) if by_instrument else []
-    )
+    if names != {spec.name}:
+        raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of {spec.name}")
+    models = sorted(set.intersection(*({model for model, _ in known} for known in points.values()))) if points else []
     if not models:
         raise UseError("the runs share no model with a scored dialogue; expected the same models in every run")
-    kind = "" if len(by_instrument) < 2 else "judge" if shared else "user simulator"
-    components, size, left_out = _components(by_instrument, models, kind)
-    repeats_known = size[1] > 1
+    rejudged = any(judge_of(run.settings) for run in runs)
+    kind = "" if len(points) < 2 else "judge" if rejudged else "user simulator"
+    components, size, left_out = _components(points, models, kind)
     tables = merged_prices(run.settings.get("prices") for run in runs)
-    dialogue_use, further = _uses(played, list(by_instrument), models, kind, {**tables, **(prices or {})})
-    notes = (
-        [f"{amount(left_out, 'scenario')} left out: not scored for every model, repeat and {kind or 'judge'}."]
-        if left_out
-        else []
-    )
+    dialogue_use, further = _uses(played, list(points), models, kind, {**tables, **(prices or {})})
+    notes: list[str] = []
+    if left_out:
+        notes.append(f"{amount(left_out, 'scenario')} left out: not scored for every model, repeat and {kind or 'judge'}.")
     if len(models) == 1:
         notes.append(
             f"One model, {models[0]}: the second is assumed to vary as much and independently. Two models of one run usually "
             "need fewer scenarios."
         )
-    if not repeats_known:
+    if size[1] == 1:
         notes.append(
             "One repeat: policy sampling is part of the scenarios' variance. Evaluate with --repeats 2 to separate them."
         )
@@ -161,14 +139,12 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
             "One user simulator and judge: the plan holds for them. To plan their number, too, give runs of the same scenarios "
             "with other user simulators, or from heartloop rejudge."
         )
-    first = next(iter(by_instrument))
-    of = {one.name: one.variance for one in components}
     return StudyData(
         source=f"{amount(len(runs), 'run')}: {amount(len(models), 'model')}, {amount(size[0], 'scenario')}, "
-        f"{amount(size[1], 'repeat')}, {amount(size[2], kind or 'judge')} ({', '.join(by_instrument) if kind else first})",
+        f"{amount(size[1], 'repeat')}, {amount(size[2], kind or 'judge')} ({', '.join(points) if kind else next(iter(points))})",
         components=components,
-        variance=_difference_variance(of, kind),
-        repeats_known=repeats_known,
+        variance=_difference_variance({one.name: one.variance for one in components}, kind),
+        repeats_known=size[1] > 1,
         instrument=kind,
         size=size,
         dialogue=dialogue_use,
@@ -181,9 +157,6 @@ def mean_over_instruments(columns: Sequence[Iterable[Transcript]], model: str) -
     """A model's mean over user simulators or judges, taken as a sample of many, on the scenarios that all of them scored.
 
     `None` for fewer than two instruments or scenarios.
-
-    Args:
-        columns: for each instrument its dialogues.
     """
     cells: dict[tuple[str, int], list[float]] = {}
     for place, dialogues in enumerate(columns):
@@ -235,12 +208,6 @@ def _from_pilot(spec: EnvironmentSpec) -> StudyData:
 
 def _cell(dialogue: Transcript) -> _Cell:
     return (dialogue.scenario, dialogue.fingerprint, dialogue.seed, dialogue.repeat)
-
-
-def _instrument(dialogue: Transcript) -> str:
-    """Who plays or judges the user, in words."""
-    others = sorted({name for role, name in dialogue.models.items() if role != "policy"} | {dialogue.user})
-    return " + ".join(others)
 
 
 def _components(
@@ -308,85 +275,67 @@ def _difference_variance(of: Mapping[str, float], kind: str) -> DifferenceVarian
 
 
 def _uses(
-    played: Mapping[str, Sequence[Transcript]],
-    instruments: Sequence[str],
-    models: Sequence[str],
-    kind: str,
+    played: Mapping[str, Sequence[Transcript]], instruments: Sequence[str], models: Sequence[str], kind: str,
     prices: Mapping[str, object],
-) -> tuple[Use, Use]:
+) -> tuple[Use, Use]:  # fmt: skip
     """One dialogue of two models under the first instrument, and under each further one."""
     first, *others = (
         _mean_use([d for d in played[name] if d.model in models], prices, policy=place == 0 or kind != "judge")
         for place, name in enumerate(instruments)
     )
-    if not others:
-        return first.times(2), Use(0, 0, 0.0)
-    cost = None if any(one.cost is None for one in others) else sum(one.cost or 0.0 for one in others) / len(others)
-    further = Use(sum(one.calls for one in others) / len(others), sum(one.tokens for one in others) / len(others), cost)
+    further = Use(0, 0, 0.0)
+    if others:
+        costs = [one.cost for one in others if one.cost is not None]
+        cost = statistics.fmean(costs) if len(costs) == len(others) else None
+        further = Use(statistics.fmean(one.calls for one in others), statistics.fmean(one.tokens for one in others), cost)
     return first.times(2), further.times(2)
 
 
 def _mean_use(dialogues: Sequence[Transcript], prices: Mapping[str, object], *, policy: bool) -> Use:
-    """Calls, tokens and cost of a dialogue, the mean; of a rejudged one without the stored replies, `policy` being false."""
-    if not policy:
-        dialogues = [
-            d.model_copy(
-                update={
-                    "usage": {role: usage for role, usage in d.usage.items() if role != "policy"},
-                    "calls": tuple(call for call in d.calls if call.role != "policy"),
-                }
-            )
-            for d in dialogues
-        ]
+    """Mean calls, tokens and cost of a dialogue; of a rejudged one without the stored replies, `policy` being false."""
+    roles = {role for d in dialogues for role in (*d.usage, *(call.role for call in d.calls)) if policy or role != "policy"}
+    usages = [(d.models.get(role, d.model), usage) for d in dialogues for role, usage in d.usage.items() if role in roles]
     n = len(dialogues)
-    calls = sum(len(d.calls) for d in dialogues)
-    tokens = sum(u.prompt_tokens + u.completion_tokens for d in dialogues for u in d.usage.values())
+    calls = sum(call.role in roles for d in dialogues for call in d.calls)
+    tokens = sum(usage.prompt_tokens + usage.completion_tokens for _, usage in usages)
     paid = any(is_paid(model) for d in dialogues for model in (d.model, *d.models.values()))
-    cost = cost_of(dialogues, prices) if prices or not paid else None
+    cost = cost_of_usage(usages, prices) if prices or not paid else None
     return Use(calls / n, tokens / n, None if cost is None else cost / n)
 
 
 def study_text(study: Study, scale: Scale) -> str:
     """The plan, about 90 columns wide."""
-    return "\n".join(printable(line) for line in _lines(study, scale))
-
-
-def _lines(study: Study, scale: Scale) -> Iterable[str]:
     data = study.data
-    yield f"From {data.source}."
-    for note in data.notes:
-        yield f"! {note}"
-    yield ""
-    yield f"Variance of the difference of two models, in squared points of {scale.title}:"
+    lines = [f"From {data.source}.", *(f"! {note}" for note in data.notes), ""]
+    lines.append(f"Variance of the difference of two models, in squared points of {scale.title}:")
     for one in data.components:
         below = " (estimate below 0)" if one.raw < 0 else ""
         share = "–" if one.share != one.share else f"{one.share:.0%}"
-        yield f"  {one.name:<34}{one.variance:>9.1f}{share:>7}{below}"
+        lines.append(f"  {one.name:<34}{one.variance:>9.1f}{share:>7}{below}")
     if study.detects is not None:
         s, r, j = data.size
         judges = f" × {amount(j, data.instrument)}" if data.instrument else ""
-        yield ""
-        yield (
-            f"These runs ({amount(s, 'scenario')} × {amount(r, 'repeat')}{judges}) detect a difference of {study.detects:.1f} "
-            f"points with {study.power:.0%} power."
-        )
+        runs = f"{amount(s, 'scenario')} × {amount(r, 'repeat')}{judges}"
+        power = f"{study.detects:.1f} points with {study.power:.0%} power"
+        lines += ["", f"These runs ({runs}) detect a difference of {power}."]
         for step in study.steps:
             more = data.instrument if step.more == "judge" else step.more
+            cost = f" at a cost of {money(step.extra.cost)}" if step.extra.cost else ""
             gain = f", {100 * step.per_call:.2g} points per 100 calls" if step.per_call == step.per_call else ""
-            yield f"  one more {more}: {step.detects:.2f} for {_calls(step.extra)}{gain}"
-    yield ""
+            lines.append(f"  one more {more}: {step.detects:.2f} for {_short(step.extra.calls)} calls{cost}{gain}")
     if not study.designs:
-        yield f"No design with up to 100,000 scenarios detects {study.difference:g} points."
-        return
-    yield f"To detect {study.difference:g} points with {study.power:.0%} power (95 % level, two models):"
-    yield from _table(study)
-    if data.instrument:
-        yield f"With one {data.instrument} the result holds for that one; with several, for others like them."
-        if missing := sorted({2, 3, 5} - {design.judges for design in study.designs}):
-            yield (
+        lines += ["", f"No design with up to 100,000 scenarios detects {study.difference:g} points."]
+    else:
+        lines += ["", f"To detect {study.difference:g} points with {study.power:.0%} power (95 % level, two models):"]
+        lines += _table(study)
+        if data.instrument:
+            lines.append(f"With one {data.instrument} the result holds for that one; with several, for others like them.")
+        if data.instrument and (missing := sorted({2, 3, 5} - {design.judges for design in study.designs})):
+            lines.append(
                 f"With {' or '.join(map(str, missing))} no number of scenarios is enough: the variance between "
                 f"{data.instrument}s does not fall with it."
             )
+    return "\n".join(printable(line) for line in lines)
 
 
 def _table(study: Study) -> Iterable[str]:
@@ -396,24 +345,10 @@ def _table(study: Study) -> Iterable[str]:
     rows = [["", *heads, *(["cost"] if priced else []), ""]]
     for design in study.designs:
         sizes = [f"{design.scenarios:,}", str(design.repeats), *([str(design.judges)] if judges else [])]
-        cost = ["–" if design.use.cost is None else _money(design.use.cost)] if priced else []
+        cost = [money(design.use.cost)] if priced else []
         note = "< cheapest" if design in study.cheapest else ""
         rows.append(["", *sizes, _short(design.use.calls), _short(design.use.tokens), *cost, note])
     yield from aligned(rows, left=(len(rows[0]) - 1,))
-
-
-def _calls(use: Use) -> str:
-    cost = f" at a cost of {_money(use.cost)}" if use.cost else ""
-    return f"{_short(use.calls)} calls{cost}"
-
-
-def _money(cost: float) -> str:
-    """Two decimals, or two digits of less than a cent.
-
-    >>> _money(1234.5), _money(0.00257)
-    ('1,234.50', '0.0026')
-    """
-    return f"{cost:,.2f}" if cost >= 0.01 or not cost else f"{cost:.2g}"
 
 
 def _short(value: float) -> str:

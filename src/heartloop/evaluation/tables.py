@@ -42,9 +42,11 @@ def rows_of(name: str, transcripts: Sequence[Transcript]) -> list[Row]:
 
 
 def _key(dialogue: Transcript) -> Row:
-    return {
-        "environment": dialogue.environment, "model": dialogue.model, "scenario": dialogue.scenario, "repeat": dialogue.repeat,
-    }  # fmt: skip
+    return _fields(dialogue, "environment", "model", "scenario", "repeat")
+
+
+def _fields(record: object, *names: str) -> Row:
+    return {name: getattr(record, name) for name in names}
 
 
 def _dialogues(transcripts: Iterable[Transcript]) -> Iterable[Row]:
@@ -54,18 +56,10 @@ def _dialogues(transcripts: Iterable[Transcript]) -> Iterable[Row]:
         failure = dialogue.failure
         yield {
             **_key(dialogue),
-            "seed": dialogue.seed,
-            "fingerprint": dialogue.fingerprint,
-            "preset": dialogue.preset,
-            "variant": dialogue.variant,
-            "user": dialogue.user,
-            "scored": dialogue.scored,
-            "score": dialogue.score,
+            **_fields(dialogue, "seed", "fingerprint", "preset", "variant", "user", "scored", "score"),
             "points": points_of(dialogue),
             "stop": dialogue.stop,
-            "failure_role": failure.role if failure else None,
-            "failure_kind": failure.kind if failure else None,
-            "failure_detail": failure.detail if failure else None,
+            **{f"failure_{name}": getattr(failure, name, None) for name in ("role", "kind", "detail")},
             "turns": len(dialogue.turns),
             "opening": dialogue.opening,
             **{f"start_{name}": value for name, value in dialogue.start.items()},
@@ -73,8 +67,7 @@ def _dialogues(transcripts: Iterable[Transcript]) -> Iterable[Row]:
             **{f"fact_{name}": value for name, value in dialogue.facts.items()},
             **{f"count_{name}": value for name, value in dialogue.counts.items()},
             "policy_completion_tokens": policy.completion_tokens if policy else None,
-            "prompt_tokens": every.prompt_tokens,
-            "completion_tokens": every.completion_tokens,
+            **_fields(every, "prompt_tokens", "completion_tokens"),
             "seconds": dialogue.seconds,
         }
 
@@ -85,16 +78,15 @@ def _turns(transcripts: Iterable[Transcript]) -> Iterable[Row]:
         course = course_of(dialogue)[1:] if judged else []
         points = dict(zip(judged, course, strict=True)) if len(course) == len(judged) else {}
         rewards = dialogue.rewards if len(dialogue.rewards) == len(dialogue.turns) else ()
-        said = dialogue.opening
+        before = dialogue.opening
         for place, turn in enumerate(dialogue.turns):
             yield {
                 **_key(dialogue),
                 "turn": turn.index,
-                "said_before": said,
+                "said_before": before,
                 "reply": turn.reply,
                 "answer": turn.message,
-                "silent": turn.silent,
-                "truncated": turn.truncated,
+                **_fields(turn, "silent", "truncated"),
                 "points": points.get(turn.index),
                 "reward": rewards[place] if rewards else None,
                 **{f"state_{name}": value for name, value in (turn.state or {}).items()},
@@ -103,25 +95,19 @@ def _turns(transcripts: Iterable[Transcript]) -> Iterable[Row]:
                 "evidence": json.dumps(turn.evidence, ensure_ascii=False) if turn.evidence else None,
                 "dialogue_points": points_of(dialogue),
             }
-            said = turn.message
+            before = turn.message
 
 
 def _calls(transcripts: Iterable[Transcript]) -> Iterable[Row]:
     for dialogue in transcripts:
         for call in dialogue.calls:
+            player = dialogue.model if call.role == "policy" else dialogue.user
             yield {
                 **_key(dialogue),
-                "turn": call.turn,
-                "role": call.role,
-                "role_model": dialogue.models.get(call.role, dialogue.model if call.role == "policy" else dialogue.user),
-                "purpose": call.purpose,
-                "reask": call.reask,
-                "text": call.text,
-                "reasoning": call.reasoning,
-                "finish_reason": call.finish_reason,
-                "prompt_tokens": call.usage.prompt_tokens,
-                "completion_tokens": call.usage.completion_tokens,
-                "estimated": call.usage.estimated,
+                **_fields(call, "turn", "role"),
+                "role_model": dialogue.models.get(call.role, player),
+                **_fields(call, "purpose", "reask", "text", "reasoning", "finish_reason"),
+                **_fields(call.usage, "prompt_tokens", "completion_tokens", "estimated"),
             }
 
 
@@ -142,20 +128,22 @@ class PolicyPrompts:
         own = self._settings.get("policy_prompt")
         if isinstance(own, str) and own_prompt({}, own) == played:
             return own
-        key = (
-            dialogue.environment, dialogue.scenario, dialogue.fingerprint, dialogue.preset, dialogue.variant,
-            tuple(sorted(played.items())),
-        )  # fmt: skip
+        one = dialogue
+        key = (one.environment, one.scenario, one.fingerprint, one.preset, one.variant, tuple(sorted(played.items())))
         if key not in self._made:
-            self._made[key] = self._prompt(dialogue, played)
+            self._made[key] = self._prompt(dialogue, played) if played else None
         return self._made[key]
 
     def _prompt(self, dialogue: Transcript, played: Mapping[str, str]) -> str | None:
-        scenario = self._of_environment(dialogue.environment).get(dialogue.scenario)
-        if not played or scenario is None or scenario.fingerprint != dialogue.fingerprint:
-            return None
         spec = load_environment(dialogue.environment)
         try:
+            if spec.name not in self._scenarios:
+                self._scenarios[spec.name] = {}  # also where the set or file is missing
+                loaded = spec.scenarios.load(str(self._settings.get("scenario_set")))
+                self._scenarios[spec.name] = {scenario.id: scenario for scenario in loaded}
+            scenario = self._scenarios[spec.name].get(dialogue.scenario)
+            if scenario is None or scenario.fingerprint != dialogue.fingerprint:
+                return None
             options = spec.read_options({**options_of(self._settings), **spec.stored.options(dialogue)})
             environment = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, ScriptedChat([]))), options)
         except HeartloopError:
@@ -164,23 +152,9 @@ class PolicyPrompts:
         same = all(current.get(name) == digest for name, digest in played.items())
         return environment.begin(scenario.id).policy_prompt if same else None
 
-    def _of_environment(self, environment: str) -> Mapping[str, Scenario]:
-        """The run's scenarios by id, as this version knows them; empty where their set or file is missing."""
-        if environment not in self._scenarios:
-            try:
-                scenarios = load_environment(environment).scenarios.load(str(self._settings.get("scenario_set")))
-            except HeartloopError:
-                scenarios = ()
-            self._scenarios[environment] = {scenario.id: scenario for scenario in scenarios}
-        return self._scenarios[environment]
-
 
 def messages_of(dialogue: Transcript, prompt: str | None = None) -> list[dict[str, str]]:
-    """The dialogue as chat messages with `role` and `content`, as the policy read them, its thinking left out.
-
-    Args:
-        prompt: the system prompt; none is written for an empty one.
-    """
+    """The dialogue as chat messages with `role` and `content`, as the policy read them, its thinking left out."""
     messages = [{"role": "system", "content": prompt}] if prompt else []
     messages.append({"role": "user", "content": YOU_BEGIN if dialogue.opening is None else dialogue.opening})
     for turn in dialogue.turns:

@@ -13,7 +13,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from heartloop.core.text import amount
-from heartloop.evaluation.scores import ModelScore
 from heartloop.scoring.statistics import Interval, mean_interval
 
 LEAST_IN_GROUP = 6
@@ -34,7 +33,6 @@ class Scored(NamedTuple):
 class ScenarioDifference(NamedTuple):
     """The same scenario with this model and with the other model that differs most in the direction shown."""
 
-    title: str
     mine: Scored
     other: Scored
     model: str
@@ -47,7 +45,6 @@ class GroupResult(NamedTuple):
     """A group whose interval excludes 0: its mean difference, and the dialogue that shows it best."""
 
     key: str
-    scenarios: int
     difference: Interval
     shown_by: ScenarioDifference
 
@@ -55,7 +52,6 @@ class GroupResult(NamedTuple):
 class ModelCard(NamedTuple):
     """One ranked model against the others."""
 
-    row: ModelScore
     others: int
     scenarios: int
     overall: Interval | None
@@ -63,7 +59,7 @@ class ModelCard(NamedTuple):
     wins: list[GroupResult]
     losses: list[GroupResult]
     tested: int
-    """Groups with `LEAST_IN_GROUP` scenarios."""
+    """Of the groups, those with `LEAST_IN_GROUP` scenarios."""
     groups: int
     best: ScenarioDifference | None
     """The scenario on which the model is furthest above the others; `None` where it is above on none."""
@@ -80,11 +76,8 @@ class ModelCard(NamedTuple):
         if math.isnan(low):
             return f"{on} there is no interval, so neither a win nor a loss is supported."
         ends = f"({self.overall.mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f})"
-        if low > 0:
-            return f"{on} it scores above {others} {ends}."
-        if high < 0:
-            return f"{on} it scores below {others} {ends}."
-        return f"{on} it is not distinguished from {others} {ends}."
+        result = "scores above" if low > 0 else "scores below" if high < 0 else "is not distinguished from"
+        return f"{on} it {result} {others} {ends}."
 
     @property
     def by_group(self) -> str:
@@ -97,27 +90,25 @@ class ModelCard(NamedTuple):
         return "" if self.wins or self.losses else f"In none of the {tested} tested does the interval support a win or a loss."
 
 
-def model_cards(rows: Sequence[ModelScore], scored: Mapping[str, Mapping[Hashable, Scored]]) -> list[ModelCard]:
+def model_cards(scored: Mapping[str, Mapping[Hashable, Scored]]) -> dict[str, ModelCard]:
     """A card for each ranked model.
 
     Args:
-        rows: the leaderboard.
         scored: by ranked model, its scored dialogues by pairing key; only keys that all of them have are used.
     """
-    ranked = [row for row in rows if row.standing == "ranked" and row.model in scored]
-    keys = sorted(set.intersection(*(set(scored[row.model]) for row in ranked)), key=str) if ranked else []
-    return [
-        _card(row, {other.model: scored[other.model] for other in ranked if other is not row}, scored[row.model], keys)
-        for row in ranked
-    ]
+    keys = sorted(set.intersection(*(set(mine) for mine in scored.values())), key=str) if scored else []
+    return {
+        model: _card(mine, {name: other for name, other in scored.items() if name != model}, keys)
+        for model, mine in scored.items()
+    }
 
 
 def _card(
-    row: ModelScore, others: Mapping[str, Mapping[Hashable, Scored]], mine: Mapping[Hashable, Scored], keys: Sequence[Hashable]
+    mine: Mapping[Hashable, Scored], others: Mapping[str, Mapping[Hashable, Scored]], keys: Sequence[Hashable]
 ) -> ModelCard:
     groups = {mine[key].group for key in keys} - {""}
     if not others or not keys:
-        return ModelCard(row, len(others), 0, None, [], [], 0, len(groups), None, None)
+        return ModelCard(len(others), 0, None, [], [], 0, len(groups), None, None)
     difference = {key: mine[key].points - statistics.fmean(other[key].points for other in others.values()) for key in keys}
 
     def interval(chosen: Sequence[Hashable], level: float) -> Interval:
@@ -128,21 +119,23 @@ def _card(
         if sign * difference[key] <= 0:
             return None
         model = max(others, key=lambda name: -sign * others[name][key].points)
-        return ScenarioDifference(mine[key].title, mine[key], others[model][key], model, difference[key])
+        return ScenarioDifference(mine[key], others[model][key], model, difference[key])
+
+    def scenarios(chosen: Sequence[Hashable]) -> int:
+        return len({mine[key].scenario for key in chosen})
 
     members = {group: [key for key in keys if mine[key].group == group] for group in groups}
-    tested = {g: m for g, m in members.items() if len({mine[key].scenario for key in m}) >= LEAST_IN_GROUP}
+    tested = {group: chosen for group, chosen in members.items() if scenarios(chosen) >= LEAST_IN_GROUP}
     wins: list[GroupResult] = []
     losses: list[GroupResult] = []
     for group, chosen in tested.items():
         seen = interval(chosen, 1.0 - 0.05 / len(tested))
         for sign, into, supported in ((1, wins, seen.low > 0), (-1, losses, seen.high < 0)):
             if supported and (example := shown(chosen, sign)) is not None:
-                into.append(GroupResult(group, len({mine[key].scenario for key in chosen}), seen, example))
+                into.append(GroupResult(group, seen, example))
     return ModelCard(
-        row=row,
         others=len(others),
-        scenarios=len({mine[key].scenario for key in keys}),
+        scenarios=scenarios(keys),
         overall=interval(keys, 0.95),
         wins=sorted(wins, key=lambda one: -one.difference.mean),
         losses=sorted(losses, key=lambda one: one.difference.mean),

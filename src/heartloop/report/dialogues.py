@@ -1,83 +1,72 @@
-"""Dialogues as the browser pages read them: a small list of all, and chunks with what was said.
+"""Dialogues as the browser pages read them: a small list of all, and chunks with their texts.
 
 The pages are opened from disk, where `fetch` does not work, so each file is a script that calls one function with one JSON
-value. What was said is untrusted: every text is made printable, and the pages put text in as text.
+value. The texts are untrusted: they are made printable, and the pages insert them as text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from heartloop.core.blocks import ReportPanel
-from heartloop.core.dialogue import HEAVY_TAGS, Transcript, Turn, content_tags
+from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
 from heartloop.core.text import printable
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.evaluation.scores import group_of, points_of
+from heartloop.reader.aspects import STRATEGIES
+
+if TYPE_CHECKING:
+    from heartloop.report.page import Page
 
 CHUNK = 20
 """Dialogues in one file: opening one dialogue loads as many."""
 
 
 def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
-    """An address for each dialogue, readable and unique, the same whenever the same run is shown again."""
-    taken: set[str] = set()
-    ids: list[str] = []
-    for model, scenario, repeat in (transcript.key for transcript in transcripts):
-        plain = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model} {scenario}").strip("-") or "unnamed"
-        wanted = base = f"dialogue-{plain}" + (f"-r{repeat + 1}" if repeat else "")
+    """An address for each dialogue, the same whenever the same run is shown again."""
+    keys = (transcript.key for transcript in transcripts)
+    return addresses("dialogue", (f"{model} {scenario}{f' r{repeat + 1}' if repeat else ''}" for model, scenario, repeat in keys))
+
+
+def addresses(kind: str, names: Iterable[str]) -> list[str]:
+    """A readable and unique address for each name.
+
+    >>> addresses("model", ["x/good", "x-good"])
+    ['model-x-good', 'model-x-good--2']
+    """
+    taken: dict[str, None] = {}
+    for name in names:
+        wanted = base = f"{kind}-" + (re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") or "unnamed")
         number = 2
         while wanted in taken:
             wanted, number = f"{base}--{number}", number + 1
-        taken.add(wanted)
-        ids.append(wanted)
-    return ids
+        taken[wanted] = None
+    return list(taken)
 
 
-def model_ids(models: Sequence[str]) -> dict[str, str]:
-    """An address for each model, readable and unique.
-
-    >>> model_ids(["x/good", "x-good"])
-    {'x/good': 'model-x-good', 'x-good': 'model-x-good--2'}
-    """
-    found: dict[str, str] = {}
-    for model in models:
-        wanted = base = "model-" + (re.sub(r"[^A-Za-z0-9.]+", "-", model).strip("-") or "unnamed")
-        number = 2
-        while wanted in found.values():
-            wanted, number = f"{base}--{number}", number + 1
-        found[model] = wanted
-    return found
-
-
-def dialogue_list(
-    transcripts: Sequence[Transcript],
-    ids: Sequence[str],
-    courses: Sequence[Sequence[float]],
-    models: Sequence[str],
-    turns: int,
-    panel: ReportPanel,
-) -> dict[str, Any]:
-    """What the list of all dialogues needs, without what was said beyond the first message.
-
-    `ids` and `courses` run along the transcripts: addresses, and points turn by turn.
-    """
+def dialogue_list(page: Page) -> dict[str, Any]:
+    """The list of all dialogues, with no message but the first, and the scale of the charts."""
+    models = [row.model for row in page.card.models]
     known: dict[tuple[str, str], int] = {}
-    plays = _plays(transcripts)
+    plays: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
+    """For each scenario its (repeat, seed) pairs, by repeat, then as they first appear: over one seed the place is the repeat."""
+    for transcript in sorted(page.dialogues, key=lambda one: one.repeat):
+        plays.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
     scenarios: list[dict[str, Any]] = []
     rows: list[list[Any]] = []
-    for number, (transcript, address, course) in enumerate(zip(transcripts, ids, courses, strict=True)):
+    for number, (transcript, address, course) in enumerate(zip(page.dialogues, page.ids, page.courses, strict=True)):
         scenario = (transcript.scenario, transcript.fingerprint)
         if scenario not in known:
             known[scenario] = len(scenarios)
-            scenarios.append(_scenario(transcript, panel))
+            scenarios.append(_scenario(transcript, page.panel))
         rows.append(
             [
                 address,
                 models.index(transcript.model),
                 known[scenario],
-                plays[transcript.scenario, transcript.fingerprint].index((transcript.repeat, transcript.seed)),
+                list(plays[scenario]).index((transcript.repeat, transcript.seed)),
                 transcript.stop,
                 _short(points_of(transcript)),
                 [_short(value) for value in course],
@@ -86,30 +75,26 @@ def dialogue_list(
         )
     return {
         "models": [printable(model) for model in models],
-        "turns": turns,
+        "turns": page.turns,
         "scenarios": scenarios,
         "rows": rows,
-        "thoughts": dict(panel.thoughts),
-        "thoughtsTitle": panel.thoughts_title,
+        "thoughts": dict(page.panel.thoughts),
+        "thoughtsTitle": page.panel.thoughts_title,
+        "scale": {
+            **{name: getattr(page.scale, name) for name in ("low", "high", "ticks", "title")},
+            "start": page.start,
+            "zones": [zone._asdict() for zone in page.scale.zones],
+            "groups": [column.key for column in page.groups],
+        },
+        "strategies": {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()},
     }
 
 
-def _plays(transcripts: Sequence[Transcript]) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """For each scenario the (repeat, seed) pairs in which it was played, so that every one of them has a number.
-
-    By repeat, then as they first appear: over the repeats of one seed the number is the repeat itself.
-    """
-    found: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
-    for transcript in transcripts:
-        found.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
-    return {scenario: sorted(pairs, key=lambda pair: pair[0]) for scenario, pairs in found.items()}
-
-
 def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> list[dict[str, Any]]:
-    """What was said in some dialogues, in their order, and what their judges made of it."""
+    """The texts of some dialogues, in their order, with what their judges answered."""
     return [
         {
-            "turns": _turns(transcript, panel),
+            "turns": list(_turns(transcript, panel)),
             "failure": None if transcript.failure is None else clean(transcript.failure.model_dump()),
             "seed": transcript.seed,
             "panel": clean(panel.dialogue(transcript)) if panel.dialogue else {},
@@ -137,37 +122,23 @@ def _scenario(transcript: Transcript, panel: ReportPanel) -> dict[str, Any]:
     }
 
 
-def _turns(transcript: Transcript, panel: ReportPanel) -> list[dict[str, Any]]:
+def _turns(transcript: Transcript, panel: ReportPanel) -> Iterator[dict[str, Any]]:
     """The turns, with the thinking of a reply, and `broken` where the prompt asks for a form that it does not have."""
     thinking = {call.turn: call.thinking for call in transcript.calls if call.role == "policy"}
     broken = broken_formats(transcript.calls) if BROKEN_FORMATS in transcript.counts else ()
-    turns = [_turn(transcript, turn, panel) for turn in transcript.turns]
-    for turn, shown in zip(transcript.turns, turns, strict=True):
-        if thought := thinking.get(turn.index):
-            shown["thinking"] = printable(thought)
-        if turn.index in broken:
-            shown["broken"] = True
-    return turns
-
-
-def _turn(transcript: Transcript, turn: Turn, panel: ReportPanel) -> dict[str, Any]:
-    view = panel.turn(transcript, turn)
-    found: dict[str, Any] = {"reply": printable(turn.reply)}
-    if turn.silent:
-        found["silent"] = True
-    if turn.truncated:
-        found["truncated"] = True
-    found["state"] = {name: _short(value) for name, value in (turn.state or {}).items()}
-    found["change"] = {name: _short(value) for name, value in (turn.change or {}).items()}
-    found["thoughts"] = clean(view.thoughts)
-    if view.details:
-        found["details"] = clean(view.details)
-    evidence = {name: turn.evidence[name] for name in ("strategies", "aspects", "floor") if turn.evidence.get(name)}
-    if evidence:
-        found["evidence"] = clean(evidence)
-    if turn.message is not None:
-        found["message"] = printable(turn.message)
-    return found
+    for turn in transcript.turns:
+        view = panel.turn(transcript, turn)
+        marks = {"silent": turn.silent, "truncated": turn.truncated, "broken": turn.index in broken}
+        texts = {"reply": turn.reply, "message": turn.message, "thinking": thinking.get(turn.index) or None}
+        evidence = {name: turn.evidence[name] for name in ("strategies", "aspects", "floor") if turn.evidence.get(name)}
+        yield {
+            **{name: True for name, holds in marks.items() if holds},
+            **{name: printable(text) for name, text in texts.items() if text is not None},
+            "state": {name: _short(value) for name, value in (turn.state or {}).items()},
+            "change": {name: _short(value) for name, value in (turn.change or {}).items()},
+            "thoughts": clean(view.thoughts),
+            **{name: clean(value) for name, value in (("details", view.details), ("evidence", evidence)) if value},
+        }
 
 
 def _short(value: float | None) -> float | int | None:

@@ -23,20 +23,19 @@ _SPREAD = 6.0
 class Frame(NamedTuple):
     """Position of a plot in its SVG: the box in pixels, the turns of its x axis, and the points at its floor and ceiling."""
 
-    left: float = 26.0
-    top: float = 10.0
-    width: float = 270.0
-    height: float = 150.0
-    turns: int = 10
-    low: float = 0.0
-    high: float = 100.0
+    left: float
+    top: float
+    width: float
+    height: float
+    turns: int
+    low: float
+    high: float
 
     def x(self, turn: float) -> float:
-        """Pixel of a turn."""
         return round(self.left + self.width * turn / max(1, self.turns), 1)
 
     def y(self, points: float) -> float:
-        """Pixel of some points; SVG counts downwards."""
+        """The pixel of some points; SVG counts downwards."""
         return round(self.top + self.height * (self.high - points) / (self.high - self.low), 1)
 
 
@@ -53,7 +52,7 @@ class Mark(NamedTuple):
 
 
 class DrawnSeries(NamedTuple):
-    """A series: its style class, marks, paths, dashes and number (0: none); `label_y` is the height of the number of a line."""
+    """A series: its style class, marks, paths, dashes and number (0: none); the number of a line is drawn at `label_y`."""
 
     name: str
     colour: str
@@ -68,7 +67,7 @@ class DrawnSeries(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A chart in pixels; ticks are (pixel, label), zones (top, height, tint, name)."""
+    """A chart in pixels; ticks are (pixel, label), zones (top, height, tint, name), bars of width `bar` rise from `zero`."""
 
     width: float
     height: float
@@ -77,9 +76,7 @@ class Drawn(NamedTuple):
     right: float
     bottom: float
     bar: float
-    """Width of a bar."""
     zero: float
-    """Height from which bars rise."""
     line: float | None
     series: list[DrawnSeries]
     ticks_x: list[tuple[float, str]]
@@ -89,12 +86,6 @@ class Drawn(NamedTuple):
     categories: bool
     axes: str
     """Ends of both axes in pixels and in values, for the script that shows the values of a point."""
-
-    @property
-    def frame(self) -> Frame:
-        """The plot as a frame; its x axis is of turns."""
-        first, last, _, _, low, high = map(float, self.axes.split()[2:8])
-        return Frame(self.left, self.top, self.right - self.left, self.bottom - self.top, int(last - first), low, high)
 
 
 def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn:
@@ -244,7 +235,7 @@ def mean_curve(curves: Sequence[Sequence[float]], turns: int) -> list[float]:
 def path_of(curve: Sequence[float], frame: Frame) -> str:
     """An SVG path in relative steps, which is short.
 
-    >>> path_of([40, 50], Frame(left=0, top=0, width=100, height=100, turns=10))
+    >>> path_of([40, 50], Frame(left=0, top=0, width=100, height=100, turns=10, low=0, high=100))
     'M0 60l10-10'
     """
     points = [(frame.x(turn), frame.y(value)) for turn, value in enumerate(curve)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import statistics
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from heartloop.core.blocks import Chart, LeaderboardColumn, PanelInput, PanelOutput, Point, Section, Series, Shade, shade
 from heartloop.core.chat import EMBEDDED, is_embedded
-from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
+from heartloop.core.dialogue import Transcript, content_tags
 from heartloop.core.text import amount
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment
@@ -31,29 +29,24 @@ from heartloop.evaluation.scores import (
     roles_of,
 )
 from heartloop.evaluation.store import Measurement, judge_of, shared_rules
-from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.cards import ModelCard, Scored, model_cards
-from heartloop.report.dialogues import dialogue_ids, model_ids
+from heartloop.report.dialogues import addresses, dialogue_ids
 from heartloop.report.drawing import MOST_LINES, Drawn, Frame, drawn, faint_lines, mean_curve, path_of
+from heartloop.report.provenance import in_words
 
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
 
-FEW_SCENARIOS = 10
-"""Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
-
 
 class Trajectories(NamedTuple):
-    """Points over the turns for one model: the mean as a chart, and paths of single dialogues with their opacity."""
+    """Points over the turns for one model: `drawn` of its `n` scored dialogues as lines with opacity, the mean of `basis`."""
 
     score: ModelScore
     number: int
     n: int
-    """Scored dialogues, of which `drawn` are drawn."""
     drawn: int
     lines: list[tuple[str, float]]
     basis: int
-    """Dialogues in the mean: those behind the model's number on the leaderboard."""
-    mean: list[float]
+    mean: Series
     plot: Drawn
 
 
@@ -65,37 +58,12 @@ class GroupColumn(NamedTuple):
     kind: str
 
 
-class TokenUse(NamedTuple):
-    """What a model wrote, and what came of it; `number` is its point in the chart."""
-
-    number: int
-    score: ModelScore
-    tokens: float
-    replies: float
-    """Replies a dialogue, the mean."""
-    estimated: bool
-
-
-class Highlight(NamedTuple):
-    """A model's best or worst dialogue: score, scenario, how it ended, and its course as a small curve."""
-
-    address: str
-    score: float
-    title: str
-    person: str
-    group: str
-    stop: str
-    tags: str
-    heavy: bool
-    path: str
-    end: tuple[float, float]
-
-
 class Page:
-    """One page."""
+    """A page of measurements that compare with each other."""
 
     allowed_unscored = ALLOWED_UNSCORED
-    few_scenarios = FEW_SCENARIOS
+    few_scenarios = 10
+    """Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
 
     def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
         self.card = card
@@ -106,64 +74,64 @@ class Page:
         self.panel = self.spec.report
         self.title = self.spec.title
         self.scale = self.spec.scale
-        low, high = self.scale.low, self.scale.high
         self.number = number
+        self.file = f"measurement-{number}.html" if number > 1 else "index.html"
         self.settings = measurement.settings
         self.run_names = ", ".join(run.path.resolve().name for run in measurement.runs)
         self.dialogues: list[Transcript] = latest(measurement.transcripts)
         self.ids = dialogue_ids(self.dialogues)
-        self.model_ids = model_ids([row.model for row in card.models])
-        self.turns = self._turns()
-        self.spark = Frame(left=2, top=3, width=92, height=34, turns=self.turns, low=low, high=high)
+        models = [row.model for row in card.models]
+        self.model_ids = dict(zip(models, addresses("model", models), strict=True))
+        limit = options_of(self.settings).get("max_turns")
+        longest = max((len(d.turns) for d in self.dialogues), default=0)
+        self.turns = max(longest, limit if isinstance(limit, int) else 0)
+        self.turns = self.turns or int(self.spec.options.model_fields["max_turns"].default)
+        self.spark = Frame(2, 3, 92, 34, self.turns, self.scale.low, self.scale.high)
         self.courses = [course_of(dialogue) for dialogue in self.dialogues]
         self.start = next((course[0] for course in self.courses if course), self.scale.start)
-        self.change_limit = self.scale.change_limit
-        self._of_model: dict[str, list[int]] = {row.model: [] for row in card.models}
-        for place, dialogue in enumerate(self.dialogues):
-            self._of_model[dialogue.model].append(place)
-        common = common_keys(self.dialogues, [row.model for row in card.models if row.standing == "ranked"])
-        self._basis: dict[str, list[int]] = {
-            row.model: [i for i in self._scored(row) if row.standing != "ranked" or pairing_key(self.dialogues[i]) in common]
+        self._scored = {
+            row.model: [i for i, d in enumerate(self.dialogues) if d.model == row.model and d.scored] for row in card.models
+        }
+        ranked = [row.model for row in card.models if row.standing == "ranked"]
+        self.rank_intervals = {row.model: rank_interval(row, len(ranked)) for row in card.models}
+        common = common_keys(self.dialogues, ranked)
+        self._basis = {
+            row.model: [
+                i for i in self._scored[row.model] if row.standing != "ranked" or pairing_key(self.dialogues[i]) in common
+            ]
             for row in card.models
         }
         """Dialogues behind each model's number on the leaderboard."""
         self.judge = judge_of(measurement.settings)
         self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
+        self.rules_words = " · ".join([self.title, *card.presets, *card.variants])
+        self.played_by = "user simulator" if "user" in self.spec.role_names else "judge"
+        """The role that decides a score, in words."""
+        self.estimates = {row.model for row in card.models if "policy" in row.roles and row.roles["policy"].estimated}
+        """Models whose tokens are estimates, because an endpoint did not count them."""
+        self.learned = sorted(filter(is_embedded, {*card.simulators, *roles_of(self.settings).values()}))
+        """The learned readers that played a role."""
+        self.reached = self.scale.reached.format(card.success_at)
+        """A success in words; its bound is the scale's unless the run was rescored with another."""
+        self.fell = self.scale.fell.format(card.failure_below)
         self.stop_words: dict[str, str] = {
             "success": self.scale.reached.format(self.scale.success_at),
             "failure": self.scale.fell.format(self.scale.failure_below),
             **_STOP_WORDS,
             **self.panel.stops,
         }
-        self.stop_words.update((d.stop, _stop_words(d.stop)) for d in self.dialogues if d.stop not in self.stop_words)
-
-    def _turns(self) -> int:
-        limit = options_of(self.settings).get("max_turns")
-        longest = max((len(d.turns) for d in self.dialogues), default=0)
-        return max(longest, limit if isinstance(limit, int) else 0) or self.max_turns
-
-    @property
-    def max_turns(self) -> int:
-        """Turn limit of the environment where the settings name none."""
-        return int(self.spec.options.model_fields["max_turns"].default)
-
-    def rank_interval(self, row: ModelScore) -> str:
-        """Its rank interval, such as `1–3`; empty for fewer than three ranked models."""
-        return rank_interval(row, sum(one.standing == "ranked" for one in self.card.models))
-
-    def _scored(self, row: ModelScore) -> list[int]:
-        return [i for i in self._of_model[row.model] if self.dialogues[i].scored]
+        self.stop_words |= {d.stop: d.stop.replace("_", " ") for d in self.dialogues if d.stop not in self.stop_words}
 
     @property
     def label(self) -> str:
-        """How this page is called where a site has several."""
+        """The name of this page where a site has several."""
         judged = f"judged by {self.judge}" if self.judge else ""
-        parts = (*self.card.simulators, judged, *self.card.presets, *self.card.variants)
-        return " · ".join([self.title, *(filter(None, parts) if any(parts) else ["no dialogue yet"])])
+        parts = [part for part in (*self.card.simulators, judged, *self.card.presets, *self.card.variants) if part]
+        return " · ".join([self.title, *(parts or ["no dialogue yet"])])
 
     @property
     def leader(self) -> str:
-        """Who stands first, with how many points, ◇ where it scored itself; empty where nobody is ranked."""
+        """The first model with its points, ◇ where it scored itself; empty without a ranked model."""
         first = next((row for row in self.card.models if row.rank == 1 and row.headline.mean is not None), None)
         if first is None:
             return ""
@@ -174,11 +142,6 @@ class Page:
         """The user simulator or judge, and who rejudged the replies."""
         played_by = " and ".join("the embedded user" if name == EMBEDDED else name for name in self.card.simulators)
         return f"{played_by}, judged by {self.judge}" if self.judge else played_by
-
-    @property
-    def rules_words(self) -> str:
-        """What pages that stand side by side have in common."""
-        return " · ".join([self.title, *self.card.presets, *self.card.variants])
 
     @cached_property
     def scenarios(self) -> frozenset[tuple[str, str]]:
@@ -194,16 +157,6 @@ class Page:
         instruments = [self.judge] if self.judge else [name for name in self.card.simulators if not is_embedded(name)]
         return frozenset(row.model for row in self.card.models if any(is_same_model(row.model, name) for name in instruments))
 
-    @cached_property
-    def learned(self) -> list[str]:
-        """The learned readers that played a role."""
-        return sorted(filter(is_embedded, {*self.card.simulators, *roles_of(self.settings).values()}))
-
-    @property
-    def embedded(self) -> bool:
-        """Whether a learned reader played a role."""
-        return bool(self.learned)
-
     def entry(self, name: str) -> str:
         """The entry of the page of meanings for a number that each environment has in its own way."""
         return self.panel.entry(name, self.environment)
@@ -211,7 +164,7 @@ class Page:
     @cached_property
     def panel_input(self) -> PanelInput:
         """The page as its environment's panel reads it."""
-        return PanelInput(self.card.models, self._basis, self.dialogues, self.ids, self.embedded, options_of(self.settings))
+        return PanelInput(self.card.models, self._basis, self.dialogues, self.ids, bool(self.learned), options_of(self.settings))
 
     @cached_property
     def output(self) -> PanelOutput:
@@ -223,69 +176,32 @@ class Page:
         return section not in self.panel.leaves_out
 
     @property
-    def template(self) -> str:
-        """The panel's template; empty where it has none."""
-        return f"{self.environment}/{self.panel.template}" if self.panel.template else ""
-
-    @property
     def columns(self) -> list[LeaderboardColumn]:
         """Further columns of the leaderboard: groups that are results of their own, and the panel's."""
-        groups = self.groups if self.scale.group_intervals else []
-        means = {row.model: {group.key: group.mean for group in row.groups} for row in self.card.models}
-        return [
-            *(
-                LeaderboardColumn(
-                    column.key.capitalize(),
-                    {model: mine[column.key] for model, mine in means.items() if column.key in mine},
-                    entry=self.entry("groups"),
-                )
-                for column in groups
-            ),
-            *self.output.columns,
+        means = [
+            LeaderboardColumn(
+                column.key.capitalize(),
+                {row.model: group.mean for row in self.card.models for group in row.groups if group.key == column.key},
+                entry=self.entry("groups"),
+            )
+            for column in self.groups
         ]
-
-    @property
-    def played_by(self) -> str:
-        """The role that decides a score, in words."""
-        return "user simulator" if "user" in self.spec.role_names else "judge"
+        return [*(means if self.scale.group_intervals else ()), *self.output.columns]
 
     @property
     def lede(self) -> str:
         """What was evaluated on what, in sentences."""
         models = [row for row in self.card.models if row.standing != "failure case"]
+        met = {frozenset(d.scenario for d in self.dialogues if d.model == row.model) for row in models if row.played}
+        each = "each " if len(models) != 1 and len(met) <= 1 else ""
         scenarios = amount(len({d.scenario for d in self.dialogues}), "scenario")
-        how = "evaluated on" if len(models) == 1 else "each evaluated on the same" if self.same_scenarios else "evaluated on"
-        about = self.panel.lede.format(start=f"{self.start:g}", change_limit=f"{self.change_limit:g}")
-        return f"{amount(len(models), 'model')}, {how} {scenarios}. {about}"
-
-    @property
-    def scale_data(self) -> dict[str, Any]:
-        """The scale of points as the browser draws it."""
-        found = {name: getattr(self.scale, name) for name in ("low", "high", "ticks", "title")}
-        zones = [zone._asdict() for zone in self.scale.zones]
-        return {**found, "start": self.start, "zones": zones, "groups": [column.key for column in self.groups]}
-
-    @property
-    def reached(self) -> str:
-        """A success in words; its bound is 100 unless the run was rescored with another."""
-        return self.scale.reached.format(self.card.success_at)
-
-    @property
-    def fell(self) -> str:
-        """A failure in words."""
-        return self.scale.fell.format(self.card.failure_below)
+        about = self.panel.lede.format(start=f"{self.start:g}", change_limit=f"{self.scale.change_limit:g}")
+        return f"{amount(len(models), 'model')}, {each}evaluated on {'the same ' if each else ''}{scenarios}. {about}"
 
     @property
     def few_in_groups(self) -> bool:
         """Whether a group's interval rests on fewer scenarios than an interval needs."""
-        return any(group.low is not None and group.n < FEW_SCENARIOS for row in self.card.models for group in row.groups)
-
-    @cached_property
-    def same_scenarios(self) -> bool:
-        """Whether every model was played with the same scenarios."""
-        rows = [row for row in self.card.models if row.played and row.standing != "failure case"]
-        met = {row.model: frozenset(self.dialogues[i].scenario for i in self._of_model[row.model]) for row in rows}
-        return len(set(met.values())) <= 1
+        return any(group.low is not None and group.n < self.few_scenarios for row in self.card.models for group in row.groups)
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -296,7 +212,12 @@ class Page:
         times = max(played, default=0)
         up_to = "up to " if times > min(played, default=0) else ""
         own = (settings.get("prompts") or {}).get(OWN_PROMPT)
-        seeds, sets = _words(settings.get("seeds")), _words(settings.get("scenario_sets"))
+        seeds, sets = _set_values(settings.get("seeds")), _set_values(settings.get("scenario_sets"))
+        sampling = [
+            f"{role} {', '.join(f'{name} {in_words(value)}' for name, value in chosen.items())}"
+            for role, given in sorted(self.dialogues[0].sampling.items() if self.dialogues else ())
+            if (chosen := given.chosen())
+        ]
         facts = [
             ("Environment", self.title),
             (self.played_by.capitalize(), ", ".join(card.simulators)),
@@ -305,7 +226,7 @@ class Page:
             *self.output.facts,
             ("Variant", ", ".join(card.variants)),
             ("System prompt", f"the run's own, {own}; its text is on the page of settings" if own else ""),
-            ("Sampling", "; ".join(self._sampling())),
+            ("Sampling", "; ".join(sampling)),
             ("Scenario sets" if len(sets) > 1 else "Scenario set", ", ".join(sets)),
             ("Scenarios", f"{scenarios}" + (f", {up_to}{times} times each" if times > 1 else "") if scenarios else ""),
             ("Dialogues", f"{card.scored} scored, {card.unscored} unscored"),
@@ -316,64 +237,34 @@ class Page:
         ]
         return [(name, value) for name, value in facts if value]
 
-    def _sampling(self) -> list[str]:
-        """What was set of each role's sampling; the dialogues of a page have the same."""
-        by_role = self.dialogues[0].sampling if self.dialogues else {}
-        given = {role: sampling.chosen() for role, sampling in sorted(by_role.items())}
-        return [
-            f"{role} {', '.join(f'{name} {_plain(value)}' for name, value in values.items())}"
-            for role, values in given.items()
-            if values
-        ]
-
-    @property
-    def priced(self) -> bool:
-        """Whether a model has a cost above 0."""
-        return any(row.cost for row in self.card.models)
-
-    @property
-    def counts_formats(self) -> bool:
-        """Whether replies in a broken format were counted."""
-        return any(row.broken_formats is not None for row in self.card.models)
-
     @cached_property
     def trajectories(self) -> list[Trajectories]:
         """The course of the score, for each model with a scored dialogue."""
         found = []
         for number, row in enumerate(self.card.models):
-            curves = [curve for i in self._scored(row) if (curve := self.courses[i])]
+            curves = [curve for i in self._scored[row.model] if (curve := self.courses[i])]
             behind = [curve for i in self._basis[row.model] if (curve := self.courses[i])]
             if curves:
-                mean = mean_curve(behind, self.turns)
-                plot = drawn(self._courses_chart([self._mean_series(number, row, mean)]), width=330.0, height=184.0)
-                lines, few = faint_lines(curves, plot.frame), len(curves[:: -(-len(curves) // MOST_LINES)])
+                means = mean_curve(behind, self.turns)
+                mean = Series(row.model, tuple(Point(turn, value) for turn, value in enumerate(means)), number)
+                plot = drawn(self._courses_chart([mean]), width=330.0, height=184.0)
+                box = (plot.left, plot.top, plot.right - plot.left, plot.bottom - plot.top)
+                lines = faint_lines(curves, Frame(*box, self.turns, self.scale.low, self.scale.high))
+                few = len(curves[:: -(-len(curves) // MOST_LINES)])
                 found.append(Trajectories(row, number, len(curves), few, lines, len(behind), mean, plot))
         return found
 
     @property
     def means(self) -> Chart:
         """The mean courses of all models in one chart."""
-        chart = self._courses_chart([self._mean_series(one.number, one.score, one.mean) for one in self.trajectories])
         zones = tuple(zone._replace(name="") for zone in self.scale.zones)
+        chart = self._courses_chart([one.mean for one in self.trajectories])
         return chart._replace(x="replies of the model", y=self.scale.title, numbered=True, zones=zones)
 
     def _courses_chart(self, series: Sequence[Series]) -> Chart:
         ends = (self.scale.low, self.scale.high)
         title, zones = "Means of all models", self.scale.zones
         return Chart(title, "lines", tuple(series), "", "", *ends, x_low=0.0, x_high=self.turns, zones=zones)
-
-    def _mean_series(self, number: int, row: ModelScore, mean: Sequence[float]) -> Series:
-        return Series(row.model, tuple(Point(turn, value) for turn, value in enumerate(mean)), number)
-
-    @property
-    def mean_rows(self) -> list[tuple[str, list[float]]]:
-        """Model and its mean after each reply."""
-        return [(one.score.model, one.mean) for one in self.trajectories]
-
-    @property
-    def length_rows(self) -> list[tuple[str, list[float]]]:
-        """Model and the mean characters of its first, second, ... reply."""
-        return [(row.model, [at.characters for at in row.reply_lengths]) for row in self.card.models if row.reply_lengths]
 
     @cached_property
     def groups(self) -> list[GroupColumn]:
@@ -391,31 +282,22 @@ class Page:
 
         return [(row, [cell(row, column.key) for column in self.groups]) for row in self.card.models if row.scored]
 
-    @cached_property
-    def token_uses(self) -> list[TokenUse]:
-        """Models with a score and known tokens, in the order of the leaderboard, numbered from 1."""
-        uses: list[TokenUse] = []
-        for row in self.card.models:
-            if row.headline.mean is not None and row.tokens_per_dialogue is not None:
-                replies = statistics.fmean(len(self.dialogues[i].turns) for i in self._scored(row))
-                estimated = "policy" in row.roles and row.roles["policy"].estimated
-                uses.append(TokenUse(len(uses) + 1, row, row.tokens_per_dialogue, replies, estimated))
-        return uses
+    @property
+    def counted(self) -> list[ModelScore]:
+        """Models with a score and known tokens, in the order of the leaderboard."""
+        return [row for row in self.card.models if row.headline.mean is not None and row.tokens_per_dialogue is not None]
 
     @property
     def tokens(self) -> Chart:
         """Score against tokens."""
         places = {row.model: place for place, row in enumerate(self.card.models)}
         series = tuple(
-            Series(use.score.model, (Point(use.tokens, seen.mean or 0.0, seen.low, seen.high),), places[use.score.model])
-            for use in self.token_uses
-            for seen in [use.score.headline]
+            Series(row.model, (Point(row.tokens_per_dialogue or 0.0, seen.mean or 0.0, seen.low, seen.high),), places[row.model])
+            for row in self.counted
+            for seen in [row.headline]
         )
-        across = "tokens the model wrote in a dialogue"
-        return Chart(
-            "Score against tokens", "points", series, across, self.scale.title, self.scale.low, self.scale.high, x_low=0.0,
-            line=self.start, numbered=True, log_x=True,
-        )  # fmt: skip
+        axes = ("tokens the model wrote in a dialogue", self.scale.title, self.scale.low, self.scale.high)
+        return Chart("Score against tokens", "points", series, *axes, x_low=0.0, line=self.start, numbered=True, log_x=True)
 
     @property
     def lengths(self) -> Chart | None:
@@ -430,65 +312,56 @@ class Page:
         return Chart("Length of replies", "lines", series, "reply of the model", "characters", low=0.0, numbered=True)
 
     @cached_property
-    def highlights(self) -> list[tuple[ModelScore, Highlight, Highlight]]:
+    def highlights(self) -> list[tuple[ModelScore, dict[str, Any], dict[str, Any]]]:
         """For each model its best and its worst dialogue of those behind its number; of two equal ones the shorter."""
-        found = []
-        for row in self.card.models:
-            mine = self._basis[row.model]
-            if mine:
-                best = min(mine, key=lambda i: (-self._final(i), len(self.dialogues[i].turns)))
-                worst = min(mine, key=lambda i: (self._final(i), len(self.dialogues[i].turns)))
-                found.append((row, self._highlight(best), self._highlight(worst)))
-        return found
+
+        def first(mine: Sequence[int], sign: int) -> dict[str, Any]:
+            return self._highlight(min(mine, key=lambda i: (sign * self._final(i), len(self.dialogues[i].turns))))
+
+        return [(row, first(mine, -1), first(mine, 1)) for row in self.card.models if (mine := self._basis[row.model])]
 
     @cached_property
     def cards(self) -> dict[str, ModelCard]:
         """Where each ranked model wins and loses against the others."""
-        scored: dict[str, dict[Hashable, Scored]] = {}
-        for row in self.card.models:
-            if row.standing == "ranked":
-                scored[row.model] = {
-                    pairing_key(d): Scored(
-                        (d.scenario, d.fingerprint), group_of(d), self._final(i), self.ids[i], d.facts.get("title") or d.scenario
-                    )
+        return model_cards(
+            {
+                row.model: {
+                    pairing_key(d): Scored((d.scenario, d.fingerprint), group_of(d), self._final(i), self.ids[i], _title(d))
                     for i in self._basis[row.model]
                     for d in [self.dialogues[i]]
                 }
-        return {card.row.model: card for card in model_cards(self.card.models, scored)}
+                for row in self.card.models
+                if row.standing == "ranked"
+            }
+        )
 
     def _final(self, place: int) -> float:
         points = points_of(self.dialogues[place])
         return self.scale.low if points is None else points
 
-    def _highlight(self, place: int) -> Highlight:
-        dialogue, course, tags = self.dialogues[place], self.courses[place] or [0.0], content_tags(self.dialogues[place])
-        return Highlight(
-            address=self.ids[place],
-            score=self._final(place),
-            title=dialogue.facts.get("title") or dialogue.scenario,
-            person=dialogue.facts.get("person", ""),
-            group=group_of(dialogue),
-            stop=self.stop_words[dialogue.stop],
-            tags=", ".join(tags),
-            heavy=any(tag in HEAVY_TAGS for tag in tags),
-            path=path_of(course, self.spark),
-            end=(self.spark.x(len(course) - 1), self.spark.y(course[-1])),
-        )
+    def _highlight(self, place: int) -> dict[str, Any]:
+        """A dialogue: score, scenario, how it ended, and its course as a small curve."""
+        dialogue, course = self.dialogues[place], self.courses[place] or [0.0]
+        return {
+            "address": self.ids[place],
+            "score": self._final(place),
+            "title": _title(dialogue),
+            "person": dialogue.facts.get("person", ""),
+            "group": group_of(dialogue),
+            "stop": self.stop_words[dialogue.stop],
+            "tags": ", ".join(content_tags(dialogue)),
+            "path": path_of(course, self.spark),
+            "end": (self.spark.x(len(course) - 1), self.spark.y(course[-1])),
+        }
 
 
-def _words(values: object) -> list[str]:
-    """Values of a setting over the runs, in words, without those that were not set."""
+def _title(dialogue: Transcript) -> str:
+    return dialogue.facts.get("title") or dialogue.scenario
+
+
+def _set_values(values: object) -> list[str]:
+    """Values of a setting over the runs, without those that were not set."""
     return [str(value) for value in values if value not in (None, "")] if isinstance(values, list) else []
-
-
-def _plain(value: object) -> str:
-    """A setting's value: lists and objects as JSON."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (tuple, dict)) else str(value)
-
-
-def _stop_words(stop: str) -> str:
-    """Why a dialogue ended; a reason this page does not know yet is shown as it is written."""
-    return _STOP_WORDS.get(stop, stop.replace("_", " "))
 
 
 def is_same_model(first: str, second: str) -> bool:
@@ -498,8 +371,3 @@ def is_same_model(first: str, second: str) -> bool:
     True
     """
     return first.rsplit("/", 1)[-1].casefold() == second.rsplit("/", 1)[-1].casefold()
-
-
-def strategy_names() -> dict[str, list[str]]:
-    """Support strategies by id: name and group name; a strategy not listed is shown by its id."""
-    return {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()}

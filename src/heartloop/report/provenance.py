@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from heartloop.core.chat import HUMAN, is_embedded
 from heartloop.environments.registry import environment_names, load_environment, specs
@@ -16,65 +16,44 @@ from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.evaluation.scores import model_names, options_of, roles_of
 from heartloop.evaluation.store import StoredRun, judge_of
 
-_OWN_TABLES = ("scenarios", "prompts", "prices")
 _FLAGS = (("scenario_set", "--scenarios"), ("limit", "--limit"), ("repeats", "--repeats"), ("seed", "--seed"))
 """Settings with an option of the command; written out even where they are the default, which may change."""
-_OPTIONAL = ("limit",)
-"""Those that a run need not have."""
-
-
-class Provenance(NamedTuple):
-    """One run as the settings page shows it."""
-
-    name: str
-    environment: str
-    """As its paper writes it; empty where the settings do not say."""
-    command: str | None
-    caveat: str
-    """What differs when the command is repeated, or why there is none."""
-    settings: list[tuple[str, str]]
-    scenarios: list[tuple[str, str]]
-    """Id and fingerprint."""
-    prompts: list[tuple[str, str]]
-    """Name and hash of every prompt and rule file in the dialogues; two of one name: it changed within the run."""
-    roles: list[tuple[str, str]]
-    """Who played each role other than the policy."""
-    prices: list[tuple[str, str]]
-    processes: list[dict[str, str]]
-    """A line for each process: the columns of `PROCESS` and, under `more`, everything else it noted."""
-    endpoints: list[tuple[str, str, str, str]]
-    """Model, address, retried calls, refused sampling settings with the number of calls without them."""
-    raw: str
-    """`settings.json` as text."""
-
 
 PROCESS = ("started", "version", "planned", "resumed", "played", "failed", "missing", "stopped", "seconds")
 """What a process notes of itself."""
 
 
-def provenance_of(run: StoredRun) -> Provenance:
-    """Everything that a run's files say of how it was made."""
+def provenance_of(run: StoredRun) -> dict[str, Any]:
+    """Everything that a run's files say of how it was made, for the template.
+
+    Two hashes of one prompt mean that it changed within the run. A line of `processes` has the columns of `PROCESS` and, as
+    `more`, everything else that the process noted. A line of `endpoints` has model, address, retried calls, and refused sampling
+    settings with the number of calls without them.
+    """
     settings = run.settings
     command, caveat = command_of(run)
-    prices = settings.get("prices")
     prompts = {item for dialogue in run.transcripts for item in dialogue.prompts.items()}
-    given = settings.get("prompts")
-    if isinstance(given, Mapping):
-        prompts |= {(str(name), str(value)) for name, value in given.items()}
-    return Provenance(
-        name=run.path.resolve().name,
-        environment=load_environment(named).title if (named := str(settings.get("environment"))) in environment_names() else "",
-        command=command,
-        caveat=caveat,
-        settings=[(name, _words(value)) for name, value in settings.items() if name not in _OWN_TABLES],
-        scenarios=_scenarios(settings.get("scenarios")),
-        prompts=sorted(prompts),
-        roles=sorted({item for dialogue in run.transcripts for item in dialogue.models.items() if item[0] != "policy"}),
-        prices=_pairs(prices) if isinstance(prices, Mapping) else [],
-        processes=[_process(entry) for entry in run.log],
-        endpoints=[line for entry in run.log for line in _endpoints(entry)],
-        raw=json.dumps(settings, indent=2, ensure_ascii=False),
-    )
+    prompts |= {(str(name), str(value)) for name, value in _mapping(settings.get("prompts")).items()}
+    scenarios = settings.get("scenarios")
+    listed = [(in_words(name), "–") for name in scenarios] if isinstance(scenarios, (list, tuple)) else []
+    return {
+        "name": run.path.resolve().name,
+        "environment": load_environment(named).title
+        if (named := str(settings.get("environment"))) in environment_names()
+        else "",
+        "command": command,
+        "caveat": caveat,
+        "settings": [
+            (name, in_words(value)) for name, value in settings.items() if name not in ("scenarios", "prompts", "prices")
+        ],
+        "scenarios": listed or _pairs(scenarios),
+        "prompts": sorted(prompts),
+        "roles": sorted({item for dialogue in run.transcripts for item in dialogue.models.items() if item[0] != "policy"}),
+        "prices": _pairs(settings.get("prices")),
+        "processes": [_process(entry) for entry in run.log],
+        "endpoints": [line for entry in run.log for line in _endpoints(entry)],
+        "raw": json.dumps(settings, indent=2, ensure_ascii=False),
+    }
 
 
 def command_of(run: StoredRun) -> tuple[str | None, str]:
@@ -92,13 +71,13 @@ def command_of(run: StoredRun) -> tuple[str | None, str]:
         "models": models,
         "roles": roles,
         "options": options_of(settings),
-        **{name: settings.get(name) for name, _ in _FLAGS if name not in _OPTIONAL},
+        **{name: settings.get(name) for name, _ in _FLAGS if name != "limit"},
     }
     missing = [name for name, value in required.items() if value in (None, [], {}, "")]
     if missing:
         return None, f"There is no command: settings.json does not name {', '.join(missing)}."
     if HUMAN in models:
-        return None, "Somebody typed the replies of human (heartloop talk)."
+        return None, "The replies of human were typed (heartloop talk)."
     if settings.get("policy_prompt"):  # a text, which is no word of a command
         return shlex.join(["heartloop", "eval", "--config", str(run.path / "settings.json")]), _caveat(settings)
     words = ["heartloop", "eval", str(environment)]
@@ -108,12 +87,12 @@ def command_of(run: StoredRun) -> tuple[str | None, str]:
     for name, flag in _FLAGS:
         if settings.get(name) is not None:
             words += [flag, str(settings[name])]
-    words += option_flags(options_of(settings), _defaults(str(environment)))
-    for name, flag in (("scenario_ids", "--scenario"), ("tags", "--tag")):
+    known = environment in environment_names()  # every option is written for an environment that is not installed
+    defaults = load_environment(str(environment)).options().model_dump(mode="json") if known else {}
+    words += option_flags(options_of(settings), defaults)
+    for name, flag in (("scenario_ids", "--scenario"), ("tags", "--tag"), ("exclude_tags", "--exclude-tag")):
         for value in settings.get(name) or ():
             words += [flag, str(value)]
-    for tag in settings.get("exclude_tags") or ():
-        words += ["--exclude-tag", str(tag)]
     shard = settings.get("shard")
     if isinstance(shard, Mapping):
         words += ["--shard", f"{shard.get('index')}/{shard.get('count')}"]
@@ -149,17 +128,10 @@ def _role_flags(roles: Mapping[str, str]) -> Iterator[str]:
             yield from ("--judge", model) if role == "judge" else ("--role", f"{role}={model}")
 
 
-def _defaults(environment: str) -> Mapping[str, Any]:
-    """Default options; none where the environment is not installed, so that every option is written."""
-    return load_environment(environment).options().model_dump(mode="json") if environment in environment_names() else {}
-
-
 def _caveat(settings: Mapping[str, Any]) -> str:
-    parts = []
+    parts = ["Endpoints rarely give the same answer twice: expect other texts and similar numbers."]
     if roles_of(settings) and all(map(is_embedded, roles_of(settings).values())):
-        parts.append("With the same version, and models that answer alike, the dialogues are the same.")
-    else:
-        parts.append("Endpoints rarely give the same answer twice: expect other texts and similar numbers.")
+        parts = ["With the same version, and models that answer alike, the dialogues are the same."]
     if settings.get("scenario_set") not in {name for spec in specs() for name in spec.scenarios.sets}:
         parts.append("The scenarios come from a file of yours; the fingerprints below show whether it has changed.")
     if settings.get("prices"):
@@ -169,39 +141,36 @@ def _caveat(settings: Mapping[str, Any]) -> str:
 
 def _process(entry: Mapping[str, Any]) -> dict[str, str]:
     more = {name: value for name, value in entry.items() if name not in (*PROCESS, "endpoints") and value not in ([], {}, None)}
-    line = {name: _words(entry.get(name)) for name in PROCESS}
+    line = {name: in_words(entry.get(name)) for name in PROCESS}
     if isinstance(entry.get("seconds"), float):
         line["seconds"] = f"{entry['seconds']:.1f}"
-    return {**line, "more": "; ".join(f"{name}: {_words(value)}" for name, value in more.items())}
+    return {**line, "more": "; ".join(f"{name}: {in_words(value)}" for name, value in more.items())}
 
 
-def _endpoints(entry: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    endpoints = entry.get("endpoints")
-    lines = []
-    for model, habit in endpoints.items() if isinstance(endpoints, Mapping) else ():
+def _endpoints(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    for model, habit in _mapping(entry.get("endpoints")).items():
         if isinstance(habit, Mapping):
-            dropped = habit.get("dropped")
-            words = ", ".join(f"{name} ({n} calls)" for name, n in dropped.items()) if isinstance(dropped, Mapping) else ""
-            lines.append((str(model), _words(habit.get("address")), _words(habit.get("retried")), words))
-    return lines
+            dropped = ", ".join(f"{name} ({n} calls)" for name, n in _mapping(habit.get("dropped")).items())
+            yield str(model), in_words(habit.get("address")), in_words(habit.get("retried")), dropped
 
 
-def _scenarios(given: object) -> list[tuple[str, str]]:
-    if isinstance(given, Mapping):
-        return _pairs(given)
-    return [(_words(name), "–") for name in given] if isinstance(given, (list, tuple)) else []
+def _mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is a mapping; files of other versions may hold anything."""
+    return value if isinstance(value, Mapping) else {}
 
 
-def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(str(name), _words(value)) for name, value in values.items()]
+def _pairs(values: object) -> list[tuple[str, str]]:
+    return [(str(name), in_words(value)) for name, value in _mapping(values).items()]
 
 
-def _words(value: object) -> str:
+def in_words(value: object) -> str:
     """A value as text to copy; a missing one is a dash."""
-    if value is None or value == "" or value == [] or value == {}:
+    if value is None or value in ("", [], {}):
         return "–"
     if isinstance(value, str):
         return value
+    if type(value) is float:
+        return f"{value:.12g}"
     if isinstance(value, (list, tuple)) and all(isinstance(entry, str) for entry in value):
         return ", ".join(value)
     return json.dumps(value, ensure_ascii=False)

@@ -1,16 +1,15 @@
 """The report site: run directories in, one folder of static pages out, to be opened from disk.
 
-A page for each set of comparable runs (`index.html`, `measurement-2.html`, ...), for training runs of each environment, for
-models under several simulators or judges, and for published results, settings and the meaning of every number; `assets/` with
-style and scripts, `data/` with the dialogues in chunks. Nothing is fetched from elsewhere, and nothing a model wrote is put in as
-markup.
+`assets/` has style and scripts, `data/` the dialogues in chunks. Nothing is fetched from elsewhere, and nothing a model wrote is
+put in as markup.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,24 +17,38 @@ from typing import Any, NamedTuple
 from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from heartloop.core.blocks import Published, Table
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import money, printable, script_json
 from heartloop.environments.registry import environment_names, load_environment, specs
-from heartloop.environments.spec import EnvironmentSpec
 from heartloop.evaluation.compare import Comparison
-from heartloop.evaluation.scores import score_card
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, score_card
 from heartloop.evaluation.store import StoredRun, comparable, read_run
-from heartloop.report.comparing import COMPARISON, FEW_MODELS, Matrix, comparison_page, matrix_of, side_by_side
+from heartloop.report.comparing import COMPARISON, FEW_MODELS, comparison_page, distinct_labels, matrix_of, side_by_side
 from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
 from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
-from heartloop.report.page import Page, strategy_names
+from heartloop.report.page import Page
 from heartloop.report.provenance import PROCESS, provenance_of
-from heartloop.report.training import SMOOTHING, TrainingRun, is_training_run, read_training_run
-from heartloop.report.training_page import ARCH_STEPS, TrainingPage, metrics_of, pages_of
+from heartloop.report.training import (
+    ARCH_STEPS,
+    SMOOTHING,
+    TrainingPage,
+    TrainingRun,
+    is_training_run,
+    pages_of,
+    read_training_run,
+)
 
 _STATIC = ("report.css", "page.js", "chart.js", "views.js", "report.js", "dialogue.js")
 _SIDE_BY_SIDE = "side-by-side.html"
+
+
+class WrittenPage(NamedTuple):
+    """A page: its file, its template, its name in the links between pages (empty: none), and what the template shows."""
+
+    name: str
+    template: str
+    label: str
+    shown: dict[str, Any]
 
 
 class Site(NamedTuple):
@@ -45,8 +58,6 @@ class Site(NamedTuple):
     nav: list[dict[str, str]]
     here: str
     version: str
-    matrix: Matrix | None = None
-    """On the first page, where there are several measurements: the models against them."""
     colours: Mapping[str, int] = {}
     """Of every model in the report (`assign_colours`)."""
     reload: bool = False
@@ -68,34 +79,44 @@ def write_site(
 
     Args:
         runs: run directories, or runs already read; of evaluations, of training, or both.
-        out: a folder; made if it is missing.
         reload: whether the pages reload themselves every few seconds, for a run that goes on.
-        comparison: of two models in these runs, which gets a page of its own (`comparison_page.COMPARISON`).
+        comparison: of two models in these runs, which gets a page of its own (`comparing.COMPARISON`).
         min_difference: the smallest difference that matters, as the comparison was made with.
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
-    found = [_read(run) for run in runs]
+    found = [_read(run) if isinstance(run, Path) else run for run in runs]
     measurements = comparable([run for run in found if isinstance(run, StoredRun)])
-    names = ["index.html", *(f"measurement-{number}.html" for number in range(2, len(measurements) + 1))]
     pages = [
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
         for number, measurement in enumerate(measurements, start=1)
     ]
-    named = list(zip(names, pages, strict=False))
-    trained = pages_of([run for run in found if isinstance(run, TrainingRun)])
+    labels = distinct_labels(pages, [page.label for page in pages])
     tabs = [
-        {"name": name, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
-        for (name, page), label in zip(named, _labels(pages), strict=True)
+        {"name": page.file, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
+        for page, label in zip(pages, labels, strict=True)
     ]
+    matrix = matrix_of(pages, [tab["label"] for tab in tabs])
+    written = [
+        WrittenPage(page.file, "page.html", label, {**page.output.context, "page": page, "matrix": matrix if label else None})
+        for page in pages
+        for label in ["Report" if page.number == 1 else ""]
+    ]
+    if comparison is not None and pages:
+        compared = comparison_page(comparison, pages, min_difference)
+        written.append(WrittenPage(COMPARISON, COMPARISON, "Comparison", {"compared": compared}))
+    trained = pages_of([run for run in found if isinstance(run, TrainingRun)])
+    written += _other_pages(pages, trained, [run for measurement in measurements for run in measurement.runs])
     rows = [(row.standing == "failure case", row.rank or 99, row.model) for page in pages for row in page.card.models]
-    colours = assign_colours([model for *_, model in sorted(rows, key=lambda row: row[:2])])
-    matrix = matrix_of([(tab["name"], tab["label"], page) for tab, page in zip(tabs, pages, strict=True)])
-    written, nav = _pages(named, trained, [run for measurement in measurements for run in measurement.runs])
-    if comparison is not None and named:
-        nav.insert(1, {"name": COMPARISON, "label": "Comparison"})
-        written.append((COMPARISON, COMPARISON, {"compared": comparison_page(comparison, named, min_difference)}))
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
+    site = Site(
+        tabs=tabs if len(tabs) > 1 else [],
+        nav=[{"name": page.name, "label": page.label} for page in written if page.label],
+        here="",
+        version=str(version),
+        colours=assign_colours([model for *_, model in sorted(rows, key=lambda row: row[:2])]),
+        reload=reload,
+    )
     try:
         copy_assets(out / "assets", _STATIC)
         for page in pages:
@@ -103,15 +124,12 @@ def write_site(
                 if file:
                     content = (resources.files(page.panel.package) / file).read_bytes()
                     (out / "assets" / f"{page.environment}.{ending}").write_bytes(content)
-        _remove_stale(out, len(pages), {name for name, *_ in written})
+        _remove_stale(out, len(pages), {page.name for page in written})
         for page in pages:
             _write_data(out / "data" / str(page.number), page)
-        pages_by_name = templates()
-        for name, template, shown in written:
-            first = matrix if name == "index.html" and named else None
-            site = Site(tabs if len(tabs) > 1 else [], nav, name, str(version), first, colours, reload)
-            html = pages_by_name.get_template(template).render(site=site, **shown)
-            (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
+        for one in written:
+            html = templates().get_template(one.template).render(site=site._replace(here=one.name), **one.shown)
+            (out / one.name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
@@ -127,105 +145,82 @@ def assign_colours(models: Iterable[str]) -> dict[str, int]:
     return colours
 
 
-def _read(run: Path | StoredRun | TrainingRun) -> StoredRun | TrainingRun:
-    if not isinstance(run, Path):
-        return run
+def _read(run: Path) -> StoredRun | TrainingRun:
     return read_training_run(run) if is_training_run(run) else read_run(run)
 
 
-def _pages(
-    named: Sequence[tuple[str, Page]], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]
-) -> tuple[list[tuple[str, str, dict[str, Any]]], list[dict[str, str]]]:
-    """Every page as file, template and what is shown, and the links between them."""
-    written: list[tuple[str, str, dict[str, Any]]] = [
-        (name, "page.html", {**page.output.context, "page": page}) for name, page in named
-    ]
-    nav = [{"name": "index.html", "label": "Report"}] if named else []
-    if tables := side_by_side(named):
-        written.append((_SIDE_BY_SIDE, _SIDE_BY_SIDE, {"tables": tables}))
-        nav.append({"name": _SIDE_BY_SIDE, "label": "Side by side"})
+def _other_pages(pages: Sequence[Page], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]) -> Iterator[WrittenPage]:
+    """Every page but those of a measurement."""
+    if tables := side_by_side(pages):
+        yield WrittenPage(_SIDE_BY_SIDE, _SIDE_BY_SIDE, "Side by side", {"tables": tables})
     for course in trained:
         suffix = f"-{course.number}" if course.number > 1 else ""
-        name = f"training{suffix}.html" if named or suffix else "index.html"
-        written.append((name, "training.html", {"page": course}))
-        nav.append({"name": name, "label": f"Training: {course.environment}" if len(trained) > 1 else "Training"})
-    if named:
-        written.append(("published.html", "published.html", _published(named, runs)))
-        written.append(("settings.html", "settings.html", {"runs": [provenance_of(run) for run in runs], "process": PROCESS}))
-        nav += [{"name": "published.html", "label": "Published results"}, {"name": "settings.html", "label": "Settings"}]
-    written.append(("numbers.html", "numbers.html", _meanings([page for _, page in named], trained)))
-    nav.append({"name": "numbers.html", "label": "What the numbers mean"})
-    return written, nav
-
-
-class Glossary(NamedTuple):
-    """The entries of one environment on the page of meanings."""
-
-    name: str
-    title: str
-    html: Markup
+        name = f"training{suffix}.html" if pages or suffix else "index.html"
+        label = f"Training: {course.environment}" if len(trained) > 1 else "Training"
+        yield WrittenPage(name, "training.html", label, {"page": course})
+    if pages:
+        yield WrittenPage("published.html", "published.html", "Published results", _published(pages, runs))
+        settings = {"runs": [provenance_of(run) for run in runs], "process": PROCESS}
+        yield WrittenPage("settings.html", "settings.html", "Settings", settings)
+    yield WrittenPage("numbers.html", "numbers.html", "What the numbers mean", _meanings(pages, trained))
 
 
 def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[str, Any]:
-    """The page of meanings: the entries of every installed environment, and constants that the general entries name."""
+    """The page of meanings: the entries of every installed environment, and constants that the general entries name.
+
+    The numbers of an environment are those of its first page, or of its scale if the report has none.
+    """
+    glossaries = []
+    for spec in specs():
+        if spec.report.glossary:
+            page, scale = next((page for page in pages if page.environment == spec.name), None), spec.scale
+            html = (
+                templates()
+                .get_template(f"{spec.name}/{spec.report.glossary}")
+                .render(
+                    m=templates().get_template("macros.html").module,
+                    scale=scale,
+                    start=page.start if page else scale.start,
+                    success_at=page.card.success_at if page else scale.success_at,
+                    failure_below=page.card.failure_below if page else scale.failure_below,
+                    **spec.report.glossary_context,
+                )
+            )
+            glossaries.append({"name": spec.name, "title": spec.title, "html": Markup(html)})
+    metrics = {metric.entry: metric for page in trained for group in page.declared for metric in group.metrics}.values()
     return {
-        "glossaries": [_glossary(spec, pages) for spec in specs() if spec.report.glossary],
-        "allowed_unscored": Page.allowed_unscored,
+        "glossaries": glossaries,
+        "allowed_unscored": ALLOWED_UNSCORED,
         "most_lines": MOST_LINES,
         "few_models": FEW_MODELS,
-        "training": {"smoothing": SMOOTHING, "arch_steps": ARCH_STEPS, "metrics": metrics_of(trained)} if trained else None,
+        "training": {"smoothing": SMOOTHING, "arch_steps": ARCH_STEPS, "metrics": metrics} if trained else None,
     }
 
 
-def _glossary(spec: EnvironmentSpec, pages: Sequence[Page]) -> Glossary:
-    """Its numbers are those of the first page of the environment, or of its scale where the report has none."""
-    page, scale = next((page for page in pages if page.card.environment == spec.name), None), spec.scale
-    files = templates()
-    html = files.get_template(f"{spec.name}/{spec.report.glossary}").render(
-        m=files.get_template("macros.html").module,
-        scale=scale,
-        start=page.start if page else scale.start,
-        success_at=page.card.success_at if page else scale.success_at,
-        failure_below=page.card.failure_below if page else scale.failure_below,
-        **spec.report.glossary_context,
-    )
-    return Glossary(spec.name, spec.title, Markup(html))
-
-
-class PublishedSection(NamedTuple):
-    """Published results of an environment, and own ones in the columns of the paper (`None`: the leaderboard) by page."""
-
-    name: str
-    title: str
-    published: Published
-    measured: list[tuple[str, Page, Table | None]]
-
-
-def _published(pages: Sequence[tuple[str, Page]], runs: Sequence[StoredRun]) -> dict[str, Any]:
-    """Published results of all installed environments, beside the pages of this report."""
-    sections = []
+def _published(pages: Sequence[Page], runs: Sequence[StoredRun]) -> dict[str, Any]:
+    """Published results of all installed environments, and own ones in the columns of the paper (`None`: the leaderboard)."""
+    sections: list[dict[str, Any]] = []
+    papers: dict[str, None] = {}
     for spec in specs():
         if spec.report.published is not None:
             published = spec.report.published()
-            mine = [(file, page) for file, page in pages if page.card.environment == spec.name]
-            tables = [published.measured(page.panel_input) if published.measured else None for _, page in mine]
-            measured = [(file, page, table) for (file, page), table in zip(mine, tables, strict=True)]
-            sections.append(PublishedSection(spec.name, spec.title, published, measured))
+            measured = [
+                (page, published.measured(page.panel_input) if published.measured else None)
+                for page in pages
+                if page.environment == spec.name
+            ]
+            sections.append({"name": spec.name, "title": spec.title, "published": published, "measured": measured})
+            papers |= dict.fromkeys(published.papers)
     return {
         "sections": sections,
-        "papers": list(dict.fromkeys(paper for section in sections for paper in section.published.papers)),
-        "embedded": any(page.embedded for _, page in pages),
-        "all_embedded": all(page.embedded for _, page in pages),
+        "papers": list(papers),
+        "embedded": any(page.learned for page in pages),
+        "all_embedded": all(page.learned for page in pages),
         "imported": any("imported" in entry for run in runs for entry in run.log),
     }
 
 
-def _labels(pages: Sequence[Page]) -> list[str]:
-    """The label of each page; equal labels are distinguished by their run directories."""
-    labels = [page.label for page in pages]
-    return [f"{page.label} · {page.run_names}" if labels.count(page.label) > 1 else page.label for page in pages]
-
-
+@cache
 def templates() -> Environment:
     """The templates of every page, with the filters for numbers that they use."""
     environment = Environment(
@@ -263,33 +258,27 @@ def copy_assets(folder: Path, names: Sequence[str]) -> None:
 
 def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
     """Pages and data of an earlier report with more pages; files that are not the report's own stay."""
-    ours = [out / name for name in (_SIDE_BY_SIDE, COMPARISON, "published.html", "settings.html")]
-    ours += [path for path in out.glob("training*.html") if re.fullmatch(r"training(-[1-9]\d*)?\.html", path.name)]
-    for page in ours:
-        if page.name not in pages:
-            page.unlink(missing_ok=True)
-    for page in out.glob("measurement-*.html"):
-        number = re.fullmatch(r"measurement-([1-9]\d*)\.html", page.name)
-        if number and int(number[1]) > count:
-            page.unlink()
+    ours = re.compile(r"(comparison|side-by-side|published|settings|training(-[1-9]\d*)?|measurement-[1-9]\d*)\.html")
+    for path in out.glob("*.html"):
+        if ours.fullmatch(path.name) and path.name not in pages:
+            path.unlink()
     for folder in (out / "data").glob("*"):
         if re.fullmatch(r"[1-9]\d*", folder.name) and int(folder.name) > count and folder.is_dir():
-            for stale in (folder / "list.js", folder / "panel.js", *folder.glob("dialogues-*.js")):
-                stale.unlink(missing_ok=True)
+            _remove_data(folder)
             if not any(folder.iterdir()):
                 folder.rmdir()
 
 
-def _write_data(folder: Path, page: Page) -> None:
-    """The list of all dialogues, and what was said in chunks; leftovers of an earlier, larger report go."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for stale in (folder / "panel.js", *folder.glob("dialogues-*.js")):
+def _remove_data(folder: Path) -> None:
+    for stale in (folder / "list.js", folder / "panel.js", *folder.glob("dialogues-*.js")):
         stale.unlink(missing_ok=True)
-    models = [row.model for row in page.card.models]
-    listing = dialogue_list(page.dialogues, page.ids, page.courses, models, page.turns, page.panel)
-    listing["scale"] = page.scale_data
-    listing["strategies"] = strategy_names()
-    _write_script(folder / "list.js", "list", listing)
+
+
+def _write_data(folder: Path, page: Page) -> None:
+    """The list of all dialogues, and their texts in chunks; leftovers of an earlier, larger report are removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _remove_data(folder)
+    _write_script(folder / "list.js", "list", dialogue_list(page))
     if page.output.data is not None:
         _write_script(folder / "panel.js", "panel", clean(page.output.data))
     for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):

@@ -1,7 +1,7 @@
-"""Training runs as values: settings, steps, runs that differ only in their seed, curves, and the metrics that are drawn.
+"""Training runs for readers: results in a line each, warnings, and the page with curves, length of replies by turn and settings.
 
 Scores are in the points of the leaderboard. Metrics are those of verl and `heartloop.training`, and the terms that an environment
-declares (`Training.metrics`).
+declares (`Training.metrics`). The page and the terminal show the same summary.
 """
 
 from __future__ import annotations
@@ -10,20 +10,28 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from heartloop.core.blocks import Point, Series
+from heartloop.core.blocks import Chart, Point, Series
+from heartloop.core.chat import is_embedded
 from heartloop.core.errors import InputError
 from heartloop.core.system import read_steps
 from heartloop.core.text import amount
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.training import TrainingMetric
+from heartloop.evaluation.leaderboard import terminal_table
+from heartloop.evaluation.scores import ALLOWED_UNSCORED
+from heartloop.report.drawing import PALETTE, dashes_of
+from heartloop.report.provenance import in_words
 
-_UNDECISIVE = ("about", "watching", "machine", "variants")
-"""Sections of a recipe that change no result and are no part of its hash."""
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
+_UNDECISIVE = ("about", "watching", "machine", "variants", "seed")
+"""Sections of a recipe that decide no result of an arm."""
 _MOST_NAMED = 3
 """Settings in an arm's name; the page has a table of all that differ."""
 _COUNTED = ("dialogue/counts/", "dialogue/stops/")
@@ -46,29 +54,16 @@ class TrainingRun(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
         return self.path.resolve().name
 
     @property
-    def seed(self) -> object:
-        return self.recipe.get("seed")
-
-    @property
     def last(self) -> int:
-        """The last step that was made."""
         return max((int(step["step"]) for step in self.steps), default=0)
 
     @property
     def planned(self) -> int | None:
-        """Steps that the recipe asks for."""
-        found = _at(self.recipe, "batch.steps")
-        return found if type(found) is int else None
-
-    @property
-    def saved_every(self) -> int:
-        """Steps between two checkpoints; 0 where only the last step has one."""
-        found = _at(self.recipe, "watching.save_every")
-        return found if type(found) is int and found > 0 else 0
+        steps = _at(self.recipe, "batch.steps")
+        return steps if type(steps) is int else None
 
     @property
     def environment(self) -> str:
@@ -84,14 +79,8 @@ class TrainingRun(NamedTuple):
     def scenarios(self) -> Mapping[str, Mapping[str, str]]:
         """Fingerprints by scenario id of each split."""
         splits = self.settings.get("scenarios")
-        if not isinstance(splits, Mapping):
-            return {}
-        return {str(split): found for split, found in splits.items() if isinstance(found, Mapping)}
-
-    @property
-    def logged(self) -> frozenset[str]:
-        """Names of the metrics with a number in some step."""
-        return frozenset(name for step in self.steps for name, value in step["data"].items() if _is_number(value))
+        given = splits if isinstance(splits, Mapping) else {}
+        return {str(split): by_id for split, by_id in given.items() if isinstance(by_id, Mapping)}
 
     def curve(self, name: str, *, points: float = 1.0) -> dict[int, float]:
         """A metric by step, times `points`; steps without a finite number are left out.
@@ -107,39 +96,22 @@ class TrainingRun(NamedTuple):
         return values
 
     def total(self, name: str) -> float:
-        """A metric in sum over all steps."""
         return math.fsum(self.curve(name).values())
-
-    @property
-    def not_finite(self) -> dict[str, int]:
-        """Metrics that became nan or infinite, with the first step where."""
-        found: dict[str, int] = {}
-        for step in self.steps:
-            for name, value in step["data"].items():
-                if isinstance(value, float) and not math.isfinite(value):
-                    found.setdefault(name, int(step["step"]))
-        return found
 
 
 class Arm(NamedTuple):
-    """Runs that differ only in their seed."""
+    """Runs that differ only in their seed, and what distinguishes their recipe from others."""
 
     name: str
-    """The recipe, and what distinguishes it from the others."""
     runs: tuple[TrainingRun, ...]
-
-    @property
-    def first(self) -> TrainingRun:
-        return self.runs[0]
 
 
 def is_training_run(path: Path) -> bool:
     """Whether a folder holds a training run and not an evaluation: its settings have a recipe."""
     try:
-        settings = json.loads((path / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return isinstance(json.loads((path / "settings.json").read_text(encoding="utf-8"))["recipe"], dict)
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return False
-    return isinstance(settings, dict) and isinstance(settings.get("recipe"), dict)
 
 
 def read_training_run(path: Path) -> TrainingRun:
@@ -148,8 +120,7 @@ def read_training_run(path: Path) -> TrainingRun:
         raise InputError(f"{path} is no training run; expected a settings.json with a recipe")
     raw = (path / "settings.json").read_text(encoding="utf-8")
     metrics = path / "metrics.jsonl"
-    steps = read_steps(metrics) if metrics.is_file() else []
-    return TrainingRun(path, json.loads(raw), tuple(steps), raw)
+    return TrainingRun(path, json.loads(raw), tuple(read_steps(metrics) if metrics.is_file() else ()), raw)
 
 
 def arms_of(runs: Sequence[TrainingRun]) -> list[Arm]:
@@ -160,29 +131,23 @@ def arms_of(runs: Sequence[TrainingRun]) -> list[Arm]:
     """
     groups: dict[str, list[TrainingRun]] = {}
     for run in runs:
-        decisive = {name: value for name, value in run.recipe.items() if name not in (*_UNDECISIVE, "seed")}
+        decisive = {name: value for name, value in run.recipe.items() if name not in _UNDECISIVE}
         groups.setdefault(json.dumps([decisive, run.scenarios], sort_keys=True), []).append(run)
-    members = list(groups.values())
-    names = [_name(group[0]) for group in members]
-    flats = [dict(_flat({n: v for n, v in g[0].recipe.items() if n not in (*_UNDECISIVE, "seed")})) for g in members]
+    names = [_name(group[0]) for group in groups.values()]
+    settings = [dict(_settings(group[0], _UNDECISIVE)) for group in groups.values()]
     arms = []
-    for group, name, mine in zip(members, names, flats, strict=True):
-        rivals = [flat for other, flat in zip(names, flats, strict=True) if other == name]
+    for group, name, mine in zip(groups.values(), names, settings, strict=True):
+        rivals = [values for other, values in zip(names, settings, strict=True) if other == name]
         differ = [
-            f"{key} {_words(mine.get(key))}"
-            for key in sorted({key for flat in rivals for key in flat})
-            if len({_words(flat.get(key)) for flat in rivals}) > 1
+            f"{key} {mine.get(key, '–')}"
+            for key in sorted({key for values in rivals for key in values})
+            if len({values.get(key, "–") for values in rivals}) > 1
         ]
         if len(differ) > _MOST_NAMED:
             differ[_MOST_NAMED:] = [amount(len(differ) - _MOST_NAMED, "more setting")]
         arms.append(Arm(f"{name} ({', '.join(differ)})" if differ else name, tuple(group)))
     taken = [arm.name for arm in arms]
-    return [arm._replace(name=f"{arm.name} · {arm.first.name}") if taken.count(arm.name) > 1 else arm for arm in arms]
-
-
-def settings_lines(run: TrainingRun) -> list[tuple[str, str]]:
-    """Every setting of its recipe by dotted name, without the variants, as text to copy."""
-    return [(name, _words(value)) for name, value in _flat({n: v for n, v in run.recipe.items() if n != "variants"})]
+    return [arm._replace(name=f"{arm.name} · {arm.runs[0].name}") if taken.count(arm.name) > 1 else arm for arm in arms]
 
 
 def _name(run: TrainingRun) -> str:
@@ -196,32 +161,24 @@ def _name(run: TrainingRun) -> str:
     return " ".join([str(run.recipe.get("name", run.name)), *followed])
 
 
-def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _settings(run: TrainingRun, without: Sequence[str] = ("variants",)) -> Iterator[tuple[str, str]]:
+    """Every setting of its recipe by dotted name, as text to copy."""
+    return _flat({name: value for name, value in run.recipe.items() if name not in without})
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
     for name, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{before}{name}.")
         else:
-            yield f"{before}{name}", value
+            yield f"{before}{name}", in_words(value)
 
 
-def _at(values: Mapping[str, Any], name: str) -> Any:
-    """A value by its dotted name; `None` where there is none."""
-    found: Any = values
+def _at(values: Any, name: str) -> Any:
+    """A value by its dotted name, or `None`."""
     for part in name.split("."):
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(part)
-    return found
-
-
-def _words(value: object) -> str:
-    if value is None or value in ([], {}, ""):
-        return "–"
-    if isinstance(value, str):
-        return value
-    if type(value) is float:
-        return f"{value:g}"
-    return json.dumps(value, ensure_ascii=False)
+        values = values.get(part) if isinstance(values, Mapping) else None
+    return values
 
 
 def _is_number(value: object) -> bool:
@@ -289,24 +246,18 @@ def band_series(name: str, band: Band, model: int | None = None) -> Series:
 
 HELD_OUT = "held_out/score"
 SCORE = "dialogue/score"
-_TURN = "dialogue/reply_tokens/turn_"
-_TERMS = "terms"
-"""The group of the terms of the reward."""
 
 
 class Metric(NamedTuple):
-    """One curve."""
+    """A curve of the page."""
 
     name: str
     """As it is logged; the name of a family ends with `/`."""
     title: str
     unit: str
-    """In words, at the axis; empty for a bare number."""
+    """At the axis; empty for a bare number."""
     about: str
-    """What it tells, in a sentence or two."""
     source: str = "ours"
-    score: bool = False
-    """Whether it is a score, in points."""
     quiet: bool = False
     """A count of failures: drawn only where one occurred."""
     unsmoothed: bool = False
@@ -338,9 +289,9 @@ GROUPS: tuple[MetricGroup, ...] = (
         "Held-out scenarios are never trained on. The training score also varies with the scenarios that a step draws.",
         (
             Metric(HELD_OUT, "Held-out score", "points",
-                "Mean score over the held-out scenarios, each played once, with the policy sampled as in training.", score=True,
+                "Mean score over the held-out scenarios, each played once, with the policy sampled as in training.",
                 unsmoothed=True),
-            Metric(SCORE, "Training score", "points", "Mean score of the step’s training dialogues.", score=True),
+            Metric(SCORE, "Training score", "points", "Mean score of the step’s training dialogues."),
             Metric("dialogue/return", "Reward", "",
                 "Return of a rollout for the optimiser: the outcome reward, the sum of the turn rewards, or the mean of both.",
                 "CTC-GRPO paper, Eq. 4; RLVER, Section 2.1 and Appendix H"),
@@ -349,12 +300,11 @@ GROUPS: tuple[MetricGroup, ...] = (
     MetricGroup("groups", "By group of scenarios",
         "The same scores by group of the scenarios. A step draws few scenarios of each, so single steps vary widely.",
         (
-            Metric("held_out/score/", "Held out", "points", "Held-out score of the scenarios of one group.", score=True,
-                unsmoothed=True),
-            Metric("dialogue/score/", "Training", "points", "Training score of the scenarios of one group.", score=True),
+            Metric("held_out/score/", "Held out", "points", "Held-out score of the scenarios of one group.", unsmoothed=True),
+            Metric("dialogue/score/", "Training", "points", "Training score of the scenarios of one group."),
         ),
     ),
-    MetricGroup(_TERMS, "Terms of the reward",
+    MetricGroup("terms", "Terms of the reward",
         "A reward can rise by one term alone. A term that falls while the reward rises was traded for it.",
         (
             Metric("held_out/parts/", "Held-out term", "", "Mean over the held-out scenarios.", unsmoothed=True),
@@ -423,7 +373,7 @@ GROUPS: tuple[MetricGroup, ...] = (
     MetricGroup("spent", "Cost",
         "Calls of the user simulator and the judges are those of the training dialogues, without held-out evaluations.",
         (
-            Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles beside the policy.", quiet=True),
+            Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles other than the policy.", quiet=True),
             Metric("user/prompt_tokens", "Prompt tokens", "a step", "Tokens sent to those models.", quiet=True),
             Metric("user/completion_tokens", "Completion tokens", "a step", "Tokens of their answers.", quiet=True),
             Metric("user/cost", "Cost", "a step", "In the currency of watching.prices, where the recipe has them.", quiet=True),
@@ -437,7 +387,6 @@ GROUPS: tuple[MetricGroup, ...] = (
         ),
     ),
 )  # fmt: skip
-"""In the order of the page."""
 
 
 _SPLITS = (("held_out", "Held out", "the held-out scenarios"), ("dialogue", "Training", "the step’s dialogues"))
@@ -452,7 +401,7 @@ def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[MetricG
             about = f"{term.about} Mean over {over}."
             words = f"{title}: {term.title}", term.unit, about, term.source
             declared.append(Metric(name, *words, unsmoothed=where == "held_out", explained_as=f"{environment}/{name}"))
-    return [group._replace(metrics=(*declared, *group.metrics)) if group.id == _TERMS else group for group in GROUPS]
+    return [group._replace(metrics=(*declared, *group.metrics)) if group.id == "terms" else group for group in GROUPS]
 
 
 def logged_metrics(groups: Sequence[MetricGroup], logged: Iterable[str]) -> list[tuple[MetricGroup, list[Metric]]]:
@@ -479,13 +428,270 @@ def logged_metrics(groups: Sequence[MetricGroup], logged: Iterable[str]) -> list
     return [(group, [member for metric in group.metrics for member in members(metric)]) for group in groups]
 
 
-def turn_lengths(data: Mapping[str, float]) -> Sequence[float]:
-    """Mean tokens of the first, second, ... reply of a step's dialogues.
+class Spread(NamedTuple):
+    """A number over seeds: the mean, the lowest, the highest."""
 
-    >>> turn_lengths({"dialogue/reply_tokens/turn_2": 8.0, "dialogue/reply_tokens/turn_1": 9.0, "dialogue/turns": 2.0})
-    [9.0, 8.0]
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+Course = dict[str, Spread]
+"""A metric at its `first` and `last` step, and its `change`, over the seeds that logged it."""
+
+
+def summary_of(arm: Arm) -> dict[str, Any]:
+    """The results of an arm in a line; what was not logged is `None`.
+
+    Scores are in points; all courses but that of the held-out score are smoothed. Calls, tokens and cost are those of the models
+    other than the policy, over all runs; the hours are wall-clock time, the mean of a run.
     """
-    lengths: list[float] = []
-    while (name := f"{_TURN}{len(lengths) + 1}") in data:
-        lengths.append(data[name])
-    return lengths
+    runs = arm.runs
+
+    def course(name: str, *, score: bool = False, unsmoothed: bool = False) -> Course | None:
+        points = spec.scale.points if score and (spec := runs[0].spec) else 1.0
+        bands = [band for run in runs if (band := band_of([run.curve(name, points=points)], unsmoothed=unsmoothed))]
+        curves = [list(band.mean.values()) for band in bands]
+        ends = {
+            "first": [curve[0] for curve in curves],
+            "last": [curve[-1] for curve in curves],
+            "change": [curve[-1] - curve[0] for curve in curves],
+        }
+        return {at: Spread(statistics.fmean(n), min(n), max(n), len(n)) for at, n in ends.items()} if curves else None
+
+    lasts = sorted({run.last for run in runs})
+    planned = max((run.planned or 0 for run in runs), default=0)
+    made = f"{lasts[0]}" if len(lasts) == 1 else f"{lasts[0]} to {lasts[-1]}"
+    costs = [run.total("user/cost") for run in runs if run.curve("user/cost")]
+    times = [seconds for run in runs if (seconds := run.total("timing_s/step"))]
+    failed = sum(int(run.total("dialogue/failed")) for run in runs)
+    dialogues = failed + sum(int(run.total("dialogue/scored")) for run in runs)
+    return {
+        "arm": arm,
+        "steps": made if lasts == [planned] or not planned else f"{made} of {planned}",
+        "held_out": course(HELD_OUT, score=True, unsmoothed=True),
+        "score": course(SCORE, score=True),
+        "reply_tokens": course("dialogue/reply_tokens"),
+        "entropy": course("actor/entropy"),
+        "failed": failed,
+        "dialogues": dialogues,
+        "failed_share": failed / dialogues if dialogues else 0.0,
+        "calls": sum(run.total("user/calls") for run in runs),
+        "tokens": sum(run.total(f"user/{kind}_tokens") for run in runs for kind in ("prompt", "completion")),
+        "cost": sum(costs) if len(costs) == len(runs) else None,
+        "hours": statistics.fmean(times) / 3600.0 if times else None,
+    }
+
+
+def notes_of(runs: Sequence[TrainingRun]) -> list[str]:
+    """Warnings that precede every number: unfinished runs, failures, values that are not finite, other held-out scenarios."""
+    notes = [f"{run.name}: {' '.join(found)}" for run in runs if (found := _notes_of_run(run))]
+    if len({str(sorted(run.scenarios.get("held_out", {}).items())) for run in runs}) > 1:
+        notes.append("The runs hold out different scenarios, so their held-out scores do not compare.")
+    return notes
+
+
+def _notes_of_run(run: TrainingRun) -> list[str]:
+    if not run.steps:
+        return ["no step was made yet; the log is in attempts/."]
+    notes = []
+    if run.planned is not None and run.last < run.planned:
+        notes.append(
+            f"{run.last} of {amount(run.planned, 'step')} made; rerun the same command to resume from the last checkpoint."
+        )
+    if failed := run.total("dialogue/failed"):
+        dialogues = failed + run.total("dialogue/scored")
+        share = failed / dialogues
+        more = f", more than the {ALLOWED_UNSCORED:.0%} allowed" if share > ALLOWED_UNSCORED else ""
+        notes.append(f"{failed:,.0f} of {amount(int(dialogues), 'training dialogue')} failed ({share:.1%}{more}).")
+    if skipped := run.total("training/skipped_updates"):
+        notes.append(f"{amount(int(skipped), 'step')} without an update: no group had two rollouts.")
+    not_finite: dict[str, int] = {}
+    for step in run.steps:
+        for name, value in step["data"].items():
+            if isinstance(value, float) and not math.isfinite(value):
+                not_finite.setdefault(name, int(step["step"]))
+    return notes + [
+        f"{name} is not finite from step {step} on; do not rely on results after it." for name, step in not_finite.items()
+    ]
+
+
+ARCH_STEPS = 5
+"""Steps that a line of lengths is the mean of; a single step has few dialogues."""
+_MOST_LINES = 6
+"""Lines of lengths in one chart."""
+
+
+class TrainingPage:
+    """The runs of one environment on a page."""
+
+    smoothing = SMOOTHING
+    arch_steps = ARCH_STEPS
+    dashes = staticmethod(dashes_of)
+
+    def __init__(self, runs: Sequence[TrainingRun], number: int = 1) -> None:
+        self.number = number
+        self.runs = list(runs)
+        self.arms = arms_of(runs)
+        spec = runs[0].spec
+        self.environment = spec.title if spec else runs[0].environment
+        self.scale = spec.scale if spec else None
+        """How scores are read; `None` where the environment is not installed."""
+        terms = spec.training.metrics if spec and spec.training else ()
+        self.declared = groups_of(runs[0].environment, terms)
+        """Every metric that may be drawn."""
+        self.notes = notes_of(runs)
+        self.last = max(run.last for run in self.runs)
+        self.learned = sorted(filter(is_embedded, {str(run.recipe.get("dialogue", {}).get("user")) for run in runs}))
+        """The learned readers that played the user in any of the runs."""
+        self.seeds = max(len(arm.runs) for arm in self.arms)
+        self.summaries = [summary_of(arm) for arm in self.arms]
+
+    @cached_property
+    def groups(self) -> list[tuple[MetricGroup, list[tuple[Metric, Chart]]]]:
+        """The curves that were logged, by group."""
+        steps = [step["data"] for run in self.runs for step in run.steps]
+        logged = logged_metrics(self.declared, {name for data in steps for name, value in data.items() if _is_number(value)})
+        drawn = [(group, [(metric, chart) for metric in some if (chart := self._chart(metric))]) for group, some in logged]
+        return [(group, panels) for group, panels in drawn if panels]
+
+    def _chart(self, metric: Metric) -> Chart | None:
+        """One metric of all arms that logged it, smoothed unless the metric says otherwise."""
+        points = self.scale.points if self.scale and metric.name.startswith((HELD_OUT, SCORE)) else 1.0
+        bands = []
+        for place, arm in enumerate(self.arms):
+            curves = [curve for run in arm.runs if (curve := run.curve(metric.name, points=points))]
+            if band := band_of(curves, unsmoothed=metric.unsmoothed):
+                bands.append((place, band))
+        if not bands or (metric.quiet and not any(value for _, band in bands for value in band.raw.values())):
+            return None
+        values = [value for _, band in bands for curve in (band.raw, band.low, band.high) for value in curve.values()]
+        series = tuple(band_series(self.arms[place].name, band, place % PALETTE) for place, band in bands)
+        low, high = min(values), max(values)
+        zero = 0.0 if low < 0.0 < high else None
+        return Chart(metric.title, "lines", series, "", metric.unit, low, high, x_low=0, x_high=self.last, line=zero, bands=True)
+
+    @cached_property
+    def arches(self) -> list[Chart]:
+        """Mean tokens of the first, second, ... reply, a chart for each arm."""
+        return [arch for place, arm in enumerate(self.arms) if (arch := _arch(place, arm))]
+
+    @cached_property
+    def differences(self) -> list[tuple[str, list[str]]]:
+        """Settings in which the arms differ, with a value for each arm."""
+        settings = [dict(_settings(arm.runs[0])) for arm in self.arms]
+        names = list(dict.fromkeys(name for values in settings for name in values if name != "seed"))
+        rows = [(name, [values.get(name, "–") for values in settings]) for name in names]
+        return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+    @property
+    def provenance(self) -> list[tuple[TrainingRun, list[tuple[str, str]], list[tuple[str, str]]]]:
+        """Each run with its facts and its settings."""
+        return [(run, _facts(run), list(_settings(run))) for run in self.runs]
+
+
+def pages_of(runs: Sequence[TrainingRun]) -> list[TrainingPage]:
+    """A page for each environment, since their scores do not compare, in the order of their first appearance."""
+    groups: dict[str, list[TrainingRun]] = {}
+    for run in runs:
+        groups.setdefault(run.environment, []).append(run)
+    return [TrainingPage(group, number) for number, group in enumerate(groups.values(), start=1)]
+
+
+def _arch(place: int, arm: Arm) -> Chart | None:
+    """Lines at the first step, at checkpoints and at the last step, each the mean over some steps and all seeds."""
+    by_step: dict[int, list[list[float]]] = {}
+    for run in arm.runs:
+        for step in run.steps:
+            lengths: list[float] = []
+            while (name := f"dialogue/reply_tokens/turn_{len(lengths) + 1}") in step["data"]:
+                lengths.append(step["data"][name])
+            if lengths:
+                by_step.setdefault(int(step["step"]), []).append(lengths)
+    if not by_step:
+        return None
+    steps = sorted(by_step)
+    saved_every = _at(arm.runs[0].recipe, "watching.save_every")
+    ends = _ends(steps, saved_every if type(saved_every) is int else 0)
+    series = []
+    for n, end in enumerate(ends):
+        first = max(0, min(steps.index(end) - ARCH_STEPS + 1, len(steps) - ARCH_STEPS))
+        near = [lengths for step in steps[first : first + ARCH_STEPS] for lengths in by_step[step]]
+        means = [
+            statistics.fmean(lengths[turn] for lengths in near if turn < len(lengths)) for turn in range(max(map(len, near)))
+        ]
+        points = tuple(Point(turn, tokens) for turn, tokens in enumerate(means, start=1))
+        opacity = 0.45 + 0.55 * n / max(1, len(ends) - 1) if n + 1 < len(ends) else 1.0
+        series.append(Series(f"step {end}", points, place % PALETTE, opacity=opacity))
+    values = [point.y for one in series for point in one.points]
+    return Chart(arm.name, "lines", tuple(series), "", "tokens", low=min(values), high=max(values))
+
+
+def _ends(steps: Sequence[int], saved_every: int) -> list[int]:
+    """The first step, the last, and checkpoints evenly between; no step is in two lines.
+
+    >>> _ends(range(1, 61), 20), _ends(range(1, 251), 10), _ends(range(1, 4), 1)
+    ([1, 20, 40, 60], [1, 50, 100, 150, 200, 250], [3])
+    """
+    if len(steps) < 2 * ARCH_STEPS:
+        return [steps[-1]]
+    between = [step for step in steps if saved_every > 0 and step % saved_every == 0]
+    apart = [step for step in between if steps[0] + 2 * ARCH_STEPS <= step + 1 and step + ARCH_STEPS <= steps[-1]]
+    stride = -(-(len(apart) + 1) // (_MOST_LINES - 1))
+    return [steps[0], *apart[stride - 1 :: stride], steps[-1]]
+
+
+def _facts(run: TrainingRun) -> list[tuple[str, str]]:
+    counts = {split: len(scenarios) for split, scenarios in run.scenarios.items()}
+    attempts = len({str(step.get("attempt")) for step in run.steps})
+    facts = [
+        ("Seed", str(run.recipe.get("seed"))),
+        ("Steps", f"{run.last}" + (f" of {run.planned}" if run.planned not in (None, run.last) else "")),
+        ("Trained on", f"{counts['train']:,} scenarios" if "train" in counts else ""),
+        ("Held out", f"{counts['held_out']:,} scenarios" if "held_out" in counts else ""),
+        ("Started", f"{attempts} times" if attempts > 1 else ""),
+        ("Hash of the settings", str(run.settings.get("hash") or "")),
+        ("heartloop", str(run.settings.get("heartloop") or "")),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def training_tables(runs: Sequence[Path]) -> list[RichTable]:
+    """A table for the terminal for each environment that was trained on; folders of evaluations are left out."""
+    return [_table(page) for page in pages_of([read_training_run(run) for run in runs if is_training_run(run)])]
+
+
+def _table(page: TrainingPage) -> RichTable:
+    from rich.text import Text
+
+    def way(course: Course | None, digits: int) -> str:
+        return "–" if course is None else f"{course['first'].mean:.{digits}f}\n→ {course['last'].mean:.{digits}f}"
+
+    scale = f", points from {page.scale.low:g} to {page.scale.high:g}" if page.scale else ""
+    lines = [f"First → last; all but the held-out score are smoothed.{' Mean over seeds, lowest to highest.' * (page.seeds > 1)}"]
+    if calls := sum(row["calls"] for row in page.summaries):
+        costs = [row["cost"] for row in page.summaries if row["cost"] is not None]
+        cost = f", cost {sum(costs):.2f}" if len(costs) == len(page.summaries) else ""
+        tokens = sum(row["tokens"] for row in page.summaries)
+        lines.append(f"User simulator and judges: {calls:,.0f} calls, {tokens:,.0f} tokens{cost}.")
+    title = f"Training on {page.environment or 'an unknown environment'}{scale}"
+    table = terminal_table(title, "\n".join([*lines, *page.notes]))
+    table.add_column("recipe", overflow="fold", min_width=12)
+    for head in ("seeds", "steps", "held out", "change", "training", "tokens\na reply", "failed"):
+        table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "change" else None)
+    for row in page.summaries:
+        change = row["held_out"] and row["held_out"]["change"]
+        ends = f"\n{change.low:+.1f} to\n{change.high:+.1f}" if change and change.n > 1 else ""
+        cells = (
+            row["arm"].name,
+            str(len(row["arm"].runs)),
+            row["steps"].replace(" of", "\nof"),
+            way(row["held_out"], 1),
+            f"{change.mean:+.1f}{ends}" if change else "–",
+            way(row["score"], 1),
+            way(row["reply_tokens"], 0),
+            f"{row['failed_share']:.1%}" if row["failed"] else "0",
+        )
+        table.add_row(*map(Text, cells))
+    return table

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.stats import t as students_t
 
 from heartloop.core.errors import UseError
+from heartloop.core.text import amount
 from heartloop.scoring.statistics import Interval
 
 _Floats = npt.NDArray[np.float64]
@@ -52,9 +53,7 @@ def calibrated_mean(
         labels: of the labelled items, shape (n,).
         scores: of the labelled items, shape (n,), in any unit.
         other_scores: of the items without a label, shape (N,); may be empty.
-        clusters: the cluster of each labelled item; by default each is its own.
-        other_clusters: of each other item; by default each is its own.
-        level: coverage in (0, 1).
+        clusters: the cluster of each labelled item; by default each is its own. `other_clusters` likewise of the other items.
     """
     n, others = len(labels), len(other_scores)
     if len(scores) != n or (clusters is not None and len(clusters) != n):
@@ -64,7 +63,7 @@ def calibrated_mean(
     mine: list[Hashable] = list(clusters) if clusters is not None else [("labelled", i) for i in range(n)]
     theirs: list[Hashable] = list(other_clusters) if other_clusters is not None else [("other", i) for i in range(others)]
     if len(set(mine)) < 2:
-        raise UseError(f"calibrated_mean: labels of {_scenarios(mine)}; expected at least two scenarios")
+        raise UseError(f"calibrated_mean: labels of {amount(len(set(mine)), 'scenario')}; expected at least two scenarios")
     y, f, g = (np.asarray(values, dtype=float) for values in (labels, scores, other_scores))
     weight = _weight(y, f, g)
     powered = _interval(y - weight * f, mine, weight * g, theirs, level)
@@ -77,9 +76,7 @@ def labels_to_halve(
     """How many labels in all would halve the interval of `calibrated_mean`, with the spread that the present labels show.
 
     Further labels are taken from the other items, which thereby become fewer. `None`: labelling every item would not suffice.
-
-    Args:
-        labels, scores, other_scores, level: as in `calibrated_mean`; every item counts as its own cluster.
+    Arguments as in `calibrated_mean`; every item counts as its own cluster.
     """
     y, f, g = (np.asarray(values, dtype=float) for values in (labels, scores, other_scores))
     weight = _weight(y, f, g)
@@ -93,11 +90,6 @@ def labels_to_halve(
 
     wanted = width(len(y)) / 2
     return next((n for n in range(len(y) + 1, items + 1) if width(n) <= wanted), None)
-
-
-def _scenarios(clusters: Sequence[Hashable]) -> str:
-    """Number of different clusters, in words."""
-    return f"{len(set(clusters))} scenario" + ("" if len(set(clusters)) == 1 else "s")
 
 
 def _weight(y: _Floats, f: _Floats, g: _Floats) -> float:

@@ -41,12 +41,9 @@ def group_advantages(outcomes: Sequence[float] | Array, *, sigma_min: float = SI
     The caller leaves out unscored rollouts. One rollout, or equal outcomes, give zeros.
 
     Args:
-        outcomes: shape (K,), one per rollout.
+        outcomes: shape (K,).
         sigma_min: floor of the std, at least 0; 0 means no floor.
         ddof: 1 for the sample std, 0 for the population's.
-
-    Raises:
-        InputError: an outcome that is not finite, a negative floor, or another ddof.
 
     >>> group_advantages([0.5, -0.5])  # std 0.7071
     array([ 0.70710678, -0.70710678])
@@ -82,12 +79,7 @@ def turn_advantages(
         outcomes: shape (K,).
         process: K sequences of process rewards, one per policy turn.
         alpha: weight of the turn credit; 0 is plain GRPO.
-        sigma_min: as in `group_advantages`.
         centre: false adds the process reward without subtracting the mean (EIBench Eq. 5).
-        ddof: as in `group_advantages`.
-
-    Raises:
-        InputError: as `group_advantages`; another number of rollouts in `process`; a process reward or alpha that is not finite.
 
     >>> turn_advantages([0.5, -0.5], [[0.05, 0.01], [-0.02]], alpha=10)  # +-0.7071, and +-0.02 x 10 between the first's turns
     [array([0.90710678, 0.50710678]), array([-0.70710678])]
@@ -110,9 +102,6 @@ def turn_advantages(
 def turn_rewards(emotions: Sequence[float] | Array) -> Array:
     """RLVER's turn reward (H.1), (e_t - e_{t-1})/10: shape (T,) from T + 1 emotions in [0, 100].
 
-    Raises:
-        InputError: no emotion, or one outside [0, 100].
-
     >>> turn_rewards([40, 45, 35])
     array([ 0.5, -1. ])
     """
@@ -125,11 +114,7 @@ def turn_rewards(emotions: Sequence[float] | Array) -> Array:
 
 
 def outcome_reward(emotion: float) -> float:
-    """RLVER's outcome reward (section 2.1), e_T/100: in [0, 1] from the final emotion in [0, 100].
-
-    Raises:
-        InputError: an emotion outside [0, 100].
-    """
+    """RLVER's outcome reward (section 2.1), e_T/100: in [0, 1] from the final emotion in [0, 100]."""
     _in_range(emotion)
     return emotion / HIGHEST_EMOTION
 
@@ -139,9 +124,6 @@ def dialogue_rewards(outcome: float, turns: Sequence[float] | Array, kind: Rewar
 
     `outcome` puts the outcome on the last turn, `turn` gives the turn rewards, `mixed` the mean of both (RLVER H.1, which does
     not say on which turn the outcome is; on every turn, it would reward longer dialogues).
-
-    Raises:
-        InputError: an unknown kind, no turn, or a reward that is not finite.
 
     >>> dialogue_rewards(0.35, [0.5, -1.0], "outcome"), dialogue_rewards(0.35, [0.5, -1.0], "mixed")
     (array([0.  , 0.35]), array([ 0.25 , -0.325]))
@@ -159,9 +141,6 @@ def dialogue_rewards(outcome: float, turns: Sequence[float] | Array, kind: Rewar
 
 def rewards_to_go(rewards: Sequence[float] | Array) -> Array:
     """The sum of each turn's reward and all later ones, undiscounted (RLVER: gamma = lambda = 1): shape (T,).
-
-    Raises:
-        InputError: a reward that is not finite.
 
     >>> rewards_to_go([0.5, -1.0, 0.25])
     array([-0.25, -0.75,  0.25])
@@ -194,9 +173,6 @@ def broken_format_return(kind: RewardKind, *, worst_outcome: float, worst_turns:
     Args:
         worst_outcome: the lowest possible outcome; 0 in SAGE and EMPA, -1 in EIBench.
         worst_turns: the lowest possible sum of turn rewards; -start/10 in SAGE, so -3 for start 30.
-
-    Raises:
-        InputError: an unknown kind.
 
     >>> [broken_format_return(kind, worst_outcome=0.0, worst_turns=-3.0) for kind in REWARDS]
     [0.0, -3.0, -1.5]

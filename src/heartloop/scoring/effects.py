@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.statistics import EXACT_UP_TO, Interval, cluster_means, mean_interval, permutation_p
+from heartloop.scoring.statistics import EXACT_UP_TO, Interval, by_cluster, cluster_means, mean_interval, permutation_p
 
 TIE = 0.01
 """Changes smaller than this share of the scorer's standard deviation are ties (ours)."""
@@ -31,9 +31,8 @@ class Shift(NamedTuple):
     """Ends of the 95 % interval of the mean; nan for one cluster."""
     high: float
     decrease_rate: float
-    """Share of all pairs that fall and are no tie, in [0, 1]."""
+    """Share of all pairs that fall and are no tie."""
     tie_rate: float
-    """Share of pairs that tie, in [0, 1]."""
     p: float
     """Wilcoxon's, two-sided, over pairs as if they were independent."""
     standardised: float
@@ -42,11 +41,10 @@ class Shift(NamedTuple):
     """Mean size of the change over `scale`; nan where that is 0 (EMPA Figure 5b, standardised by us)."""
     clusters: int
     cluster_mean: float
-    """Mean of the clusters' means."""
+    """Of the clusters' means; likewise the ends of its interval, and Wilcoxon's p."""
     cluster_low: float
     cluster_high: float
     cluster_p: float
-    """Wilcoxon's over the clusters' means."""
 
 
 def shift(
@@ -59,7 +57,6 @@ def shift(
     """The shift of a score over pairs.
 
     Args:
-        original, perturbed: the score of each pair, shape (n,).
         clusters: the cluster of each pair (its scenario), shape (n,); by default every pair is its own cluster.
         scale: the score's standard deviation without perturbation; by default that of `original` (n - 1).
 
@@ -121,9 +118,6 @@ def wilcoxon_p(differences: Sequence[float]) -> float:
     return float(wilcoxon(moved, method="asymptotic").pvalue)
 
 
-_Floats = NDArray[Any]
-
-
 def standardised_distance(
     mine: Sequence[float],
     theirs: Sequence[float],
@@ -138,8 +132,7 @@ def standardised_distance(
     numbers; with few clusters it is too narrow. Its ends are nan with one cluster on a side.
 
     Args:
-        clusters: along `mine`, what is drawn whole; by default each value.
-        other_clusters: along `theirs`.
+        clusters: along `mine`, what is drawn whole; by default each value. `other_clusters` likewise along `theirs`.
 
     Returns:
         `None` with fewer than two values on a side, or where no value differs from its mean.
@@ -149,7 +142,11 @@ def standardised_distance(
     """
     if min(len(mine), len(theirs)) < 2:
         return None
-    sides = [_sums(mine, clusters), _sums(theirs, other_clusters)]
+    sides = []
+    for values, labels in ((mine, clusters), (theirs, other_clusters)):
+        sums, sizes = by_cluster("standardised_distance", values, labels)
+        squares, _ = by_cluster("standardised_distance", [value * value for value in values], labels)
+        sides.append(np.stack([sizes, sums, squares], axis=1))
     mean = _distance(*(side.sum(axis=0) for side in sides))
     if np.isnan(mean):
         return None
@@ -161,17 +158,7 @@ def standardised_distance(
     return Interval(float(mean), float(low), float(high))
 
 
-def _sums(values: Sequence[float], clusters: Sequence[Hashable] | None) -> _Floats:
-    """Count, sum and sum of squares of each cluster."""
-    keys = range(len(values)) if clusters is None else clusters
-    place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    sums = np.zeros((len(place), 3))
-    for value, key in zip(values, keys, strict=True):
-        sums[place[key]] += (1.0, value, value * value)
-    return sums
-
-
-def _distance(mine: _Floats, theirs: _Floats) -> Any:
+def _distance(mine: NDArray[Any], theirs: NDArray[Any]) -> Any:
     """From the last axis: count, sum, sum of squares; nan without spread."""
     means, spreads = [], []
     for side in (mine, theirs):

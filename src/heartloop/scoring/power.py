@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from heartloop.core.errors import UseError
@@ -66,11 +66,9 @@ class Use(NamedTuple):
     cost: float | None = None
 
     def times(self, n: float) -> Use:
-        """`n` of it."""
         return Use(n * self.calls, n * self.tokens, None if self.cost is None else n * self.cost)
 
     def plus(self, other: Use) -> Use:
-        """Both together."""
         cost = None if self.cost is None or other.cost is None else self.cost + other.cost
         return Use(self.calls + other.calls, self.tokens + other.tokens, cost)
 
@@ -92,7 +90,6 @@ class Step(NamedTuple):
     more: str
     """`scenario`, `repeat` or `judge`."""
     detects: float
-    """Minimum detectable difference after it."""
     extra: Use
     per_call: float
     """Points by which the minimum detectable difference falls per additional call; nan without a call."""
@@ -102,8 +99,7 @@ def minimum_difference(variance: float, df: float, *, power: float = 0.8, level:
     """The difference that a two-sided test at `level` finds with probability `power`, in the unit of the values.
 
     Args:
-        variance: of the mean difference.
-        df: its degrees of freedom, at least 1.
+        variance: of the mean difference; `df` its degrees of freedom, at least 1.
 
     >>> round(minimum_difference(100.0 / 34, 33), 2)  # 34 scenarios whose differences have a standard deviation of 10
     4.95
@@ -141,11 +137,18 @@ def sample_size_for(difference: float, sd: float, *, power: float = 0.8, level: 
     check_share("power", power)
     check_share("level", level)
     ratio = (sd / difference) ** 2
-    guess = ratio * (t_quantile(1.0 - (1.0 - level) / 2.0, math.inf) + t_quantile(power, math.inf)) ** 2
-    n = max(2, math.floor(guess))
-    while n < guess + 100 and minimum_difference(ratio / n, n - 1, power=power, level=level) > 1.0:
-        n += 1  # the t test needs a few more than the normal approximation
-    return n
+    return _fewest(lambda n: minimum_difference(ratio / n, n - 1, power=power, level=level), 1.0, math.inf)
+
+
+def _fewest(detected: Callable[[int], float], difference: float, most: float) -> int:
+    """The fewest scenarios, 2 to `most`, that detect a difference; `most` if no number does."""
+    low, high = 2, 2
+    while high < most and detected(high) > difference:
+        low, high = high, int(min(2 * high, most))
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if detected(middle) <= difference else (middle + 1, high)
+    return high
 
 
 def study_designs(
@@ -156,7 +159,6 @@ def study_designs(
     repeats: Sequence[int] = (1, 2, 3, 4),
     judges: Sequence[int] = (1,),
     power: float = 0.8,
-    level: float = 0.95,
 ) -> list[Design]:
     """For each number of repeats and judges, the design with the fewest scenarios that detects a difference.
 
@@ -173,23 +175,19 @@ def study_designs(
     """
     if not (math.isfinite(difference) and difference > 0.0):
         raise UseError(f"difference is {difference!r}; expected points above 0")
-
-    def detected(s: int, r: int, j: int) -> float:
-        return minimum_difference(variance.of_mean(s, r, j), variance.df(s, r, j), power=power, level=level)
-
-    found = []
+    designs = []
     for j in judges:
         for r in repeats:
-            low, high = 2, 2
-            while high < MOST_SCENARIOS and detected(high, r, j) > difference:
-                low, high = high, min(2 * high, MOST_SCENARIOS)
-            if detected(high, r, j) > difference:
-                continue
-            while low < high:
-                middle = (low + high) // 2
-                low, high = (low, middle) if detected(middle, r, j) <= difference else (middle + 1, high)
-            found.append(Design(high, r, j, detected(high, r, j), use(high, r, j)))
-    return found
+            detected = partial(_detected, variance, repeats=r, judges=j, power=power)
+            scenarios = _fewest(detected, difference, MOST_SCENARIOS)
+            if (detects := detected(scenarios)) <= difference:
+                designs.append(Design(scenarios, r, j, detects, use(scenarios, r, j)))
+    return designs
+
+
+def _detected(variance: DifferenceVariance, scenarios: int, repeats: int, judges: int, power: float) -> float:
+    mean_variance, df = variance.of_mean(scenarios, repeats, judges), variance.df(scenarios, repeats, judges)
+    return minimum_difference(mean_variance, df, power=power)
 
 
 def next_steps(
@@ -200,7 +198,6 @@ def next_steps(
     use: Callable[[int, int, int], Use],
     *,
     power: float = 0.8,
-    level: float = 0.95,
 ) -> list[Step]:
     """One more scenario, repeat or judge for a study, the one that lowers the minimum detectable difference most per call first.
 
@@ -212,16 +209,12 @@ def next_steps(
     """
     if scenarios < 2:
         raise UseError(f"the study has {scenarios} scenario; expected at least two")
-
-    def detected(s: int, r: int, j: int) -> float:
-        return minimum_difference(variance.of_mean(s, r, j), variance.df(s, r, j), power=power, level=level)
-
-    now, before = detected(scenarios, repeats, judges), use(scenarios, repeats, judges)
+    now, before = _detected(variance, scenarios, repeats, judges, power), use(scenarios, repeats, judges)
     wider = [("scenario", (scenarios + 1, repeats, judges)), ("repeat", (scenarios, repeats + 1, judges))]
     if judges > 1:
         wider.append(("judge", (scenarios, repeats, judges + 1)))
     steps = []
     for more, design in wider:
-        extra, after = use(*design).plus(before.times(-1)), detected(*design)
+        extra, after = use(*design).plus(before.times(-1)), _detected(variance, *design, power)
         steps.append(Step(more, after, extra, (now - after) / extra.calls if extra.calls else math.nan))
     return sorted(steps, key=lambda step: -step.per_call if step.per_call == step.per_call else 0.0)

@@ -32,13 +32,11 @@ class Shape(StrEnum):
     """How the clusters are distributed, and so how far an interval can be trusted."""
 
     NEAR_NORMAL = "near normal"
-    """The interval covers about what its level says."""
     SKEWED = "skewed"
     """Too skewed for this number of clusters: the interval covers less than its level says."""
     CONSTANT = "constant"
     """All clusters are equal: the interval has no width, which does not show that the next cluster is equal, too."""
     SINGLE = "one cluster"
-    """No interval."""
 
 
 class Interval(NamedTuple):
@@ -77,10 +75,8 @@ def mean_interval(
     clusters would be marked.
 
     Args:
-        values: measurements, shape (n,).
-        clusters: the cluster of each value (its scenario), shape (n,); by default every value is its own cluster. A cluster's
-            repeats stay together, so that repeats do not count as more evidence.
-        level: coverage in (0, 1).
+        values: shape (n,).
+        clusters: the cluster of each value (its scenario), shape (n,); by default every value is its own cluster.
         within: lowest and highest possible value. An end beyond is moved to it, unless a value lies beyond, too.
 
     >>> mean_interval([50.0, 50.0, 50.0])
@@ -90,7 +86,7 @@ def mean_interval(
     (25.16, 74.84)
     """
     check_share("level", level)
-    sums_c, sizes_c = _by_cluster("mean_interval", values, clusters)
+    sums_c, sizes_c = by_cluster("mean_interval", values, clusters)
     n, c = float(sizes_c.sum()), len(sums_c)
     mean = float(sums_c.sum()) / n
     if c == 1:
@@ -156,10 +152,6 @@ def paired_difference(
 ) -> Interval:
     """Mean of b - a over pairs with its `mean_interval`.
 
-    Args:
-        a, b: the two measurements of each pair, shape (n,).
-        clusters: the scenario of each pair, shape (n,).
-
     >>> paired_difference([40.0, 50.0], [43.0, 53.0])[:3]
     (3.0, 3.0, 3.0)
     """
@@ -180,7 +172,7 @@ def permutation_p(
     >>> permutation_p([1.0, 2.0, 3.0])  # of 8 patterns, two reach a sum of 6
     0.25
     """
-    sums_c, _ = _by_cluster("permutation_p", differences, clusters)
+    sums_c, _ = by_cluster("permutation_p", differences, clusters)
     from scipy.stats import permutation_test  # a third of a second to import
 
     total = float(np.abs(sums_c).sum()) or 1.0
@@ -201,7 +193,7 @@ def cluster_means(values: Sequence[float], clusters: Sequence[Hashable] | None =
     >>> cluster_means([1.0, 5.0, 3.0], ["a", "b", "a"])
     [2.0, 5.0]
     """
-    sums_c, sizes_c = _by_cluster("cluster_means", values, clusters)
+    sums_c, sizes_c = by_cluster("cluster_means", values, clusters)
     return [float(mean) for mean in sums_c / sizes_c]
 
 
@@ -242,12 +234,11 @@ def rank_biserial(differences: Sequence[float], *, clusters: Sequence[Hashable] 
 
 
 def check_share(name: str, value: float) -> None:
-    """Refuses what is no share."""
     if not 0.0 < value < 1.0:
         raise UseError(f"{name} is {value!r}; expected a number between 0 and 1")
 
 
-def _by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable] | None) -> tuple[_Floats, _Floats]:
+def by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable] | None) -> tuple[_Floats, _Floats]:
     """Sum and size of each cluster, shapes (c,), in the order of first appearance."""
     if not values:
         raise UseError(f"{name} got no values; expected at least one")
@@ -266,11 +257,6 @@ def pearson_interval(a: Sequence[float], b: Sequence[float], *, level: float = 0
     """Pearson's r with its interval by Fisher's z, `tanh(atanh(r) ± z / sqrt(n - 3))`.
 
     The ends are nan below four pairs, and all three are nan where one side does not vary.
-
-    Args:
-        a: values, shape (n,); n at least 2.
-        b: values of the same things, shape (n,).
-        level: coverage in (0, 1).
 
     >>> [round(value, 3) for value in pearson_interval([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])[:3]]
     [0.8, -0.28, 0.986]

@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.statistics import Interval, check_share, t_quantile
+from heartloop.scoring.statistics import check_share, t_quantile
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Component(NamedTuple):
-    """One source of variance."""
-
     name: str
     """Its factors, ` × ` between them; a nested factor stands for those that it is nested in, too."""
     variance: float
@@ -37,17 +35,9 @@ class Component(NamedTuple):
 
 
 class Components(NamedTuple):
-    """The analysis of a design."""
-
     mean: float
-    levels: Mapping[str, int]
-    """Number of levels of each factor; of a nested one, within its cell."""
     components: tuple[Component, ...]
     """Main effects first; the last one contains what no factor explains."""
-
-    def of(self, name: str) -> float:
-        """The variance of a component; 0 if the design has none of that name."""
-        return next((one.variance for one in self.components if one.name == name), 0.0)
 
 
 def variance_components(
@@ -55,19 +45,17 @@ def variance_components(
     factors: Mapping[str, Sequence[Hashable]],
     *,
     within: Mapping[str, Sequence[str]] | None = None,
-    repeated: str = "rerun",
 ) -> Components:
     """Variance components of a balanced design in which every factor is random.
 
     The mean square of a term has the expectation sum over T' that contain the term of (N / number of cells of T') * variance of
     T'; the equations are solved from the largest term down. Without repeats of whole cells, the term of all factors and the error
-    cannot be told apart, and are one component.
+    cannot be separated, and are one component. The component between values of one cell is named `rerun`.
 
     Args:
         values: measurements, shape (n,).
         factors: by name, the level of each value, shape (n,). A factor with one level is left out.
         within: nested factors, by name: the factors in whose cells their levels are numbered.
-        repeated: name of the component between values of one cell.
 
     >>> found = variance_components([1.0, 3.0, 5.0, 7.0], {"scenario": ["a", "a", "b", "b"], "judge": [1, 2, 1, 2]})
     >>> [(one.name, one.variance, one.share) for one in found.components]  # scenarios differ by 4, judges by 2, nothing else
@@ -99,11 +87,10 @@ def variance_components(
         raw[term] = (mean_squares[term] - larger - error) / each[term]
     rows = [(_label(term, names, parents), raw[term], degrees[term], mean_squares[term]) for term in terms]
     if replicates > 1:
-        rows.append((repeated, error, n - cells.size, error))
+        rows.append(("rerun", error, n - cells.size, error))
     total = sum(max(0.0, variance) for _, variance, _, _ in rows)
     return Components(
         mean=float(table.mean()),
-        levels={name: shape[axes[name]] for name in names} | ({repeated: replicates} if replicates > 1 else {}),
         components=tuple(
             Component(name, max(0.0, v), max(0.0, v) / total if total else math.nan, int(df), float(square), float(v))
             for name, v, df, square in rows
@@ -180,11 +167,6 @@ class JudgeMean(NamedTuple):
     """Shares of the variance of the mean by source: `scenario`, `judge`, `scenario × judge`; empty if it is 0."""
     components: Components
 
-    @property
-    def interval(self) -> Interval:
-        """The mean with its ends."""
-        return Interval(self.mean, self.low, self.high)
-
 
 def mean_over_judges(
     values: Sequence[float], scenarios: Sequence[Hashable], judges: Sequence[Hashable], *, level: float = 0.95
@@ -214,7 +196,7 @@ def mean_over_judges(
     cells = {key: math.fsum(some) / len(some) for key, some in sums.items()}
     found = variance_components(list(cells.values()), {"scenario": [s for s, _ in cells], "judge": [j for _, j in cells]})
     by_scenario, by_judge, both = found.components
-    s, j = found.levels["scenario"], found.levels["judge"]
+    s, j = len(set(scenarios)), len(set(judges))
     parts = {"scenario": by_scenario.variance / s, "judge": by_judge.variance / j, "scenario × judge": both.variance / (s * j)}
     variance = sum(parts.values())
     scenarios_vary, judges_vary = by_scenario.raw > 0, by_judge.raw > 0

@@ -88,12 +88,8 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         ends = _ends(str(self.config.actor_rollout_ref.model.path), self.tokenizer)
         request_id = f"{kwargs.get('uid', scenario)}-{session}"
         server = _VerlServer(self.server_manager, sampling_params, request_id, ends, seeded=rollout.name in SEEDED)
-        drawing = Drawing(
-            max_tokens=min(settings.reply_tokens, int(rollout.response_length)),
-            temperature=float(sampling_params["temperature"]),
-            top_p=float(sampling_params["top_p"]),
-            top_k=int(sampling_params["top_k"]),
-        )
+        most = min(settings.reply_tokens, int(rollout.response_length))
+        drawing = Drawing(most, **{name: sampling_params[name] for name in ("temperature", "top_p", "top_k")})
         policy = TokenPolicy(
             server, prompt_format, ends=ends, max_prompt=int(rollout.prompt_length), drawing=drawing, name=f"policy-{step}"
         )

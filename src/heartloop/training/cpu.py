@@ -112,8 +112,6 @@ class ServerCPU:
     def __init__(self, model_config: Any, rollout_config: Any) -> None:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         model = AutoModelForCausalLM.from_pretrained(model_config.path, dtype=torch.float32)
-        if torch.cuda.is_available() and os.environ.get("VERL_PLATFORM") != "cpu":
-            model = model.to("cuda", torch.bfloat16)  # a GPU without an inference engine; not tested
         ends = end_tokens(model.generation_config, AutoTokenizer.from_pretrained(model_config.path))
         self._generator = BatchedGenerator(model, eos=ends, pad=min(ends), max_batch=int(rollout_config.max_num_seqs))
         self._response_length = int(rollout_config.response_length)

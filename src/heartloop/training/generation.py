@@ -53,24 +53,18 @@ class BatchedGenerator:
     """Answers requests with a causal model of `transformers`, all waiting ones in one batch.
 
     Args:
-        eos: the token that ends a reply, or several.
+        eos: the tokens that end a reply, at least one (`end_tokens`).
         pad: fills the left of shorter prompts; any token, as it is masked.
         max_batch: maximum number of requests in a batch.
-        seed: of requests without a seed.
     """
 
-    def __init__(self, model: Any, *, eos: int | Collection[int], pad: int, max_batch: int = 64, seed: int = 0) -> None:
-        ends = {eos} if isinstance(eos, int) else set(eos)
-        if not ends:
-            raise UseError("no end-of-text token was given; a reply could not end, give the tokenizer's eos_token_id")
-        if max_batch < 1:
-            raise UseError(f"max_batch is {max_batch}; expected at least 1")
+    def __init__(self, model: Any, *, eos: Collection[int], pad: int, max_batch: int = 64) -> None:
         self.model = model.eval()
         if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
             model.set_attn_implementation(_GROUPED)
-        self.weights = self.batches = 0  # loaded and answered so far
-        self._ends, self._pad, self._max_batch = ends, pad, max_batch
-        self._draw = random.Random(seed)
+        self.batches = 0  # answered so far
+        self._ends, self._pad, self._max_batch = frozenset(eos), pad, max_batch
+        self._draw = random.Random(0)  # of requests without a seed
         self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._weights_lock = threading.Lock()
         layers = DynamicCache(config=model.config).layers
@@ -81,7 +75,6 @@ class BatchedGenerator:
         self._patience = _GATHER[0]
 
     async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
-        """One reply."""
         most, temperature, top_p, _, seed = drawing
         if not prompt or most < 1:
             raise UseError(f"a prompt of {len(prompt)} tokens with at most {most} to answer; expected at least 1 of each")
@@ -107,8 +100,7 @@ class BatchedGenerator:
                 raise UseError(f"weights {', '.join(lost[:3])} are missing from what was loaded ({len(lost)} in all)")
             if unexpected:
                 raise UseError(f"the model has no weights {', '.join(unexpected[:3])}; they are of another architecture")
-            self._known.clear()
-            self.weights += 1
+            self._known = ReadTokens()
 
     def close(self) -> None:
         """Ends the thread once the waiting requests are answered."""
@@ -191,7 +183,7 @@ class BatchedGenerator:
         return [known for known, _ in cached], cache, mask
 
     def _shared(self, prompts: Sequence[Sequence[int]]) -> list[tuple[int, Read | None]]:
-        """Cached tokens and their entry for each prompt; a new one that stands there more than once is read now."""
+        """Cached tokens and their entry for each prompt; a new prompt that occurs more than once is read now."""
         cached = self._known.take(prompts)
         times = Counter(tuple(prompt) for prompt, (known, _) in zip(prompts, cached, strict=True) if not known)
         if not (several := [prompt for prompt, count in times.items() if count > 1 and len(prompt) > 1]):
@@ -280,7 +272,6 @@ class Read(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
         return sum(part.numel() * part.element_size() for pair in self.layers for part in pair)
 
 
@@ -307,11 +298,6 @@ class ReadTokens:
         self._bytes += read.size
         while self._bytes > self._limit:
             self._pop(next(iter(self._kept)))
-
-    def clear(self) -> None:
-        """Empties the cache, as after new weights."""
-        self._kept.clear()
-        self._bytes = 0
 
     def _pop(self, tokens: tuple[int, ...]) -> Read | None:
         if (read := self._kept.pop(tokens, None)) is not None:

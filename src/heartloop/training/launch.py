@@ -19,7 +19,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -31,10 +30,10 @@ from filelock import FileLock, Timeout
 import heartloop
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import end_with_parent, write_whole
-from heartloop.models.budget import Price
 from heartloop.models.local import is_local
+from heartloop.training.laptop.corpus import warm_start_of
 from heartloop.training.local_policy import learn_form, prepare_gguf
-from heartloop.training.metrics import Failures, MetricsFile, failures_of, read_metrics, step_line
+from heartloop.training.metrics import Failures, MetricsFile, step_line
 from heartloop.training.plan import missing
 from heartloop.training.recipe import LAPTOP, Recipe
 from heartloop.training.verl_config import RunPaths, Split, environment_of, overrides, split_of, write_data
@@ -47,10 +46,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Ended(NamedTuple):
-    """How a training run ended."""
-
     step: int
-    """The last step."""
     code: int
     """verl's exit status; 0 is done."""
     failures: Failures
@@ -60,71 +56,49 @@ class Ended(NamedTuple):
 
 
 def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ended:
-    """Prepares the run directory, trains, and follows training to its end. An existing run resumes from its last checkpoint.
-
-    Args:
-        progress: takes each line of progress.
-    """
+    """Prepares the run directory, trains, and follows training to its end. An existing run resumes from its last checkpoint."""
     stops = [item for item in missing(recipe) if item.stops]
     if stops:
         raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
     split = split_of(recipe)
-    prepare_policy = _preparation(recipe, split)
     paths = RunPaths(run.resolve())
     with _locked(paths):
         _write_settings(recipe, split, paths)
         write_data(recipe, split, paths)
         _repair_tracker(paths)
-        resumed = checkpoint_step(paths.run)
-        prices = recipe.watching.prices
-        metrics = MetricsFile(
-            paths,
-            resumed=resumed,
-            environment=recipe.environment.name,
-            held_out=Counter(map(recipe.environment.training.group, split.held_out)),
-            price=None if prices is None else Price(prices.input, prices.output),
-        )
+        resumed = _last_checkpoint(paths)
+        metrics = MetricsFile(paths, recipe, split.held_out, resumed=resumed)
         if resumed >= recipe.batch.steps:
             progress(f"All {recipe.batch.steps} steps are done.")
-            return Ended(resumed, 0, failures_of(read_metrics(paths.run)), "", paths.attempts)
-        arguments = overrides(recipe, paths, model=prepare_policy(paths.policies, progress), train_rows=len(split.train))
+            return Ended(resumed, 0, metrics.failures(), "", paths.attempts)
+        arguments = overrides(recipe, paths, model=_policy(recipe, split, paths.policies, progress), train_rows=len(split.train))
         if resumed:
             progress(f"Resuming after step {resumed}.")
             arguments.append("trainer.val_before_train=false")
         return _follow(recipe, paths, arguments, metrics, resumed, progress)
 
 
-def checkpoint_step(run: Path) -> int:
-    """The step of the last complete checkpoint of a run; 0 without one."""
+def _last_checkpoint(paths: RunPaths) -> int:
+    """The step of the last complete checkpoint; 0 without one."""
     try:
-        return int((RunPaths(run).checkpoints / _TRACKER).read_text(encoding="ascii"))
+        return int((paths.checkpoints / _TRACKER).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 0
 
 
-def policy_at(run: Path, step: int) -> Path:
-    """The policy of a checkpoint, as `checkpoint:DIR` takes it."""
-    return RunPaths(run).checkpoints / f"global_step_{step}"
-
-
-def _preparation(recipe: Recipe, split: Split) -> Callable[[Path, Callable[[str], None]], str]:
-    """What makes the policy to start from in a folder of policies; its settings are checked now, before anything is written."""
+def _policy(recipe: Recipe, split: Split, policies: Path, progress: Callable[[str], None]) -> str:
+    """The policy to start from, as verl reads it; made in the folder of policies if it has to be."""
     name = recipe.policy.model
     if name == LAPTOP:
-        from heartloop.training.laptop.policy import prepare, warm_start_of
+        from heartloop.training.laptop.policy import prepare
 
-        settings = warm_start_of(recipe, split.held_out)
-        return lambda policies, progress: str(prepare(policies, settings, progress=progress).model.resolve())
+        return str(prepare(policies, warm_start_of(recipe), progress=progress).resolve())
     if not is_local(name):
-        return lambda policies, progress: str(Path(name).resolve()) if Path(name).is_dir() else name
-
-    def from_gguf(policies: Path, progress: Callable[[str], None]) -> str:
-        model = prepare_gguf(policies, name, progress=progress)
-        if recipe.policy.warm_start:
-            model = learn_form(policies, model, recipe, split.train, progress=progress)
-        return str(model.resolve())
-
-    return from_gguf
+        return str(Path(name).resolve()) if Path(name).is_dir() else name
+    model = prepare_gguf(policies, name, progress=progress)
+    if recipe.policy.warm_start:
+        model = learn_form(policies, model, recipe, split.train, progress=progress)
+    return str(model.resolve())
 
 
 def _repair_tracker(paths: RunPaths) -> None:
@@ -226,8 +200,8 @@ def _follow(
             time.sleep(_LOOK_EVERY)
     finally:
         _stop(process)
-    step = max([checkpoint_step(paths.run) if code == 0 else 0, *(line["step"] for line in lines)], default=resumed)
-    return Ended(step, code, failures_of(read_metrics(paths.run)), "" if code == 0 else _last_error(log), log)
+    step = max([_last_checkpoint(paths) if code == 0 else 0, *(line["step"] for line in lines)], default=resumed)
+    return Ended(step, code, metrics.failures(), "" if code == 0 else _last_error(log), log)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -243,7 +217,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _last_error(log: Path) -> str:
-    """The last line that names an error; Ray repeats an actor's error for each caller."""
+    """Ray repeats an actor's error for each caller, so the last line that names one."""
     text = _ANSI.sub("", log.read_text(encoding="utf-8", errors="replace"))
     errors = [match[1].strip() for line in text.splitlines() if (match := _ERROR.match(line))]
     return errors[-1][:500] if errors else "no error in its log"

@@ -56,16 +56,11 @@ def prepare_gguf(policies: Path, name: str, *, progress: Callable[[str], None]) 
         progress(f"Writing the weights of {file.name} as a checkpoint.")
         _write(file, part, name)
 
-    return _made_once(policies / f"{file.stem}-{_digest(f'{_FORM} {sha256_of(file)}')}", write)
+    return made_once(policies / f"{file.stem}-{_digest(f'{_FORM} {sha256_of(file)}')}", write)
 
 
 def learn_form(policies: Path, base: Path, recipe: Recipe, scenarios: Sequence[Any], *, progress: Callable[[str], None]) -> Path:
-    """The checkpoint of a model that has learned the form, in `policies`, made now, or found where it exists.
-
-    Args:
-        base: the checkpoint to begin with.
-        scenarios: training scenarios.
-    """
+    """The checkpoint of `base` after learning the form from training scenarios, in `policies`, made now, or found."""
     settings = FormStartSettings.model_validate(recipe.policy.warm_start)
     chosen = random.Random("form").sample(list(scenarios), min(settings.answers, len(scenarios)))
     about = {
@@ -73,14 +68,14 @@ def learn_form(policies: Path, base: Path, recipe: Recipe, scenarios: Sequence[A
         "scenarios": [scenario.fingerprint for scenario in chosen], "options": recipe.environment.played.model_dump(mode="json"),
     }  # fmt: skip
     folder = policies / f"{base.parent.name}-{recipe.environment.name}-{_digest(json.dumps(about, sort_keys=True))}"
-    return _made_once(folder, lambda part: _learn(base, part, recipe, chosen, settings, progress))
+    return made_once(folder, lambda part: _learn(base, part, recipe, chosen, settings, progress))
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def _made_once(folder: Path, write: Callable[[Path], None]) -> Path:
+def made_once(folder: Path, write: Callable[[Path], None]) -> Path:
     """The directory `model` in a folder, written whole by the first process that wants it."""
     model = folder / "model"
     folder.mkdir(parents=True, exist_ok=True)

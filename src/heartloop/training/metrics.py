@@ -6,7 +6,7 @@ import json
 import re
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from heartloop.core.text import clock
 from heartloop.evaluation.scores import heard
 from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED, repeats_of
+from heartloop.training.recipe import Recipe
 from heartloop.training.rollouts import RolloutRewards, TokenPolicy
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
@@ -57,55 +58,47 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
     """Metrics of one step, by the name they are logged under.
 
     Args:
-        dialogues: a `dialogue_summary` of each scored dialogue.
-        groups: the group of rollouts of each.
+        dialogues: a `dialogue_summary` of each scored dialogue; `groups` is the group of rollouts of each.
         expected: number of dialogues that were started; the others failed.
     """
     metrics: dict[str, float] = {"dialogue/failed": float(expected - len(dialogues)), "dialogue/scored": float(len(dialogues))}
     if not dialogues:
         return metrics
-    by_scenarios: dict[str, list[float]] = defaultdict(list)
     by_group: dict[str, list[float]] = defaultdict(list)
-    by_turn: dict[int, list[int]] = defaultdict(list)
-    by_term: dict[str, list[float]] = defaultdict(list)
-    events: Counter[str] = Counter()
-    stops: Counter[str] = Counter()
     for dialogue, group in zip(dialogues, groups, strict=True):
-        by_scenarios[dialogue["group"]].append(dialogue["score"])
         by_group[group].append(dialogue["return"])
-        for turn, count in enumerate(dialogue["reply_tokens"], start=1):
-            by_turn[turn].append(count)
-        for name, value in dialogue.get("terms", {}).items():
-            by_term[name].append(value)
-        events.update(dialogue["counts"])
-        stops[dialogue["stop"]] += 1
+    deviations = [float(np.std(values, ddof=1)) for values in by_group.values() if len(values) > 1]
     repeats = repeats_of((dialogue["scenario"], dialogue["said"]) for dialogue in dialogues)
-    tokens = [count for turn in by_turn.values() for count in turn]
-    metrics |= {
-        f"dialogue/{name}": _mean(dialogue[name] for dialogue in dialogues) for name in ("score", "return", "turns", "samples")
-    }
+    tokens = [count for dialogue in dialogues for count in dialogue["reply_tokens"]]
+    for name in ("score", "return", "turns", "samples"):
+        metrics[f"dialogue/{name}"] = float(np.mean([dialogue[name] for dialogue in dialogues]))
     metrics |= {
         "dialogue/return_std": float(np.std([dialogue["return"] for dialogue in dialogues])),
         "dialogue/tokens": float(sum(tokens)),
-        "dialogue/reply_tokens": _mean(tokens),
+        "dialogue/reply_tokens": float(np.mean(tokens)),
         "dialogue/said_before": repeats.said_before,
         "dialogue/said_to_others": repeats.said_to_others,
-        "dialogue/group_std": _mean(np.std(values, ddof=1) for values in by_group.values() if len(values) > 1),
+        "dialogue/group_std": float(np.mean(deviations)) if deviations else 0.0,
         "dialogue/lone_groups": float(sum(len(values) < 2 for values in by_group.values())),
     }
     for name in ("calls", "prompt_tokens", "completion_tokens"):
         metrics[f"user/{name}"] = float(sum(dialogue[f"user_{name}"] for dialogue in dialogues))
-    metrics |= {f"dialogue/score/{name}": float(np.mean(values)) for name, values in sorted(by_scenarios.items())}
-    metrics |= {f"dialogue/reply_tokens/turn_{turn}": float(np.mean(counts)) for turn, counts in sorted(by_turn.items())}
-    metrics |= {f"dialogue/parts/{name}": float(np.mean(values)) for name, values in by_term.items()}
+    metrics |= _means("score/", ((dialogue["group"], dialogue["score"]) for dialogue in dialogues))
+    metrics |= _means("reply_tokens/turn_", (turn for dialogue in dialogues for turn in enumerate(dialogue["reply_tokens"], 1)))
+    metrics |= _means("parts/", (term for dialogue in dialogues for term in dialogue.get("terms", {}).items()))
+    events, stops = Counter[str](), Counter(dialogue["stop"] for dialogue in dialogues)
+    for dialogue in dialogues:
+        events.update(dialogue["counts"])
     metrics |= {f"dialogue/counts/{name.replace(' ', '_')}": float(count) for name, count in sorted(events.items())}
     metrics |= {f"dialogue/stops/{stop}": count / len(dialogues) for stop, count in sorted(stops.items())}
     return metrics
 
 
-def _mean(values: Any) -> float:
-    numbers = [float(value) for value in values]
-    return float(np.mean(numbers)) if numbers else 0.0
+def _means(prefix: str, pairs: Iterable[tuple[Any, float]]) -> dict[str, float]:
+    by_name: dict[Any, list[float]] = defaultdict(list)
+    for name, value in pairs:
+        by_name[name].append(value)
+    return {f"dialogue/{prefix}{name}": float(np.mean(values)) for name, values in sorted(by_name.items())}
 
 
 class Failures(NamedTuple):
@@ -127,22 +120,21 @@ class MetricsFile:
     logged it, or, if the kill came between checkpoint and log, from the checkpoint, which has no evaluation after the step.
 
     Args:
+        held_out: scenarios, whose number in each group is its weight in held-out means.
         resumed: the step whose checkpoint the next attempt starts from.
-        held_out: number of held-out scenarios by group: the weights of the held-out mean.
-        price: of the user's tokens; without one no cost is logged.
     """
 
-    def __init__(
-        self, paths: RunPaths, *, resumed: int, environment: str, held_out: Mapping[str, int], price: Price | None = None
-    ) -> None:
-        self._file, self._resumed, self._held_out, self._price = paths.metrics, resumed, held_out, price
-        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(environment)}_([^/]+)/([^/]+)/mean@\d+")
+    def __init__(self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int) -> None:
+        self._file, self._resumed, prices = paths.metrics, resumed, recipe.watching.prices
+        self._held_out = Counter(map(recipe.environment.training.group, held_out))
+        self._price = None if prices is None else Price(prices.input, prices.output)
+        self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(recipe.environment.name)}_([^/]+)/([^/]+)/mean@\d+")
         known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
         attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
         logged = {line["step"]: self._line(line, file.parent.name) for file in attempts for line in read_steps(file)}
         saved = {
             line["step"]: self._line(line, attempts[-1].parent.name if attempts else "")
-            for file in (paths.checkpoints / f"global_step_{resumed}").glob(CHECKPOINT_METRICS)
+            for file in paths.checkpoint(resumed).glob(CHECKPOINT_METRICS)
             for line in read_steps(file)
         }
         lines = sorted((saved | logged | known).items())
@@ -159,6 +151,11 @@ class MetricsFile:
             with self._file.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             yield lines
+
+    def failures(self) -> Failures:
+        data = [line["data"] for line in read_steps(self._file)]
+        failed, scored = (sum(int(one.get(f"dialogue/{name}") or 0) for one in data) for name in ("failed", "scored"))
+        return Failures(failed, failed + scored)
 
     def _line(self, line: Mapping[str, Any], attempt: str) -> dict[str, Any]:
         data = line["data"]
@@ -198,14 +195,7 @@ def _mean_of(values: Mapping[str, float], weights: Mapping[str, float]) -> float
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's `metrics.jsonl`."""
     return read_steps(RunPaths(run).metrics)
-
-
-def failures_of(lines: list[dict[str, Any]]) -> Failures:
-    failed = sum(int(line["data"].get("dialogue/failed") or 0) for line in lines)
-    scored = sum(int(line["data"].get("dialogue/scored") or 0) for line in lines)
-    return Failures(failed, failed + scored)
 
 
 def step_line(lines: list[dict[str, Any]], *, steps: int) -> str:

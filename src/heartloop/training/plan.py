@@ -74,12 +74,7 @@ def counts_of(recipe: Recipe, held_out: int) -> Counts:
 
 
 def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> str:
-    """The recipe in lines.
-
-    Args:
-        split: `None` if the scenarios could not be read.
-        noise: of the reward, if it was measured.
-    """
+    """The recipe in lines; `split` is `None` if the scenarios could not be read, `noise` is that of the reward, if measured."""
     dialogue, batch, machine, local = recipe.dialogue, recipe.batch, recipe.machine, is_local(recipe.policy.model)
     embedded, options = dialogue.user == EMBEDDED, recipe.environment.chosen
     counts = counts_of(recipe, len(split.held_out) if split else 0)
@@ -173,12 +168,10 @@ def evaluation_command(recipe: Recipe, checkpoint: str) -> str:
 
 
 def command_text(python: str, arguments: list[str]) -> str:
-    """verl's command, one setting a line."""
     return " \\\n    ".join([f"{python} -m verl.trainer.main_ppo", *(f"'{argument}'" for argument in arguments)])
 
 
-EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
-"""Modules of the extra `train`."""
+_EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
 _LEAST_MEMORY = 3.0  # gigabytes for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)
 _WITH_GGUF = 15.0  # with the smallest instruct model, a GGUF file of 135M parameters (measured with `grpo_smollm2`)
 
@@ -189,14 +182,19 @@ class Missing(NamedTuple):
     what: str
     remedy: str
     stops: bool = True
-    """A run cannot start without it."""
     planned: bool = False
     """A dry run is complete without it."""
 
 
 def missing(recipe: Recipe) -> list[Missing]:
     """What this machine lacks for a recipe; items that stop a run come first."""
-    items = [*_software(recipe), *_hardware(recipe), *_weights(recipe), *_user(recipe)]
+    items = [*_software(recipe), *_hardware(recipe), *_weights(recipe)]
+    if recipe.dialogue.user != EMBEDDED:
+        try:
+            resolve(recipe.dialogue.user)
+        except UseError as error:
+            remedy = f"{error}; or choose another: --set dialogue.user=service/model"
+            items.append(Missing("the user simulator cannot be called", remedy))
     return sorted(items, key=lambda item: not item.stops)
 
 
@@ -214,7 +212,7 @@ def gigabytes_per_gpu(recipe: Recipe) -> float | None:
 
 
 def _software(recipe: Recipe) -> Iterator[Missing]:
-    if absent := [name for name in EXTRA if find_spec(name) is None]:
+    if absent := [name for name in _EXTRA if find_spec(name) is None]:
         remedy = install_command("train") + ("" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12")
         yield Missing(f"the extra train is not installed ({', '.join(absent)} not found)", remedy, planned=True)
     engine = recipe.machine.engine
@@ -266,25 +264,16 @@ def _weights(recipe: Recipe) -> Iterator[Missing]:
         yield Missing(f"{model} is not on this machine", f"{remedy}: --set policy.model=DIR", stops=offline)
 
 
-def _user(recipe: Recipe) -> Iterator[Missing]:
-    if recipe.dialogue.user == EMBEDDED:
-        return
-    try:
-        resolve(recipe.dialogue.user)
-    except UseError as error:
-        yield Missing("the user simulator cannot be called", f"{error}; or choose another: --set dialogue.user=service/model")
-
-
 def _gpus() -> list[float]:
     """Gigabytes of each GPU, by the driver's own tool."""
     if (tool := shutil.which("nvidia-smi")) is None:
         return []
     command = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
-        output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
         return []
-    return [float(line) / 1024 for line in output.stdout.split() if line.isdigit()] if output.returncode == 0 else []
+    return [float(line) / 1024 for line in output.split() if line.isdigit()]
 
 
 def _free_memory() -> float | None:

@@ -117,4 +117,4 @@ def _adapt() -> None:
 
 if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
     _adapt()
-from heartloop.training import advantages, cpu, trainer  # noqa: E402, F401  # last: they ask verl for its platform
+from heartloop.training import cpu, trainer  # noqa: E402, F401  # last: they ask verl for its platform

@@ -18,8 +18,9 @@ from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import nearest
+from heartloop.environments.base import AnyScenario
 from heartloop.environments.records import yaml_value
-from heartloop.environments.registry import load_environment
+from heartloop.environments.registry import load_environment, stratified
 from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.environments.training import Training
 from heartloop.models.budget import DEAREST
@@ -141,7 +142,7 @@ class Policy(Section):
     model: str
     """`laptop`, a Hugging Face name, a directory, or a GGUF file: `local/smollm2`, `local/PATH.gguf`."""
     warm_start: Mapping[str, Any] = Field(default_factory=dict)
-    """Settings of the laptop policy's warm start (`training.laptop.policy`); or, of a model `local/...` that has to learn the
+    """Settings of the laptop policy's warm start (`training.laptop.corpus`); or, of a model `local/...` that has to learn the
     form of an environment's answers: `answers`, `part_tokens`, `rows`, `learning_rate`."""
     lora_rank: int | None = Field(default=None, ge=1)
     """Rank of LoRA's matrices (Hu et al. 2022); without it all weights are trained."""
@@ -382,29 +383,33 @@ class Recipe(Section):
             raise ValueError(f"batch.tokens_per_device is {self.batch.tokens_per_device}; one sample can have {longest}")
         if self.algorithm.name != "ppo" and self.batch.rollouts < 2:
             raise ValueError(f"batch.rollouts is {self.batch.rollouts}; {self.algorithm.name} compares at least 2 of a scenario")
-        self._check_warm_start(has_form=self.environment.training.answer_form is not None)
+        self._check_warm_start()
         return self
 
-    def _check_warm_start(self, *, has_form: bool) -> None:
-        """Checks what needs no torch; `training.laptop.policy` has the laptop policy's own settings."""
-        given = self.policy.warm_start
-        if self.policy.model == LAPTOP:
-            corpus = dict(given.get("corpus") or {})
-            if ("answers" in corpus) != has_form:
+    def _check_warm_start(self) -> None:
+        given, has_form = self.policy.warm_start, self.environment.training.answer_form is not None
+        try:
+            if self.policy.model == LAPTOP:
+                corpus = dict(given.get("corpus") or {})
+                if ("answers" in corpus) != has_form:
+                    raise ValueError(
+                        f"policy.warm_start.corpus is {corpus}; a laptop policy learns from answers, as in {{answers: 4}}, where "
+                        "the environment has a form of answers, elsewhere from dialogues"
+                    )
+                from heartloop.training.laptop.corpus import warm_start_of  # it reads recipes
+
+                warm_start_of(self)
+            elif given and not (has_form and is_local(self.policy.model)):
                 raise ValueError(
-                    f"policy.warm_start.corpus is {corpus}; a laptop policy learns from answers, as in {{answers: 4}}, where the "
-                    "environment has a form of answers, elsewhere from dialogues"
+                    f"policy.warm_start is for the policy {LAPTOP!r}, or for {LOCAL_PREFIX}... where the environment has a form "
+                    f"of answers; remove it for {self.policy.model!r} in {self.environment.name}"
                 )
-        elif given and not (has_form and is_local(self.policy.model)):
-            raise ValueError(
-                f"policy.warm_start is for the policy {LAPTOP!r}, or for {LOCAL_PREFIX}... where the environment has a form "
-                f"of answers; remove it for {self.policy.model!r} in {self.environment.name}"
-            )
-        elif given:
-            try:
+            elif given:
                 FormStartSettings.model_validate(given)
-            except ValidationError as error:
-                raise ValueError(first_problem(error, "policy.warm_start")) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(("policy.warm_start", *map(str, first["loc"])))
+            raise ValueError(f"{where} is {first['input']!r}: {first['msg']}") from None
 
     @property
     def hash(self) -> str:
@@ -420,7 +425,6 @@ _RECIPES = resources.files("heartloop.training") / "recipes"
 
 
 def recipe_names() -> list[str]:
-    """Names of the shipped recipes."""
     return sorted(file.name.removesuffix(".yaml") for file in _RECIPES.iterdir() if file.name.endswith(".yaml"))
 
 
@@ -465,16 +469,11 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     return _validated(given, name) if changes else recipe
 
 
-def first_problem(error: ValidationError, *before: str, skip: int | None = None) -> str:
-    """The first problem of a section as one sentence.
-
-    Args:
-        before: names of the sections around it.
-        skip: place in the path of a name that is not written in the file, such as the kind of a union.
-    """
-    first = error.errors()[0]
-    where = [str(part) for number, part in enumerate(first["loc"]) if number != skip]
-    return f"{'.'.join((*before, *where))} is {first['input']!r}: {first['msg']}"
+def parted(scenarios: Sequence[AnyScenario], share: float) -> tuple[list[AnyScenario], list[AnyScenario]]:
+    """The training scenarios of one set, and the held-out share, stratified."""
+    held_out = stratified(scenarios, max(1, round(share * len(scenarios))))
+    held_out_ids = {scenario.id for scenario in held_out}
+    return [scenario for scenario in scenarios if scenario.id not in held_out_ids], held_out
 
 
 def _put(given: dict[str, Any], key: str, value: Any) -> None:

@@ -42,8 +42,6 @@ class Generated(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """How a reply is sampled."""
-
     max_tokens: int
     """Maximum number of tokens, the end-of-text token included."""
     temperature: float = 1.0
@@ -63,9 +61,7 @@ class Drawing(NamedTuple):
 class TokenServer(Protocol):
     """Token ids in, token ids out: a `BatchedGenerator` in this process, or an inference engine on a cluster."""
 
-    async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
-        """One reply."""
-        ...
+    async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated: ...
 
 
 class PromptFormat(Protocol):
@@ -154,8 +150,6 @@ class ChatFormat(TemplateFormat):
 
 
 class PolicyTurn(NamedTuple):
-    """One policy turn in tokens."""
-
     prompt: list[int]
     tokens: list[int]
     """Empty where the prompt did not fit."""
@@ -174,7 +168,6 @@ class TokenPolicy:
     Args:
         ends: tokens that end a reply.
         max_prompt: maximum number of prompt tokens; a longer prompt is answered with silence.
-        drawing: how a reply is sampled, unless a call says otherwise.
     """
 
     def __init__(
@@ -194,7 +187,6 @@ class TokenPolicy:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The next reply."""
         sampling = sampling or Sampling()
         prompt = self._format.prompt_ids(messages, self._own_replies(messages))
         if len(prompt) > self._max_prompt:
@@ -205,7 +197,7 @@ class TokenPolicy:
         tokens = generated.tokens
         body = tokens[:-1] if tokens and tokens[-1] in self._ends else tokens
         text = self._format.text(body)
-        shown = visible(writable(text)).text
+        shown = visible(writable(text))
         self.turns.append(PolicyTurn(prompt, tokens, generated.logprobs, text, shown, self._history(body, text, shown)))
         usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(tokens))
         return Reply(text, finish_reason=generated.stop, usage=usage)
@@ -218,10 +210,9 @@ class TokenPolicy:
         return {index: turn.history for index, turn in zip(indices, self.turns, strict=True) if turn.history}
 
     def _history(self, body: Sequence[int], text: str, shown: str) -> tuple[int, ...] | None:
-        """The ids of the visible text."""
         if not shown:
             return None
-        if "<" not in text or visible(text).text == text.strip():  # no think block: the whole reply, as it was sampled
+        if "<" not in text or visible(text) == text.strip():  # no think block: the whole reply, as it was sampled
             return tuple(body)
         closings = text.lower().count("</think>")  # their number grows with the length of a beginning
         start = bisect_left(range(len(body) + 1), closings, key=lambda n: self._format.text(body[:n]).lower().count("</think>"))
@@ -282,8 +273,6 @@ def _joined(sample: Sample, index: int, turn: PolicyTurn) -> Sample:
 
 
 class RolloutRewards(NamedTuple):
-    """The rewards of a scored dialogue."""
-
     outcome: float
     """Return of the rollout, the sum of `rewards`."""
     rewards: npt.NDArray[np.float64]
@@ -300,7 +289,6 @@ def rollout_rewards(
     """The rewards of a dialogue by a kind of reward.
 
     Args:
-        returns: outcome and process rewards, as the environment's `Training.returns` gives them.
         think: a reply that is not a think block followed by text makes the dialogue worth a constant, the lowest there is.
         opened: the prompt already holds the opening tag.
     """

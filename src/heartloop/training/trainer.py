@@ -1,6 +1,6 @@
-"""verl's synchronous V1 trainer with rows that know their rollout: `trainer.v1.trainer_mode=heartloop`.
+"""verl's synchronous V1 trainer with rows that know their rollout, `trainer.v1.trainer_mode=heartloop`, and CTC-GRPO for it.
 
-Three things in verl 0.9.1 only the trainer can do: an estimator gets the rollout and turns of a row (`advantages.RolloutRow`), a
+Three things in verl 0.9.1 only the trainer can do: an estimator gets the rollout and turns of a row (`RolloutRow`), a
 rollout without another one of its group gives no gradient, and the numbers of the dialogues reach the log. Everything else is
 verl's.
 
@@ -11,31 +11,140 @@ for a whole step, the actor is not updated and the step is counted.
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import transfer_queue as tq
 from safetensors.torch import load_file, save_file
+from torch import Tensor
+from verl.trainer.ppo.core_algos import register_adv_est
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
 from heartloop.core.errors import ModelError
 from heartloop.core.system import replacing, write_whole
-from heartloop.training.advantages import ESTIMATOR, RolloutRow, lone, shuffled
+from heartloop.scoring.credit import ALPHA, SIGMA_MIN, turn_advantages
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED, TRAINER
 
+ESTIMATOR = "ctc_grpo"
+"""Its name for `algorithm.adv_estimator`; with `algorithm.ctc.alpha` 0 it is GRPO with a floor."""
 _PEFT = "base_model.model."
 _POLL_INTERVAL = 0.05  # seconds between two polls for finished rollouts; verl's own 2 s would be most of a laptop's step
 _COMPARING = (ESTIMATOR, "grpo")  # estimators that compare the rollouts of a group
 
 
+class RolloutRow(NamedTuple):
+    """Group, rollout, turns and rewards of a row of a batch.
+
+    verl passes an estimator rewards, masks and `index`, one text per row, which is the prompt's. The row's group, rollout and
+    turns are nowhere else, so the trainer writes a `RolloutRow` into that text. Rewards would be the only other carrier, and then
+    every mean of rewards that verl logs would be wrong.
+    """
+
+    group: str
+    """The prompt's id."""
+    rollout: int
+    outcome: float
+    """Return of the rollout."""
+    process: Sequence[float]
+    """Process rewards of all turns of the rollout."""
+    spans: Sequence[Sequence[int]]
+    """Turn, start and stop of each policy turn among the row's response tokens."""
+
+    def text(self) -> str:
+        return json.dumps(self)
+
+    @classmethod
+    def of(cls, text: str) -> RolloutRow | None:
+        """The row of a `text`; `None` for a row that verl added as padding."""
+        return cls(*json.loads(text)) if text.startswith("[") else None
+
+
+def ctc_grpo_advantages(rows: Sequence[RolloutRow | None], shape: tuple[int, int], **settings: Any) -> Tensor:
+    """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows.
+
+    Args:
+        rows: of the batch, B of them; `None` is padding.
+        settings: arguments of `scoring.credit.turn_advantages`.
+    """
+    groups: dict[str, dict[int, RolloutRow]] = {}
+    for row in rows:
+        if row is not None:
+            groups.setdefault(row.group, {})[row.rollout] = row
+    by_turn: dict[tuple[str, int], Any] = {}
+    for name, group in groups.items():
+        values = turn_advantages([row.outcome for row in group.values()], [row.process for row in group.values()], **settings)
+        by_turn.update({(name, rollout): turns for rollout, turns in zip(group, values, strict=True)})
+    advantages = torch.zeros(shape)
+    for place, row in enumerate(rows):
+        if row is not None:
+            for turn, start, stop in row.spans:
+                advantages[place, start:stop] = float(by_turn[row.group, row.rollout][turn])
+    return advantages
+
+
+@register_adv_est(ESTIMATOR)  # type: ignore[untyped-decorator]
+def ctc_grpo(
+    token_level_rewards: Tensor, response_mask: Tensor, index: Iterable[str], config: Any = None, **_: Any
+) -> tuple[Tensor, Tensor]:
+    """CTC-GRPO (EIBench Eq. 4 to 7) for verl; `index` holds a `RolloutRow` as text for each row of the batch.
+
+    Settings are read from `algorithm.ctc`: `alpha`, `sigma_min`, `centre`, `ddof`. The rewards by token are not used.
+    """
+    settings: Mapping[str, Any] = (config.get("ctc", None) if config is not None else None) or {}
+    advantages = ctc_grpo_advantages(
+        [RolloutRow.of(str(text)) for text in index],
+        (token_level_rewards.shape[0], token_level_rewards.shape[1]),
+        alpha=float(settings.get("alpha", ALPHA)),
+        sigma_min=float(settings.get("sigma_min", SIGMA_MIN)),
+        centre=bool(settings.get("centre", True)),
+        ddof=int(settings.get("ddof", 1)),
+    )
+    advantages = advantages.to(token_level_rewards.device) * response_mask
+    return advantages, advantages
+
+
+def shuffled(rows: Sequence[RolloutRow | None], draw: str) -> list[RolloutRow | None]:
+    """Rewards permuted across dialogues: a control in which no reward belongs to its dialogue.
+
+    Every order of the dialogues is equally likely, so each dialogue can expect the same. Outcome and process rewards move
+    together. Process rewards are fitted to the dialogue's own number of turns: further ones are cut, missing ones are their mean,
+    which is no credit once they are centred.
+
+    Args:
+        rows: of a batch; a dialogue of several rows has the same rewards in each. `None` is padding.
+        draw: seeds the permutation, together with the number of dialogues.
+    """
+    dialogues = {(row.group, row.rollout): row for row in rows if row is not None}
+    givers = list(dialogues.values())
+    random.Random(draw).shuffle(givers)
+    giver_of = dict(zip(dialogues, givers, strict=True))
+
+    def rewarded(row: RolloutRow) -> RolloutRow:
+        giver, turns = giver_of[row.group, row.rollout], len(row.process)
+        mean = sum(giver.process) / len(giver.process) if giver.process else 0.0
+        process = (*giver.process[:turns], *[mean] * (turns - len(giver.process)))
+        return row._replace(outcome=giver.outcome, process=process)
+
+    return [row and rewarded(row) for row in rows]
+
+
+def lone(rows: Sequence[RolloutRow | None]) -> list[bool]:
+    """Which rows belong to a group with one rollout left, which has no contrast."""
+    members: dict[str, set[int]] = {}
+    for row in rows:
+        if row is not None:
+            members.setdefault(row.group, set()).add(row.rollout)
+    return [row is not None and len(members[row.group]) < 2 for row in rows]
+
+
 @register_trainer(TRAINER)
 class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
-    """Trains on dialogues."""
-
     def _build_replay_buffer(self) -> Any:
         self.trainer_mode = "sync"  # the name that verl's branches test for
         buffer = super()._build_replay_buffer()
@@ -64,7 +173,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         data = _get(batch, "uid", "extra_fields")
         groups, extras = list(data["uid"]), list(data["extra_fields"])
         rows = [
-            None if tag.get("is_padding", False) else RolloutRow.make(group, **extra["credit"])
+            None if tag.get("is_padding", False) else RolloutRow(group, **extra["credit"])
             for group, extra, tag in zip(groups, extras, batch.tags, strict=True)
         ]
         firsts = [place for place, row in enumerate(rows) if row is not None and extras[place]["dialogue"] is not None]
@@ -100,7 +209,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         # verl logs them later; a kill in between would lose them
         (folder / CHECKPOINT_METRICS).write_text(line + "\n", encoding="utf-8")
         super()._save_checkpoint()
-        remove_packed(folder)
+        _remove_packed(folder)
         model = self.config.actor_rollout_ref.model
         if model.lora_rank:
             merge_adapters(folder / "actor" / "huggingface", rank=model.lora_rank, alpha=model.lora_alpha)
@@ -123,7 +232,7 @@ def _put(batch: Any, keys: list[str], fields: dict[str, Any]) -> None:
     tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
 
 
-def remove_packed(checkpoint: Path) -> None:
+def _remove_packed(checkpoint: Path) -> None:
     """Removes the packed attention of `cpu` from a checkpoint's configurations, which other code cannot load."""
     for file in checkpoint.glob("*/huggingface/config.json"):
         config = json.loads(file.read_text(encoding="utf-8"))
@@ -136,23 +245,20 @@ def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:
 
     verl 0.9.1 writes base weights and adapters under peft's names into a directory whose configuration is a plain model's;
     loading it would give random weights. peft's own merge wants the model, so the files are merged here.
-
-    Args:
-        folder: a Hugging Face checkpoint with safetensors.
     """
     files = sorted(folder.glob("*.safetensors"))
     state = {name: weights for file in files for name, weights in load_file(file).items()}
     if not any(".lora_A." in name for name in state):
         return False
     with replacing(folder / "model.safetensors") as part:
-        save_file(merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
+        save_file(_merged(state, scale=alpha / rank), part, metadata={"format": "pt"})
         (folder / "model.safetensors.index.json").unlink(missing_ok=True)
         for file in files:
             file.unlink()
     return True
 
 
-def merged(state: dict[str, Any], *, scale: float) -> dict[str, Any]:
+def _merged(state: dict[str, Any], *, scale: float) -> dict[str, Any]:
     """An adapted model's weights by the plain model's names; summed in 32 bits, returned in the weights' own precision."""
     plain_state = {}
     for name, weights in state.items():

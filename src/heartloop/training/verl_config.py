@@ -19,13 +19,12 @@ from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import replacing
 from heartloop.environments.registry import owner_of, stratified
-from heartloop.environments.spec import AnyScenario
-from heartloop.training.recipe import Recipe
+from heartloop.training.recipe import Recipe, parted
 
 AGENT = "heartloop"
-"""Name of the agent loop, as the column `agent_name` of the data has it."""
+"""Name of the agent loop, in the column `agent_name` of the data."""
 TRAINER = "heartloop"
-"""Name of the trainer for `trainer.v1.trainer_mode`."""
+"""Name for `trainer.v1.trainer_mode`."""
 PLUGIN = "heartloop.training.plugin"
 """The module that verl loads in every process."""
 CHECKPOINT_METRICS = "metrics.jsonl"
@@ -38,8 +37,6 @@ _ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO
 
 
 class RunPaths:
-    """The files of a run."""
-
     def __init__(self, run: Path) -> None:
         self.run = run
         self.settings = run / "settings.json"
@@ -56,16 +53,17 @@ class RunPaths:
         self.attempts = run / "attempts"
         """One folder for each start of training: `log.txt`, `metrics.jsonl`."""
 
+    def checkpoint(self, step: int) -> Path:
+        """A policy, as `checkpoint:DIR` takes it."""
+        return self.checkpoints / f"global_step_{step}"
+
 
 class Split(NamedTuple):
-    """The scenarios of a run."""
-
     train: Sequence[Any]
     held_out: Sequence[Any]
 
 
 def split_of(recipe: Recipe) -> Split:
-    """The training and the held-out scenarios."""
     sets = recipe.scenarios
     train, held_out = _load(sets.train, recipe), _load(sets.held_out, recipe)
     if sets.held_out_share is not None:
@@ -84,13 +82,6 @@ def split_of(recipe: Recipe) -> Split:
     for scenario in (*train, *held_out):
         player.admit(scenario)
     return Split(train, held_out)
-
-
-def parted(scenarios: Sequence[AnyScenario], share: float) -> tuple[list[AnyScenario], list[AnyScenario]]:
-    """The training scenarios of one set, and the held-out share, stratified."""
-    held_out = stratified(scenarios, max(1, round(share * len(scenarios))))
-    held_out_ids = {scenario.id for scenario in held_out}
-    return [scenario for scenario in scenarios if scenario.id not in held_out_ids], held_out
 
 
 def _load(source: str, recipe: Recipe) -> Sequence[Any]:
@@ -171,7 +162,6 @@ def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -
 
 
 def environment_of(recipe: Recipe) -> dict[str, str]:
-    """Environment variables that a run adds."""
     config = {
         "HYDRA_FULL_ERROR": "1",
         "VERL_USE_EXTERNAL_MODULES": PLUGIN,  # unlike an entry point, a module that does not load ends the run with its error
@@ -369,19 +359,13 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
 
 
 def _hydra(value: Any) -> str:
-    """A value in the syntax of hydra's command line.
+    """A value in the syntax of hydra's command line: JSON with bare keys.
 
-    >>> _hydra(["file"]), _hydra(None), _hydra(1e-6), _hydra(True)
-    ('["file"]', 'null', '1e-06', 'true')
+    >>> _hydra(["file"]), _hydra(None), _hydra(1e-6), _hydra({"a": True})
+    ('["file"]', 'null', '1e-06', '{a:true}')
     """
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{key}:{_hydra(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_hydra, value)) + "]"
-    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(value, ensure_ascii=False)

@@ -1,31 +1,28 @@
-"""Daily conversation: options, the single turn, score and spec (PERM section 3.4 and App. A.8).
+"""Daily conversation: one answer of a companion with a memory, graded by six judges, one per metric (PERM section 3.4, App. A.8).
 
-The policy prompt has the profile, notes of earlier dialogues and noted events, with their dates and today's date; the query is
-the user's message. Six judges, one per metric, are asked concurrently; if one has no valid answer, the dialogue is unscored. The
-state is empty. The score is the mean of the six, 1 to 5; it is also the only reward. The paper names the metrics and prints one
-scenario; guidelines, prompts and scenarios are unpublished, so those here are ours.
+The score is the mean of the six, 1 to 5. The paper names the metrics and prints one scenario; guidelines, prompts and scenarios
+are unpublished, so those here are ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple, Protocol
+from statistics import fmean
+from typing import Any
 
 from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
 from heartloop.environments.daily.scenario import KINDS, SCENARIOS, BriefMemory, DailyBrief, DailyScenario
-from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
-from heartloop.environments.episode import CallLog, Outcome, UserTurn
-from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
+from heartloop.environments.episode import UserTurn
+from heartloop.environments.grading import JudgedText, Judges, ask_all, evidence_of, thoughts_of
 from heartloop.environments.replay import reading_transcript, stored_from_score
-from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
+from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Role, Scale, Zone, option
 
 
 class DailyOptions(Options):
-    """One answer, six judges."""
-
     preset: str = option("paper", affects="score", choices=("paper",))
     """Rules of the score."""
     variant: str = option("plain", choices=("plain",))
@@ -34,26 +31,37 @@ class DailyOptions(Options):
     """Policy replies: one answer."""
 
 
+METRICS: Mapping[str, str] = {
+    "empathy": "Empathy",
+    "topic": "Topic guidance",
+    "value": "Value guidance",
+    "intention": "Intention following",
+    "fluency": "Fluency",
+    "colloquial": "Colloquial expression",
+}
+"""Published names of the metrics, in the paper's order (section 3.4)."""
+
+LOWEST, HIGHEST = 1, 5
+"""Bounds of every metric."""
+
 JUDGES: tuple[str, ...] = tuple(METRICS)
 """The judges, one per metric, in the order of their calls in a transcript."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # independent of the locale
 
 
-class DailyView(NamedTuple):
-    """The input of a judge."""
+def average(levels: Mapping[str, int]) -> float:
+    """The mean of the six levels, 1 to 5; the paper's "Avg.".
 
-    scenario: DailyBrief
-    reply: str
-    seed: int
-
-
-class DailyUser(Player, Protocol):
-    """The six judges."""
-
-    async def grade(self, judge: str, view: DailyView, log: CallLog) -> Grade:
-        """The grade of one of `JUDGES`, 1 to 5; the six are asked concurrently."""
-        ...
+    >>> average({"empathy": 4, "topic": 3, "value": 3, "intention": 5, "fluency": 4, "colloquial": 5})
+    4.0
+    """
+    if levels.keys() != METRICS.keys():
+        raise UseError(f"levels of {', '.join(sorted(levels)) or 'nothing'}; expected {', '.join(METRICS)}")
+    for name, level in levels.items():
+        if not LOWEST <= level <= HIGHEST:
+            raise UseError(f"{name} is {level}; expected {LOWEST} to {HIGHEST}")
+    return fmean(levels.values())
 
 
 def prompt_values(scenario: DailyBrief) -> dict[str, str]:
@@ -75,9 +83,7 @@ def _day(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.isoformat()}"
 
 
-class Daily(BaseEnvironment[DailyBrief, DailyUser, DailyOptions]):
-    """Daily conversation over a list of scenarios, with one player for the six judges."""
-
+class Daily(BaseEnvironment[DailyBrief, Judges, DailyOptions]):
     name = "daily"
     options_type = DailyOptions
     policy = load_prompt(__package__, "policy")
@@ -100,12 +106,6 @@ class Daily(BaseEnvironment[DailyBrief, DailyUser, DailyOptions]):
 
 
 class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
-    """One query and one answer."""
-
-    def __init__(self, environment: Daily, scenario: DailyBrief, seed: int) -> None:
-        super().__init__(environment, scenario, seed)
-        self._mean: float | None = None
-
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(**prompt_values(self._scenario))
@@ -114,15 +114,11 @@ class DailyEpisode(LoggedEpisode[Daily, DailyBrief]):
         return self._scenario.query
 
     async def step(self, reply: str) -> UserTurn:
-        view = DailyView(self._scenario, reply, self._seed)
-        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
+        judged = JudgedText(self._scenario, reply, self._seed)
+        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, judged, log), self._log)
         evidence = evidence_of(grades)
-        self._mean = average(evidence["scores"])
+        self._score = average(evidence["scores"])
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
-
-    def outcome(self) -> Outcome:
-        """The mean of the six grades, 1 to 5, which is also the only reward; the states are empty."""
-        return Outcome(None, (), ({},)) if self._mean is None else Outcome(self._mean, (self._mean,), ({}, {}))
 
 
 def _average_of(transcript: Transcript) -> float:

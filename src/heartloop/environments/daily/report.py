@@ -5,27 +5,15 @@ Levels, 1 to 5, are of the same dialogues as the leaderboard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from heartloop.core.blocks import (
-    Column,
-    Details,
-    Estimate,
-    PanelInput,
-    PanelOutput,
-    Range,
-    ReportPanel,
-    Row,
-    ScenarioView,
-    Table,
-    TurnView,
-)
+from heartloop.core.blocks import Column, Details, PanelInput, PanelOutput, Range, ReportPanel, Row, Table, TurnView
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import UseError
+from heartloop.environments.daily.environment import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.daily.scenario import KINDS
-from heartloop.environments.daily.scoring import HIGHEST, LOWEST, METRICS, average
-from heartloop.scoring.statistics import estimate
+from heartloop.environments.report import mean_of, scenario_view
 
 AVERAGE = "Avg."
 """The paper's name of the mean of the six."""
@@ -37,14 +25,18 @@ _EMBEDDED = " The embedded judge reads no dates: an answer that puts an event on
 
 def build(page: PanelInput) -> PanelOutput:
     """Two tables: metrics, and kinds of query, by model."""
-    behind = [[(d, levels) for d in page.behind(row) if (levels := _levels(d))] for row in page.models]
-    by_metric = [means(graded) for graded in behind]
-    by_kind = {kind: [means([(d, v) for d, v in graded if d.facts.get("kind") == kind])[AVERAGE] for graded in behind]
-               for kind in KINDS if any(d.facts.get("kind") == kind for graded in behind for d, _ in graded)}  # fmt: skip
+    behind = [[(levels, d) for d in page.behind(row) if (levels := _levels(d))] for row in page.models]
+    within = (_RANGE.low, _RANGE.high)
+    metrics = tuple(
+        Row(title, tuple(mean_of(((levels[name], d) for levels, d in graded), within) for graded in behind))
+        for name, title in {**METRICS, AVERAGE: AVERAGE}.items()
+    )
+    by_kind = {
+        kind: [[(levels[AVERAGE], d) for levels, d in graded if d.facts.get("kind") == kind] for graded in behind]
+        for kind in KINDS
+    }
+    kinds = tuple(Row(kind, tuple(mean_of(seen, within) for seen in models)) for kind, models in by_kind.items() if any(models))
     columns = tuple(Column(row.model, 2, _RANGE) for row in page.models)
-    names = {**METRICS, AVERAGE: AVERAGE}
-    metrics = tuple(Row(title, tuple(levels[name] for levels in by_metric)) for name, title in names.items())
-    kinds = tuple(Row(kind, tuple(estimates)) for kind, estimates in by_kind.items())
     return PanelOutput(
         blocks=(
             Table("Six metrics", columns, metrics, _HELP + _EMBEDDED * page.embedded, "Metric", "daily-metrics", models=True),
@@ -53,24 +45,15 @@ def build(page: PanelInput) -> PanelOutput:
     )
 
 
-def means(graded: Sequence[tuple[Transcript, Mapping[str, int]]]) -> dict[str, Estimate | None]:
-    """The mean level of each metric over dialogues with their levels, and the mean of the six."""
-    scenarios = [d.scenario for d, _ in graded]
-    within = (float(LOWEST), float(HIGHEST))
-    by_metric = {name: estimate([float(levels[name]) for _, levels in graded], scenarios, within=within) for name in METRICS}
-    return {**by_metric, AVERAGE: estimate([average(levels) for _, levels in graded], scenarios, within=within)}
-
-
-def _levels(dialogue: Transcript) -> dict[str, int]:
-    """The six levels of a scored dialogue; empty if they are missing or invalid."""
+def _levels(dialogue: Transcript) -> dict[str, float]:
+    """The six levels of a scored dialogue, and their mean; empty if they are missing or invalid."""
     if dialogue.score is None or not dialogue.turns:
         return {}
     levels = _mapping(dialogue.turns[0].evidence.get("scores"))
     try:
-        average(levels)
+        return {**levels, AVERAGE: average(levels)}
     except (UseError, TypeError):
         return {}
-    return levels
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
@@ -84,16 +67,6 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     return TurnView(details=(Details("Six grades and their reasons", rows, open=True),) if rows else ())
 
 
-def _scenario(transcript: Transcript) -> ScenarioView:
-    facts = transcript.facts
-    named = {"about": "What the companion's profile says", "today": "The day", "notes": "Notes of earlier conversations",
-             "events": "Noted events"}  # fmt: skip
-    line = (facts.get("person"), f"wants {facts['want']}" if facts.get("want") else "")
-    return ScenarioView(
-        " · ".join(filter(None, line)), tuple((words, facts[name]) for name, words in named.items() if facts.get(name))
-    )
-
-
 def _mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
@@ -105,7 +78,15 @@ PANEL = ReportPanel(
     "answers once. Six judges grade the answer, one per metric: empathy, topic guidance, value guidance, intention following, "
     "fluency and colloquial expression, 1 to 5 each. The score is their mean times 20.",
     leaves_out=frozenset({"trajectories", "groups"}),
-    scenario=_scenario,
+    scenario=scenario_view(
+        {"person": "{}", "want": "wants {}"},
+        {
+            "about": "What the companion's profile says",
+            "today": "The day",
+            "notes": "Notes of earlier conversations",
+            "events": "Noted events",
+        },
+    ),
     turn=_turn,
     package=__package__,
     glossary="templates/glossary.html",

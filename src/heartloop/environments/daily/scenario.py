@@ -8,13 +8,27 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
-from heartloop.environments.written import Matter, Part, Persona, Tag, Word, Written, problems_in_cues, problems_in_speech, stands
+from heartloop.environments.written import (
+    Matter,
+    Part,
+    Persona,
+    Tag,
+    Word,
+    Written,
+    matters_as_text,
+    numbered,
+    problems_in_cues,
+    problems_in_query,
+    problems_in_speech,
+    problems_in_tags,
+    stands,
+)
 
 Kind = Literal["worry", "good-news", "decision", "values", "chat", "help", "remembering"]
 """Kind of the query (ours): something troubles them; something went well; a small choice; right and wrong; talk for its own
@@ -29,17 +43,12 @@ Bearing = Literal["bears", "idle", "sore", "overtaken"]
 shows that it is no longer true."""
 
 SETS = ("instances",)
-"""Names of the shipped sets."""
-
-_Item = TypeVar("_Item")
 
 _AHEAD = timedelta(days=400)
 _RELATIVE_DATE = re.compile(r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", re.IGNORECASE)
 
 
 class BriefMemory(Part):
-    """One memory of the companion."""
-
     on: date
     """The day of the dialogue (note), or the day it happened or will happen (event)."""
     text: str = Field(min_length=12, max_length=240)
@@ -52,8 +61,6 @@ class BriefMemory(Part):
 
 
 class Memory(BriefMemory):
-    """One memory of the companion, with what the embedded judges read."""
-
     bearing: Bearing
     cues: tuple[str, ...] = Field(min_length=3, max_length=12)
 
@@ -62,7 +69,6 @@ class Values(Part):
     """A question of right and wrong, explicit or implied."""
 
     question: str = Field(min_length=20, max_length=200)
-    """The question, in one sentence."""
     sides: tuple[Matter, ...] = Field(min_length=2, max_length=3)
     """Points of a balanced answer, each with words by which an answer makes it."""
     slants: tuple[Matter, ...] = Field(min_length=1, max_length=3)
@@ -70,7 +76,7 @@ class Values(Part):
 
 
 class DailyBrief(Written):
-    """The short form of a scenario, the published fields, for judge models: a person, what is remembered of them, their query."""
+    """The short form of a scenario, for judge models: the published fields."""
 
     id: str = Field(pattern=r"^daily-\d\d$")
     title: str = Field(min_length=8, max_length=60)
@@ -90,22 +96,19 @@ class DailyBrief(Written):
 
     @property
     def person(self) -> str:
-        """Name, age and occupation."""
-        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+        return str(self.persona)
 
     @property
     def stratum(self) -> str:
-        """The kind, by which `--limit` is stratified."""
         return self.kind
 
     @property
     def memories(self) -> tuple[BriefMemory, ...]:
-        """Notes, then events."""
         return (*self.dialogue_memory, *self.event_memory)
 
 
 class DailyScenario(DailyBrief):
-    """One person, the companion's memory of them, and their query, with what the embedded judges read."""
+    """The complete form, with what the embedded judges read."""
 
     dialogue_memory: tuple[Memory, ...] = Field(min_length=1, max_length=4)
     event_memory: tuple[Memory, ...] = Field(min_length=1, max_length=5)
@@ -125,38 +128,32 @@ class DailyScenario(DailyBrief):
     """What would hurt or bore, with cues in the words of a clumsy companion."""
 
 
-load_scenarios = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md")
-"""Loads a shipped set by name, or a file by path, of complete scenarios."""
+load_scenarios = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief)
+"""Scenarios of a shipped set by name, or of a file by path."""
 
 
 def problems_of(scenario: DailyBrief) -> list[str]:
     """Violations of a scenario beyond its schema; empty if there are none."""
-    problems: list[str] = []
-    if "none" in scenario.tags and len(scenario.tags) > 1:
-        problems.append("tag none is combined with others; expected it alone")
-    words = len(scenario.query.split())
-    if not 5 <= words <= 85:
-        problems.append(f"the query has {words} words; expected 5 to 85")
-    if not re.search(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|myself|we|we've|we're|our|us)\b", scenario.query):
-        problems.append("the query is not in the first person")
-    if not isinstance(scenario, DailyScenario):
-        return problems + _problems_in_memory(scenario)
-    if scenario.kind == "values" and scenario.values is None:
-        problems.append("the kind is values, but the field values is null")
-    if len({memory.bearing for memory in scenario.memories}) < 2:
-        problems.append("all memories have the same bearing; expected at least two different ones")
-    both = set(scenario.feelings) & set(scenario.misreadings)
-    if both:
-        problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
-    texts = {name: memory.text for name, memory in _memories(scenario)}
-    problems += problems_in_speech({"query": scenario.query, "about": scenario.about, **texts})
-    problems += problems_in_cues([*_memories(scenario), *_matters(scenario)])
-    return problems + _problems_in_memory(scenario) + _problems_in_cues(scenario)
-
-
-def _problems_in_memory(scenario: DailyBrief) -> list[str]:
-    problems: list[str] = []
+    problems = [*problems_in_tags(scenario.tags), *problems_in_query(scenario.query, least=5, most=85)]
     query = scenario.query.lower()
+    memories = [*numbered("note", scenario.dialogue_memory), *numbered("event", scenario.event_memory)]
+    if isinstance(scenario, DailyScenario):
+        if scenario.kind == "values" and scenario.values is None:
+            problems.append("the kind is values, but the field values is null")
+        if len({memory.bearing for memory in scenario.memories}) < 2:
+            problems.append("all memories have the same bearing; expected at least two different ones")
+        if both := set(scenario.feelings) & set(scenario.misreadings):
+            problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
+        texts = {name: memory.text for name, memory in memories}
+        problems += problems_in_speech({"query": scenario.query, "about": scenario.about, **texts})
+        answered = [("asked", scenario.asked), ("implied", scenario.implied), *numbered("opening", scenario.openings)]
+        sides = numbered("side", scenario.values.sides) + numbered("slant", scenario.values.slants) if scenario.values else []
+        problems += problems_in_cues([*memories, *answered, *sides, *numbered("sore", scenario.sores)])
+        problems += [
+            f"most cues of {name} are in the query; expected words of an answer"
+            for name, matter in answered
+            if sum(stands(cue, query) for cue in matter.cues) > len(matter.cues) // 2
+        ]
     for noun, row in (("note", scenario.dialogue_memory), ("event", scenario.event_memory)):
         days = [memory.on for memory in row]
         if days != sorted(days):
@@ -165,85 +162,49 @@ def _problems_in_memory(scenario: DailyBrief) -> list[str]:
         problems.append(f"a note is not before today, {scenario.today}")
     if any(event.on > scenario.today + _AHEAD for event in scenario.event_memory):
         problems.append("an event is more than 400 days in the future")
-    for name, memory in _memories(scenario):
-        relative = _RELATIVE_DATE.search(memory.text)
-        if relative:
+    for (name, _), memory in zip(memories, scenario.memories, strict=True):
+        if relative := _RELATIVE_DATE.search(memory.text):
             problems.append(f"{name} says {relative[0].lower()!r}; its date states the day")
-        repeated = [cue for cue in memory.cues if stands(cue, query)]
-        if repeated:
+        if repeated := [cue for cue in memory.cues if stands(cue, query)]:
             problems.append(f"cue {repeated[0]!r} of {name} is in the query, so it does not show that the memory was used")
         if memory.cues and memory.bearing != "overtaken" and not any(stands(cue, memory.text.lower()) for cue in memory.cues):
             problems.append(f"no cue of {name} is in its text")
     return problems
 
 
-def _problems_in_cues(scenario: DailyScenario) -> list[str]:
-    query = scenario.query.lower()
-    matters = [("asked", scenario.asked), ("implied", scenario.implied), *_numbered("opening", scenario.openings)]
-    return [
-        f"most cues of {name} are in the query; expected words of an answer"
-        for name, matter in matters
-        if sum(stands(cue, query) for cue in matter.cues) > len(matter.cues) // 2
-    ]
-
-
-def _memories(scenario: DailyBrief) -> list[tuple[str, BriefMemory]]:
-    return [*_numbered("note", scenario.dialogue_memory), *_numbered("event", scenario.event_memory)]
-
-
-def _matters(scenario: DailyScenario) -> list[tuple[str, Matter]]:
-    values = scenario.values
-    return [
-        ("asked", scenario.asked),
-        ("implied", scenario.implied),
-        *_numbered("opening", scenario.openings),
-        *_numbered("side", values.sides if values else ()),
-        *_numbered("slant", values.slants if values else ()),
-        *_numbered("sore", scenario.sores),
-    ]
-
-
-def _numbered(name: str, row: Sequence[_Item]) -> list[tuple[str, _Item]]:
-    return [(f"{name} {number}", item) for number, item in enumerate(row, 1)]
-
-
-def _line(s: Any) -> str:
+def _line(s: DailyBrief) -> str:
     want = s.want if isinstance(s, DailyScenario) else "-"
     return f"{s.id:12} {s.kind:12} {want:15} {s.person}: {s.title} [{' '.join(s.tags)}]"
 
 
-def _text(s: Any) -> str:
-    def lines(memories: Sequence[Any]) -> str:
+def _text(s: DailyBrief) -> str:
+    def lines(memories: Sequence[BriefMemory]) -> str:
         return "\n".join(
             f"- {m.on.isoformat()} ({m.bearing}): {m.text} ({', '.join(m.cues)})" if m.cues else f"- {m.on.isoformat()}: {m.text}"
             for m in memories
         )
 
-    told = [
-        f"{s.title} ({s.id}; {s.kind}; {' '.join(s.tags)})",
+    full = s if isinstance(s, DailyScenario) else None
+    parts = [
+        f"{s.title} ({s.id}; {s.kind}; {f'wants {full.want}; ' if full else ''}{' '.join(s.tags)})",
         f"{s.person} ({s.persona.gender}). {s.about}",
         f"Notes of earlier dialogues:\n{lines(s.dialogue_memory)}",
         f"Noted events:\n{lines(s.event_memory)}",
         f"On {s.today.isoformat()} says: {s.query}",
     ]
-    if not isinstance(s, DailyScenario):
-        return "\n\n".join(told)
-    named = [("Asked", s.asked), ("Implied", s.implied), *(("Opening", m) for m in s.openings), *(("Sore", m) for m in s.sores)]
-    if s.values is not None:
-        named += [*(("Side", m) for m in s.values.sides), *(("Slant", m) for m in s.values.slants)]
-    parts = [
-        f"{s.title} ({s.id}; {s.kind}; wants {s.want}; {' '.join(s.tags)})",
-        *told[1:],
-        f"Feelings: {', '.join(s.feelings)}\nMisreadings: {', '.join(s.misreadings)}",
-        f"Question of values: {s.values.question}" if s.values is not None else "",
-        "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named),
-    ]
-    return "\n\n".join(filter(None, parts))
+    if full:
+        parts.append(f"Feelings: {', '.join(full.feelings)}\nMisreadings: {', '.join(full.misreadings)}")
+        named = [("Asked", (full.asked,)), ("Implied", (full.implied,)), ("Opening", full.openings), ("Sore", full.sores)]
+        if full.values is not None:
+            parts.append(f"Question of values: {full.values.question}")
+            named += [("Side", full.values.sides), ("Slant", full.values.slants)]
+        parts.append(matters_as_text(named))
+    return "\n\n".join(parts)
 
 
 SCENARIOS = Scenarios(
     sets=SETS,
-    load=set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief),
+    load=load_scenarios,
     template=__package__,
     owns=lambda path, record: "dialogue_memory" in record,
     line=_line,

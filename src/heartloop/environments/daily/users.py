@@ -8,16 +8,15 @@ up to the metric's own part at the end, so an endpoint with prompt caching reads
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.daily.environment import JUDGES, DailyView, prompt_values
+from heartloop.environments.daily.environment import JUDGES, prompt_values
 from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
 from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import AnswerPlayer, Grade, JudgeModel, Level, leveled
+from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, leveled
 from heartloop.environments.reading import LearnedReading, evidence_of, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
@@ -36,28 +35,21 @@ def _context_of(scenario: DailyScenario, messages: Sequence[str], replies: Seque
 
 
 READING = LearnedReading(
-    "heartloop.environments.daily",
+    __package__,
     _context_of,
     tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in JUDGES),
     group=lambda scenario: str(scenario.want),
 )
-"""The levels of the six metrics."""
 
 
 class DailyLLMUser(JudgeModel):
-    """A model as all six judges."""
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-
-    async def grade(self, judge: str, view: DailyView, log: CallLog) -> Grade:
-        system = self._prompts["judge"].fill(
-            **prompt_values(view.scenario), query=view.scenario.query, metric=self._prompts[judge].text
-        )
-        question = self._prompts["judge_turn"].fill(answer=dialogue_text([("The answer", view.reply)]))
-        number = JUDGES.index(judge)
-        answer = await self.verdict(judge, number, system, question, view.reply, Level, seed=view.seed, log=log)
+    async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
+        scenario, text, seed = judged
+        system = self.prompts["judge"].fill(**prompt_values(scenario), query=scenario.query, metric=self.prompts[judge].text)
+        question = self.prompts["judge_turn"].fill(answer=dialogue_text([("The answer", text)]))
+        answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, Level, seed=seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())
 
 
@@ -70,7 +62,6 @@ class DailyEmbeddedUser(AnswerPlayer):
     reading = READING
 
     def admit(self, scenario: DailyBrief) -> None:
-        """Refuses a scenario that the appraiser does not understand, or that lacks what it reads: the short form."""
         if not isinstance(scenario, DailyScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no asked, implied and sores, which the embedded judges read; "
@@ -79,8 +70,8 @@ class DailyEmbeddedUser(AnswerPlayer):
         texts = (scenario.query, scenario.about, *(memory.text for memory in scenario.memories))
         self.appraiser.admit(scenario.id, texts)
 
-    async def grade(self, judge: str, view: DailyView, log: CallLog) -> Grade:
-        appraisal = self.appraise(view.scenario, view.reply, view.seed)
-        grade = leveled(appraisal, judge, view.reply)
+    async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
+        appraisal = self.appraise(judged)
+        grade = leveled(appraisal, judge, judged.text)
         more = evidence_of(appraisal) if judge == JUDGES[0] else {}
         return grade._replace(evidence={**grade.evidence, **more})

@@ -9,7 +9,6 @@ of the test set. The result is deterministic.
 from __future__ import annotations
 
 import functools
-import json
 import random
 import re
 import tomllib
@@ -19,13 +18,11 @@ from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from pydantic import Field, model_validator
-
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import InputError
 from heartloop.environments.eibench.scenario import (
     FORM,
-    LINES,
     SCENES,
+    SETS,
     AnyEIBenchScenario,
     EIBenchBeat,
     EIBenchConcern,
@@ -42,10 +39,10 @@ from heartloop.environments.eibench.scenario import (
     text_of,
 )
 from heartloop.environments.eibench.scoring import GAP, STEP
-from heartloop.environments.records import load_own_or_imported, read_records, without_tags
+from heartloop.environments.records import load_own_or_imported, without_tags
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.writing import places
-from heartloop.environments.written import Matter, Part, Tag
+from heartloop.environments.written import Matter, Part, Tag, beats_of
 
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
 """Number of scenarios per scene (EIBench Table 3)."""
@@ -57,75 +54,45 @@ _PRONOUNS = {
 }
 
 
-class RoleTexts(Part):
-    """Roles of both sides under one relationship."""
-
-    user: str = Field(min_length=5)
-    model: str = Field(min_length=5)
-
-
-class Openings(Part):
-    """Opening lines of the user, by intensity."""
-
-    low: str = Field(min_length=15, max_length=300)
-    mid: str = Field(min_length=15, max_length=300)
-    high: str = Field(min_length=15, max_length=300)
-
-
 class Core(Part):
-    """One hand-written situation. Texts may contain slots: those of `slots`, `name`, `other` (the model's name), `place`, and the
-    user's pronouns `they`, `them`, `their`, `themself`."""
+    """One hand-written situation; the rules of `EIBenchScenario` apply to what is composed from it.
+
+    Texts may contain slots: those of `slots`, `name`, `other` (the model's name), `place`, and the user's pronouns `they`,
+    `them`, `their`, `themself`.
+    """
 
     id: str
     scene: Scene
     theme: str
     keyword: str
-    title: str = Field(min_length=5, max_length=60)
-    tags: tuple[Tag, ...] = Field(min_length=1)
+    title: str
+    tags: tuple[Tag, ...]
     ages: tuple[int, int]
     slots: Mapping[str, tuple[str, ...]]
     """Three or four details per slot; all are compatible with each other."""
-    roles: Mapping[str, RoleTexts]
-    background: str = Field(min_length=150)
-    rules: tuple[str, ...] = Field(min_length=2, max_length=3)
-    goal: str = Field(min_length=20)
-    model_background: str = Field(min_length=60)
-    knows: tuple[str, ...] = Field(min_length=2, max_length=5)
-    limits: tuple[str, ...] = Field(min_length=1, max_length=4)
-    model_goal: str = Field(min_length=20)
-    openings: Openings | None = None
-    concerns: tuple[EIBenchConcern, ...] = Field(min_length=4, max_length=6)
+    roles: Mapping[str, Mapping[str, str]]
+    """By relationship, the roles of `user` and `model`."""
+    background: str
+    rules: tuple[str, ...]
+    goal: str
+    model_background: str
+    knows: tuple[str, ...]
+    limits: tuple[str, ...]
+    model_goal: str
+    openings: Mapping[str, str] | None = None
+    """Opening lines by intensity: `low`, `mid`, `high`; none in Charm."""
+    concerns: tuple[EIBenchConcern, ...]
     demand: Matter | None = None
     wrongs: tuple[Matter, ...] = ()
     ways: tuple[Matter, ...] = ()
-    sores: tuple[Matter, ...] = Field(min_length=1, max_length=3)
-    beats: tuple[EIBenchBeat, ...] = Field(min_length=7, max_length=9)
+    sores: tuple[Matter, ...]
+    beats: tuple[EIBenchBeat, ...]
     lines: Mapping[str, tuple[str, ...]]
     """Two lines each of `settled`, `broken_off` and the scene's two groups; the personality provides the others."""
 
-    @model_validator(mode="after")
-    def _fits_the_pools(self) -> Core:
-        fitting = pools().scenes[self.scene].get(self.theme, {}).get(self.keyword)
-        if fitting is None:
-            raise ValueError(f"{self.theme!r} / {self.keyword!r} is not in the pool of scene {self.scene!r}")
-        if set(self.roles) != set(fitting):
-            raise ValueError(f"roles are {sorted(self.roles)}; expected one for each of {sorted(fitting)}")
-        if (self.openings is None) != (self.scene == "charm"):
-            raise ValueError("openings belong to every scene but charm")
-        expected = {"settled", "broken_off", *LINES[self.scene]}
-        if set(self.lines) != expected or any(len(lines) != 2 for lines in self.lines.values()):
-            raise ValueError(f"lines are {sorted(self.lines)}; expected two each of {sorted(expected)}")
-        slots = {*self.slots, "name", "other", "place", "they", "them", "their", "themself"}
-        used = set(_SLOT.findall(json.dumps(self.model_dump(mode="json", exclude={"slots"})).replace("{They}", "{they}")))
-        if unknown := used - slots:
-            raise ValueError(f"slots without a value: {', '.join(sorted(unknown))}")
-        if unused := set(self.slots) - used:
-            raise ValueError(f"slots that no text uses: {', '.join(sorted(unused))}")
-        return self
-
 
 class Combination(NamedTuple):
-    """What a scenario is made from; the keyword determines the theme."""
+    """A seed without its theme, which the keyword determines."""
 
     keyword: str
     relationship: str
@@ -141,7 +108,7 @@ class Combination(NamedTuple):
 
 
 def combinations(keyword: str, relationships: Sequence[str], used: set[Combination]) -> list[Combination]:
-    """All combinations of a keyword with these relationships that are not in `used`, in a fixed order."""
+    """The combinations of a keyword with these relationships that are not in `used`, in a fixed order."""
     choices = product(sorted(relationships), pools().intensity, pools().personality)
     return [one for choice in choices if (one := Combination(keyword, *choice)) not in used]
 
@@ -151,11 +118,10 @@ def _table(name: str) -> Mapping[str, Any]:
     return tomllib.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
 
 
-def load_cores(path: Path | None = None) -> list[Core]:
-    """The shipped situation cores, or those of a file."""
-    with resources.as_file(resources.files(__package__) / "scenarios" / "cores.jsonl") as shipped:
-        file = path or shipped
-        return read_records(file, file.read_text(encoding="utf-8"), Core, correction="correct or remove that line")
+def load_cores() -> list[Core]:
+    """The shipped situation cores."""
+    text = (resources.files(__package__) / "scenarios" / "cores.jsonl").read_text(encoding="utf-8")
+    return [Core.model_validate_json(line) for line in text.splitlines()]
 
 
 def fill_slots(text: str, values: Mapping[str, str]) -> str:
@@ -192,8 +158,7 @@ def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
     """One scenario of a core. The seed combination determines user, details, manner and anchors; `number` is part of the id."""
     rng = random.Random(f"{core.id}|{seed.relationship}|{seed.intensity}|{seed.personality}")
     place = rng.choice(places())
-    gender = rng.choice(("woman", "man"))
-    name = rng.choice(place.names(gender))
+    gender, name = place.someone(rng)
     other = rng.choice([n for n in (*place.women, *place.men) if n != name])
     values = {
         **{slot: choices[rng.randrange(len(choices))] for slot, choices in core.slots.items()},
@@ -205,10 +170,8 @@ def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
     texts = _filled(core.model_dump(exclude={"slots"}), values)
     manner, role, openings = _table("manners.toml")[seed.personality], texts["roles"][seed.relationship], texts["openings"]
     share = pools().intensity[seed.intensity]
-    generic = {
-        group: tuple(rng.sample(manner[group], count))
-        for group, count in (("acks", 3), ("missed", 3), ("cold", 3), ("repeat", 2), ("silence", 2))
-    }
+    sizes = {"acks": 3, "missed": 3, "cold": 3, "repeat": 2, "silence": 2}
+    generic = {group: tuple(rng.sample(manner[group], count)) for group, count in sizes.items()}
     user = {
         "name": name,
         "age": rng.randint(*core.ages),
@@ -272,10 +235,6 @@ def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict
     return {"a": {"start": a, "success": success, "fail": fail}, "t": {"start": t, "success": better, "fail": worse}}
 
 
-SETS = ("test", "train")
-"""Names of sets: the shipped test set, and the training set, which is composed deterministically when loaded."""
-
-
 @functools.cache
 def training() -> tuple[EIBenchScenario, ...]:
     """The training set, composed once per process; it contains no seed combination of the test set."""
@@ -286,16 +245,8 @@ def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[An
     """Scenarios of a set by name, or of a file by path, in this project's form or imported."""
     if name == "train":
         return list(without_tags(training(), exclude_tags, name))
-    if name not in SETS and not Path(name).is_file():
-        raise UseError(f"unknown scenario set {name!r}; expected {' or '.join(SETS)}, or the path of a JSON-lines file")
-    return load_own_or_imported(
-        load_any,
-        name,
-        EIBenchReleasedScenario,
-        command="eibench-scenarios",
-        released="aggressor_profile",
-        exclude_tags=exclude_tags,
-    )
+    form, command = EIBenchReleasedScenario, "eibench-scenarios"
+    return load_own_or_imported(load_any, name, form, command=command, released="aggressor_profile", exclude_tags=exclude_tags)
 
 
 def _owns(path: Path, record: Mapping[str, Any]) -> bool:
@@ -314,5 +265,5 @@ SCENARIOS = Scenarios(
     written=lambda s: not isinstance(s, EIBenchReleasedScenario),
     identity=lambda s: (s.user.name, s.user.role),
     lines=lines_of,
-    story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in s.written_beats)]),
+    story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in beats_of(s))]),
 )

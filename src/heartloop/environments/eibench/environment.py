@@ -9,14 +9,21 @@ released code scores it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.eibench.scenario import SCENES, AnyEIBenchScenario, EIBenchReleasedScenario, as_list
+from heartloop.environments.eibench.scenario import (
+    SCENES,
+    AnyEIBenchScenario,
+    EIBenchReleasedScenario,
+    EIBenchScenario,
+    as_list,
+    lines_of,
+)
 from heartloop.environments.eibench.scoring import (
     CHANGE_LIMIT,
     STATE_LIMITS,
@@ -40,6 +47,7 @@ from heartloop.environments.spec import (
     bounded_sums,
     option,
 )
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 PRESETS = ("paper", "released")
 VARIANTS = ("think", "direct")
@@ -52,7 +60,7 @@ RELATION_WEIGHT = 0.5
 
 
 class EIBenchOptions(Options):
-    """Options of EIBench; defaults are the paper's."""
+    """Defaults as in the EIBench paper."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """A change outside ±10: `paper` re-asks once, then the dialogue is unscored; `released` clamps and counts it."""
@@ -65,13 +73,12 @@ class EIBenchOptions(Options):
 
 
 class EIBenchView(NamedTuple):
-    """The dialogue as the user simulator sees it after a reply. `messages` and `replies` alternate; in Charm, `replies` start."""
+    """The dialogue as the user simulator sees it after a reply, the last of `replies`; an empty reply is silence."""
 
     scenario: AnyEIBenchScenario
     messages: tuple[str, ...]
-    """The user's messages, including an opening line."""
+    """The user's; in Charm, where the policy speaks first, one less than replies."""
     replies: tuple[str, ...]
-    """The policy's replies, including the latest; an empty string is silence."""
     states: tuple[tuple[float, float], ...]
     """(a, t), negative emotion and relation, each in [0, 100]: at the start and after each judged reply."""
     seed: int
@@ -83,14 +90,11 @@ class EIBenchView(NamedTuple):
 
 
 class Reaction(NamedTuple):
-    """The user simulator's appraisal of a reply, and its next message."""
+    """The user simulator's appraisal of a reply, as changes of a and t that may be outside ±10, and its next message."""
 
     a: float
-    """Change of negative emotion; may be outside ±10."""
     t: float
-    """Change of the relation; may be outside ±10."""
     reply: str
-    """The user's next message."""
     goes_on: bool
     """Whether the user continues the dialogue."""
     reflection: Mapping[str, str]
@@ -99,16 +103,12 @@ class Reaction(NamedTuple):
 
 
 class EIBenchUser(Player, Protocol):
-    """The user simulator: one reaction per reply."""
+    """The user simulator, which appraises the latest reply and answers it."""
 
-    async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
-        """Appraises the latest reply and answers it."""
-        ...
+    async def react(self, view: EIBenchView, log: CallLog) -> Reaction: ...
 
 
 class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
-    """EIBench over a list of scenarios, with one user simulator."""
-
     name = "eibench"
     options_type = EIBenchOptions
 
@@ -133,8 +133,6 @@ class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
 
 
 class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
-    """One dialogue with one scenario."""
-
     def __init__(self, environment: EIBench, scenario: AnyEIBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._messages: list[str] = []
@@ -144,7 +142,7 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
 
     @property
     def policy_prompt(self) -> str:
-        return policy_prompt(self._scenario, self._environment.variant)
+        return briefing(self._scenario, self._environment.options)
 
     async def open(self) -> str | None:
         if self._scenario.opening is not None:
@@ -157,17 +155,20 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         messages, replies, states = tuple(self._messages), tuple(self._replies), tuple(self._states)
         view = EIBenchView(self._scenario, messages, replies, states, self._seed, bench.options)
         reaction = await answered("user", bench.user.react(view, self._log))
-        before = self._states[-1]
-        after, clamps = next_state(before, reaction)
-        for name in clamps:
-            self._log.count(name)
+        before, (low, high) = self._states[-1], STATE_LIMITS
+        for value, change in zip(before, (reaction.a, reaction.t), strict=True):
+            if abs(change) > CHANGE_LIMIT:
+                self._log.count("clamped changes")
+            if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
+                self._log.count("states at their limit")
+        after = (move(before[0], reaction.a), move(before[1], reaction.t))
         self._states.append(after)
         self._messages.append(reaction.reply)
         stop: StopReason | None = "turn_limit" if len(self._replies) >= bench.max_turns else None
         if not reaction.goes_on:
             stop = "goodbye"
-        change = _state((after[0] - before[0], after[1] - before[1]))
-        return UserTurn(reaction.reply, _state(after), change, dict(reaction.reflection), dict(reaction.evidence), stop)
+        moved = _state((after[0] - before[0], after[1] - before[1]))
+        return UserTurn(reaction.reply, _state(after), moved, dict(reaction.reflection), dict(reaction.evidence), stop)
 
     def outcome(self) -> Outcome:
         """Outcome in [-1, 1] (Eq. 2); one process reward per turn (Eq. 3); the states."""
@@ -176,32 +177,15 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         return Outcome(score, tuple(map(float, rewards)), tuple(map(_state, self._states)))
 
 
-def next_state(before: tuple[float, float], reaction: Reaction) -> tuple[tuple[float, float], list[str]]:
-    """The state (a, t) after a reaction, and the names of the counts that clamping increments, once per axis."""
-    low, high = STATE_LIMITS
-    clamps: list[str] = []
-    for value, change in zip(before, (reaction.a, reaction.t), strict=True):
-        if abs(change) > CHANGE_LIMIT:
-            clamps.append("clamped changes")
-        if not low <= value + min(CHANGE_LIMIT, max(-CHANGE_LIMIT, change)) <= high:
-            clamps.append("states at their limit")
-    return (move(before[0], reaction.a), move(before[1], reaction.t)), clamps
-
-
 def briefing(scenario: AnyEIBenchScenario, options: EIBenchOptions) -> str:
-    """The policy's system prompt for a scenario, in the form of `options.variant`."""
-    return policy_prompt(scenario, options.variant)
-
-
-def policy_prompt(scenario: AnyEIBenchScenario, form: str) -> str:
-    """The policy's system prompt for a scenario: its profile, and the form of its replies (`think` or `direct`)."""
+    """The policy's system prompt for a scenario: its profile, and the form of its replies."""
     if isinstance(scenario, EIBenchReleasedScenario):
         name, blanks = "this person", {"profile": scenario.record.defender_profile.system_prompt.strip()}
     else:
         name, model = scenario.model.name, scenario.model
         lists = {field: as_list(getattr(model, field)) for field in ("knows", "limits")}
         blanks = {"name": name, "role": model.role, "background": model.background, "goal": model.goal, **lists}
-    manner, profile = _policy_prompts(form, isinstance(scenario, EIBenchReleasedScenario))
+    manner, profile = _policy_prompts(options.variant, isinstance(scenario, EIBenchReleasedScenario))
     return manner.fill(profile=profile.fill(**blanks), name=name)
 
 
@@ -226,7 +210,6 @@ def _read_anchors(text: str) -> tuple[Anchors, Anchors] | None:
 
 
 def relation_weight_of(transcript: Transcript) -> float:
-    """The relation weight (lambda) that a dialogue was scored with."""
     return float(transcript.facts.get("relation_weight", RELATION_WEIGHT))
 
 
@@ -234,13 +217,15 @@ def _state(values: tuple[float, float]) -> dict[str, float]:
     return {"a": values[0], "t": values[1]}
 
 
-def _outcomes(transcript: Transcript) -> list[float]:
-    anchors = anchors_of(transcript)
-    if anchors is None:
-        return []
-    weight = relation_weight_of(transcript)
+def states_of(transcript: Transcript) -> list[tuple[float, float]]:
+    """(a, t) at the start and after each judged reply."""
     states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
-    return [100.0 * outcome(s["a"], s["t"], *anchors, relation_weight=weight) for s in states if {"a", "t"} <= s.keys()]
+    return [(state["a"], state["t"]) for state in states if {"a", "t"} <= state.keys()]
+
+
+def _outcomes(transcript: Transcript) -> list[float]:
+    anchors, weight = anchors_of(transcript), relation_weight_of(transcript)
+    return [100.0 * outcome(a, t, *anchors, relation_weight=weight) for a, t in states_of(transcript)] if anchors else []
 
 
 def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
@@ -274,6 +259,20 @@ SCALE = Scale(
 )
 
 
+def _returns(transcript: Transcript, options: EIBenchOptions) -> Returns:
+    """Outcome and process rewards; their lowest sum moves a from its start to 100 and t from its start to 0."""
+    low, high = STATE_LIMITS
+    (worst_turns,) = process_rewards([transcript.start["a"], high], [transcript.start["t"], low])
+    return Returns(score_of(transcript), rewards_by_turn(transcript), worst_outcome=-1.0, worst_turns=float(worst_turns))
+
+
+def _texts(scenario: AnyEIBenchScenario) -> Iterable[str]:
+    if not isinstance(scenario, EIBenchScenario):
+        return ()
+    model, beats = scenario.model, (beat.text for beat in scenario.beats)
+    return (scenario.opening or "", *beats, *lines_of(scenario), model.goal, model.background, *model.knows)
+
+
 SPEC = EnvironmentSpec(
     name="eibench",
     title="EIBench",
@@ -292,7 +291,13 @@ SPEC = EnvironmentSpec(
     demo=DemoRun("all", 12, place=2),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=1805.3, repeat=197.7, turns=8, tokens=4_423),
     briefing="heartloop.environments.eibench.environment:briefing",
-    training="heartloop.environments.eibench.training:TRAINING",
+    training=Training(
+        _returns,
+        calls_per_turn=1,
+        tokens_per_call=1200,  # EIBench App. B.2
+        prompt_headings=("What you are after", "What you know", "Your situation"),
+        texts=_texts,
+    ),
     rankings={"Arena of people": "heartloop.environments.eibench.report:arena"},
     importers={
         "eibench-scenarios": "heartloop.environments.eibench.importers:SCENARIOS",

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from heartloop.core.blocks import Column, PanelInput, PanelOutput, Published, PublishedTable, ReportPanel, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
 from heartloop.core.text import short_number
-from heartloop.environments.eibench.environment import anchors_of, relation_weight_of
+from heartloop.environments.eibench.environment import anchors_of, relation_weight_of, states_of
+from heartloop.environments.eibench.scenario import SCENES
 from heartloop.environments.eibench.scoring import axis_score
-from heartloop.environments.report import published
+from heartloop.environments.report import printed, published
 from heartloop.environments.spec import ExternalRanking
 
 
@@ -34,99 +35,90 @@ def _scenario(transcript: Transcript) -> ScenarioView:
         "limits": "Its limits",
         "goal": "Goal of the user, which the model does not see",
     }
-    line = (facts.get(name) for name in ("person", "place", "scene", "theme", "keyword"))
-    return ScenarioView(
-        " · ".join(filter(None, line)),
-        tuple((words, facts[name]) for name, words in titles.items() if facts.get(name)),
-        facts.get("played", "").split(",")[0],
-    )
+    rows = tuple((words, facts[name]) for name, words in titles.items() if facts.get(name))
+    return ScenarioView(facts=rows, model_plays=facts.get("played", "").split(",")[0])
 
 
 def _plane(transcript: Transcript) -> dict[str, Any]:
     """Anchors, states and axis scores of a dialogue; empty without anchors."""
-    anchors = anchors_of(transcript)
+    anchors, states = anchors_of(transcript), states_of(transcript)
     if anchors is None or not {"a", "t"} <= transcript.start.keys():
         return {}
-    states = [transcript.start, *(turn.state for turn in transcript.turns if turn.state is not None)]
     return {
         "anchors": {axis: [short_number(value) for value in values] for axis, values in zip("at", anchors, strict=True)},
-        "path": [[short_number(state["a"]), short_number(state["t"])] for state in states],
+        "path": [[short_number(a), short_number(t)] for a, t in states],
         "axes": [[short_number(a), short_number(t)] for a, t in axis_course(transcript)],
         "weight": relation_weight_of(transcript),
     }
 
 
 def published_results() -> Published:
-    rows: Any = published(__package__, "eibench_table04_leaderboard")
-    scenes = ("charm", "defense", "repair", "support")
-    names = (
-        "qwen3_max_rank", *(f"qwen3_max_{scene}" for scene in scenes), "qwen3_max_average", "ds_v4_pro_average", "ds_v4_pro_rank",
-    )  # fmt: skip
-    leaderboard = PublishedTable(
-        source="EIBench, Table 4",
-        title="Leaderboard with two user simulators",
-        help="Outcome times 100, by scene with Qwen3-Max as the user simulator, and the scenario-weighted mean with it and with "
-        "DeepSeek-V4-Pro. The paper prints no interval.",
-        columns=(
-            Column("#", digits=0, entry="published-eibench-rank"),
-            *(Column(scene.capitalize(), entry="published-outcome") for scene in scenes),
-            Column("Mean, Qwen3-Max", entry="published-outcome"),
-            Column("Mean, DS-V4-Pro", entry="published-outcome"),
-            Column("# there", digits=0, entry="published-eibench-rank"),
+    score = Column("", entry="published-outcome")
+    scenes: dict[str, Column] = {scene: score._replace(name=scene.capitalize()) for scene in SCENES}
+    rank = Column("#", digits=0, entry="published-eibench-rank")
+    general = {"aime_2025": "AIME 2025", "gpqa_diamond": "GPQA Diamond", "humaneval_plus": "HumanEval+", "ifeval": "IFEval"}
+    names = tuple(general)
+    tables = (
+        printed(
+            __package__,
+            "eibench_table04_leaderboard",
+            {
+                "qwen3_max_rank": rank,
+                **{f"qwen3_max_{scene}": column for scene, column in scenes.items()},
+                "qwen3_max_average": score._replace(name="Mean, Qwen3-Max"),
+                "ds_v4_pro_average": score._replace(name="Mean, DS-V4-Pro"),
+                "ds_v4_pro_rank": rank._replace(name="# there"),
+            },
+            source="EIBench, Table 4",
+            title="Leaderboard with two user simulators",
+            help="Outcome times 100, by scene with Qwen3-Max as the user simulator, and the scenario-weighted mean with it and "
+            "with DeepSeek-V4-Pro. The paper prints no interval.",
         ),
-        rows=tuple(Row(row["model"], tuple(row[name] for name in names)) for row in rows),
+        printed(
+            __package__,
+            "eibench_table07_ablation",
+            {**scenes, "average": score._replace(name="Average")},
+            head="variant",
+            source="EIBench, Table 7",
+            title="CTC-GRPO without one of its parts",
+            help="Outcome times 100 by scene, and the scenario-weighted mean.",
+            corner="Training",
+            fold=True,
+        ),
+        PublishedTable(
+            source="EIBench, Table 8",
+            title="General capability before and after training",
+            help="Percent. Whether training for people costs something elsewhere.",
+            columns=tuple(Column(name, entry="published-model") for name in general.values()),
+            rows=tuple(
+                Row(f"{row['base_model']}, {row['variant']}", tuple(row[name] for name in names))
+                for row in published(__package__, "eibench_table08_general_capability")
+            ),
+            fold=True,
+        ),
     )
     return Published(
         title="four scenes, two user simulators",
-        tables=(leaderboard, _ablation(), _general()),
+        tables=tables,
         conditions="EIBench’s were measured with Qwen3-Max and DeepSeek-V4-Pro as user simulators, on its 213 scenarios in "
         "Chinese, which are not part of this project.",
         papers=("EIBench: A Simulator-Based Benchmark and Turn-Credit RL for Emotion Management",),
     )
 
 
-def _ablation() -> PublishedTable:
-    rows: Any = published(__package__, "eibench_table07_ablation")
-    scenes = ("charm", "defense", "repair", "support", "average")
-    return PublishedTable(
-        source="EIBench, Table 7",
-        title="CTC-GRPO without one of its parts",
-        help="Outcome times 100 by scene, and the scenario-weighted mean.",
-        columns=tuple(Column(scene.capitalize(), entry="published-outcome") for scene in scenes),
-        rows=tuple(Row(row["variant"], tuple(row[scene] for scene in scenes)) for row in rows),
-        corner="Training",
-        fold=True,
-    )
-
-
-def _general() -> PublishedTable:
-    rows: Any = published(__package__, "eibench_table08_general_capability")
-    names = {"aime_2025": "AIME 2025", "gpqa_diamond": "GPQA Diamond", "humaneval_plus": "HumanEval+", "ifeval": "IFEval"}
-    return PublishedTable(
-        source="EIBench, Table 8",
-        title="General capability before and after training",
-        help="Percent. Whether training for people costs something elsewhere.",
-        columns=tuple(Column(name, entry="published-model") for name in names.values()),
-        rows=tuple(Row(f"{row['base_model']}, {row['variant']}", tuple(row[name] for name in names)) for row in rows),
-        fold=True,
-    )
-
-
-SIDE = 180.0
-"""Side of a plane in pixels, without the margin."""
-MARGIN = 24.0
+_SIDE, _MARGIN = 180.0, 24.0
+"""Of a plane, in pixels; the margin is on each side."""
 _MOST_PATHS = 150
 """Maximum number of paths in one plane; with more dialogues every k-th is drawn."""
 
 
 class Plane(NamedTuple):
-    """The plane of one model."""
+    """The plane of one model; `paths`, `ends` and `mean_at` are in pixels."""
 
     n: int
     drawn: int
     paths: list[str]
     ends: list[tuple[float, float]]
-    """Final states of the drawn dialogues, in pixels."""
     mean: tuple[float, float]
     """Mean final axis scores of a and t over all dialogues, in [-1, 1]."""
     mean_at: tuple[float, float]
@@ -146,15 +138,12 @@ def plane_of(dialogues: Sequence[Transcript]) -> Plane | None:
 def axis_course(dialogue: Transcript) -> list[tuple[float, float]]:
     """Axis scores of a and t, in [-1, 1], at the start and after each judged reply; empty without anchors."""
     anchors = anchors_of(dialogue)
-    if anchors is None:
-        return []
-    states = [dialogue.start, *(turn.state for turn in dialogue.turns if turn.state is not None)]
-    return [(axis_score(s["a"], anchors[0]), axis_score(s["t"], anchors[1])) for s in states if {"a", "t"} <= s.keys()]
+    return [(axis_score(a, anchors[0]), axis_score(t, anchors[1])) for a, t in states_of(dialogue)] if anchors else []
 
 
 def _pixel(scores: tuple[float, float]) -> tuple[float, float]:
     a, t = scores
-    return (round(MARGIN + SIDE * (t + 1.0) / 2.0, 1), round(MARGIN + SIDE * (1.0 - a) / 2.0, 1))
+    return (round(_MARGIN + _SIDE * (t + 1.0) / 2.0, 1), round(_MARGIN + _SIDE * (1.0 - a) / 2.0, 1))
 
 
 PANEL = ReportPanel(
@@ -190,6 +179,6 @@ PANEL = ReportPanel(
 
 def arena() -> ExternalRanking:
     """Elo of the models in EIBench's arena of people (Table 4)."""
-    rows: Any = published("heartloop.environments.eibench", "eibench_table04_leaderboard")
+    rows: Any = published(__package__, "eibench_table04_leaderboard")
     ratings = {row["model"]: float(row["arena_elo"]) for row in rows if row["arena_elo"] is not None}
     return ExternalRanking(ratings, "0.82 with Qwen3-Max as the user, 0.70 with DeepSeek-V4-Pro (Table 5)")

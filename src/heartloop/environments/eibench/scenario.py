@@ -43,6 +43,7 @@ from heartloop.environments.written import (
     Short,
     Tags,
     Written,
+    beats_of,
     check_concerns,
     fingerprint_of,
     problems_in_lines,
@@ -143,25 +144,20 @@ class EIBenchLines(Part):
     repeat: tuple[Line, ...] = Field(min_length=2, max_length=2)
     silence: tuple[Line, ...] = Field(min_length=2, max_length=2)
     settled: tuple[Line, ...] = Field(min_length=2, max_length=2)
-    """Said when they end the talk content."""
+    """Said when they end the talk content; `broken_off`, when they end it in anger or despair."""
     broken_off: tuple[Line, ...] = Field(min_length=2, max_length=2)
-    """Said when they end it in anger or despair."""
     yielded: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Defense: the model gave in."""
+    """Defense: the model gave in; `ruled`: it repeated the rule."""
     ruled: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Defense: the model repeated the rule."""
     excused: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Repair: the model explained itself away."""
+    """Repair: the model explained itself away; `hollow`: an apology that names nothing."""
     hollow: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Repair: an apology that names nothing."""
     pressed: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Charm: questioned or pushed."""
+    """Charm: questioned or pushed; `flattered`: complimented without ground."""
     flattered: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Charm: complimented without ground."""
     advised: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Support: told what to do."""
+    """Support: told what to do; `comforted`: comforted with a phrase."""
     comforted: tuple[Line, ...] = Field(default=(), max_length=2)
-    """Support: comforted with a phrase."""
 
 
 class EIBenchBrief(Written):
@@ -198,8 +194,7 @@ class EIBenchBrief(Written):
         if self.seed.keyword not in pools().scenes[self.scene].get(self.seed.theme, {}):
             problems.append(f"seed {self.seed.theme!r} / {self.seed.keyword!r} is not in the pool of scene {self.scene!r}")
         for name in ("relationship", "intensity", "personality"):
-            value, pool = getattr(self.seed, name), getattr(pools(), name)
-            if value not in pool:
+            if (value := getattr(self.seed, name)) not in (pool := getattr(pools(), name)):
                 problems.append(f"seed.{name} is {value!r}; expected one of {', '.join(pool)}")
         try:
             check_anchors(self.anchors.a.values, self.anchors.t.values)
@@ -210,36 +205,31 @@ class EIBenchBrief(Written):
         return problems
 
     @property
-    def written_beats(self) -> tuple[EIBenchBeat, ...]:
-        """The written beats; none in the short form."""
-        return ()
-
-    @property
     def stratum(self) -> str:
-        """What `--limit` is stratified by: the scene."""
         return self.scene
 
     @property
     def person(self) -> str:
-        """Name, age and role, for lists and reports."""
         return f"{self.user.name}, {self.user.age}, {self.user.role}"
 
     @property
     def axes(self) -> tuple[Anchors, Anchors]:
-        """Anchors of a and of t."""
         return self.anchors.a.values, self.anchors.t.values
 
     @property
     def other(self) -> str:
-        """The model's name."""
         return self.model.name
 
     @property
     def facts(self) -> dict[str, str]:
-        """Facts for reports: the seed combination, and the goals of both sides."""
-        played, limits = f"{self.model.name}, {self.model.role}", " ".join(self.model.limits)
-        aims = {"played": played, "task": self.model.goal, "limits": limits, "goal": self.user.goal}
-        return {**self.seed.model_dump(), **aims}
+        """For reports: the seed combination, and the goals of both sides."""
+        return {
+            **self.seed.model_dump(),
+            "played": f"{self.model.name}, {self.model.role}",
+            "task": self.model.goal,
+            "limits": " ".join(self.model.limits),
+            "goal": self.user.goal,
+        }
 
 
 class EIBenchScenario(EIBenchBrief):
@@ -270,14 +260,9 @@ class EIBenchScenario(EIBenchBrief):
         ]
         return problems
 
-    @property
-    def written_beats(self) -> tuple[EIBenchBeat, ...]:
-        """The written beats."""
-        return self.beats
-
 
 class Pools(NamedTuple):
-    """The seed pools: by scene and theme, keywords with the relationships that fit them; and the three modifiers."""
+    """The seed pools (`pools.toml`): by scene and theme, keywords with the relationships that fit them; and the modifiers."""
 
     scenes: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]
     relationship: Mapping[str, str]
@@ -287,7 +272,6 @@ class Pools(NamedTuple):
 
 @functools.cache
 def pools() -> Pools:
-    """The content of `pools.toml`."""
     table: dict[str, Any] = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
     scenes: dict[str, Any] = {
         scene: {theme: {key: tuple(fit) for key, fit in keywords.items()} for theme, keywords in table[scene].items()}
@@ -302,8 +286,8 @@ def problems_of(scenario: EIBenchBrief) -> list[str]:
     fitting = pools().scenes[scenario.scene][scenario.seed.theme][scenario.seed.keyword]
     if scenario.seed.relationship not in fitting:
         problems.append(f"relationship {scenario.seed.relationship!r} does not fit {scenario.seed.keyword!r}; expected {fitting}")
-    spoken = [scenario.opening or "", *(beat.text for beat in scenario.written_beats)]
-    problems += problems_in_lines([*spoken, *lines_of(scenario)])
+    spoken = (beat.text for beat in beats_of(scenario))
+    problems += problems_in_lines([scenario.opening or "", *spoken, *lines_of(scenario)])
     if isinstance(scenario, EIBenchScenario):
         kinds = [beat.kind for beat in scenario.beats]
         if kinds[0] == "core" or kinds[-1] != "core":
@@ -325,15 +309,18 @@ def problems_of(scenario: EIBenchBrief) -> list[str]:
 
 
 def lines_of(scenario: EIBenchBrief | EIBenchReleasedScenario) -> list[str]:
-    """The written lines, of all groups; none but in the complete form."""
+    """The written lines of all groups; none in the short form and in an imported scenario."""
     return written_lines(scenario.lines) if isinstance(scenario, EIBenchScenario) else []
 
 
-load_scenarios = set_loader(EIBenchScenario, ("test",), __package__, schema="docs/eibench.md")
-"""The shipped test set, or a file of complete scenarios. The training set: `composer`."""
+SETS = ("test", "train")
+"""The shipped test set, and the training set, which `composer` composes when it is loaded."""
+
+load_scenarios = set_loader(EIBenchScenario, SETS, __package__, schema="docs/eibench.md")
+"""The test set, or a file of complete scenarios."""
 
 load_any: Callable[..., list[EIBenchBrief]] = set_loader(
-    EIBenchScenario, ("test",), __package__, schema="docs/eibench.md", brief=EIBenchBrief
+    EIBenchScenario, SETS, __package__, schema="docs/eibench.md", brief=EIBenchBrief
 )
 """As `load_scenarios`, where a file may hold the short form."""
 
@@ -345,13 +332,13 @@ FORM: Literal["eibench-released/1"] = "eibench-released/1"
 def _point(value: object) -> object:
     low, high = STATE_LIMITS
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:  # also refuses nan
-        raise ValueError(f"expected a number from {low:g} to {high:g}")
+        raise ValueError(f"is {value!r}; expected a number from {low:g} to {high:g}")
     return value
 
 
 def _not_blank(text: str) -> str:
     if not text.strip():
-        raise ValueError("expected a text that is not blank")
+        raise ValueError(f"is {text!r}; expected a text that is not blank")
     return text
 
 
@@ -364,13 +351,12 @@ class _Released(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class _Aggressor(_Released):  # the user
-    system_prompt: Text
-    opening_line: str | None = None
-
-
 class _Defender(_Released):  # the model under test
     system_prompt: Text
+
+
+class _Aggressor(_Defender):  # the user
+    opening_line: str | None = None
 
 
 class _Calibration(_Released):  # the start anchors
@@ -407,18 +393,18 @@ class ReleasedRecord(_Released):
     @classmethod
     def _is_a_scene(cls, tag: str) -> str:
         if tag.strip().lower() not in SCENES:
-            raise ValueError(f"expected one of {', '.join(SCENES)}")
+            raise ValueError(f"is {tag!r}; expected one of {', '.join(SCENES)}")
         return tag
 
     @model_validator(mode="after")
     def _has_opening_and_score(self) -> Self:
         if self.scene != "charm" and not (self.aggressor_profile.opening_line or "").strip():
             raise ValueError(f"aggressor_profile.opening_line is missing; expected a text: the user speaks first in {self.scene}")
-        for axis, names, (start, success, fail) in zip("at", _NAMES, self.axes, strict=True):
+        for axis, (start, success, fail) in zip("at", self.axes, strict=True):
             if not (success - start) * (fail - start) < 0:
                 raise ValueError(
-                    f"anchors of {axis} are start {start:g} ({names[0]}), success {success:g} ({names[1]}), fail {fail:g} "
-                    f"({names[2]}); expected success and fail on two sides of the start, or the score is undefined"
+                    f"anchors of {axis} are start {start:g} (initial_calibration), success {success:g} (rub_goals), "
+                    f"fail {fail:g} (worst_case); expected success and fail on two sides of the start, or the score is undefined"
                 )
         return self
 
@@ -428,18 +414,11 @@ class ReleasedRecord(_Released):
 
     @property
     def axes(self) -> tuple[Anchors, Anchors]:
-        """Anchors of a and of t."""
         start, success, fail = self.initial_calibration, self.rub_goals, self.worst_case
         return (
             Anchors(start.initial_anger, success.target_anger, fail.worst_anger_min),
             Anchors(start.initial_trust, success.target_trust, fail.worst_trust_min),
         )
-
-
-_NAMES = (
-    ("initial_calibration.initial_anger", "rub_goals.target_anger", "worst_case.worst_anger_min"),
-    ("initial_calibration.initial_trust", "rub_goals.target_trust", "worst_case.worst_trust_min"),
-)
 
 
 class EIBenchReleasedScenario(BaseModel):
@@ -468,38 +447,32 @@ class EIBenchReleasedScenario(BaseModel):
 
     @property
     def stratum(self) -> str:
-        """What `--limit` is stratified by: the scene."""
         return self.scene
 
     @property
     def title(self) -> str:
-        """The record's title, or its id."""
         return self.record.title if isinstance(self.record.title, str) and self.record.title.strip() else self.id
 
     @property
     def person(self) -> str:
-        """The title: records describe the user in free text only."""
-        return self.title
+        return self.title  # records describe the user in free text only
 
     @property
     def opening(self) -> str | None:
-        """The user's first message; `None` if the model speaks first, as in Charm."""
         line = self.record.aggressor_profile.opening_line
         return line if line and line.strip() else None
 
     @property
     def axes(self) -> tuple[Anchors, Anchors]:
-        """Anchors of a and of t."""
         return self.record.axes
 
     @property
     def facts(self) -> dict[str, str]:
-        """Facts for reports: the source of the record."""
         return {"source": self.source}
 
     @property
     def odd_anchors(self) -> bool:
-        """Whether the anchors violate the rules for this project's scenarios (`check_anchors`)."""
+        """Whether the anchors violate the rules for this project's scenarios."""
         try:
             check_anchors(*self.axes)
         except InputError:
@@ -508,7 +481,6 @@ class EIBenchReleasedScenario(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Of both system prompts, opening line, scene and anchors."""
         user, model = self.record.aggressor_profile, self.record.defender_profile
         anchors = [[float(value) for value in axis] for axis in self.axes]
         return fingerprint_of([user.system_prompt, self.opening, model.system_prompt, self.scene, *anchors])
@@ -522,14 +494,12 @@ AnyEIBenchScenario = EIBenchBrief | EIBenchReleasedScenario
 
 
 def line_of(s: Any) -> str:
-    """A scenario as one line of a list."""
     if isinstance(s, EIBenchReleasedScenario):
         return f"{s.id:30} {s.scene:8} {s.title}"
     return f"{s.id:30} {s.scene:8} {s.person}: {s.seed.theme}, {s.seed.keyword} [{' '.join(s.tags)}]"
 
 
 def text_of(s: Any) -> str:
-    """A scenario as text: both people, anchors, first message and beats."""
     a, t = s.axes
     ends = [
         f"Negative emotion a: {a.start:g}, success {a.success:g}, failure {a.fail:g}\n"
@@ -558,7 +528,7 @@ def text_of(s: Any) -> str:
         f"It knows:\n{as_list(model.knows)}",
         f"Its limits:\n{as_list(model.limits)}",
         *ends,
-        "\n".join(f"  {beat.kind:8} {beat.text}" for beat in s.written_beats),
+        "\n".join(f"  {beat.kind:8} {beat.text}" for beat in beats_of(s)),
     ]
     return "\n\n".join(filter(None, parts))
 

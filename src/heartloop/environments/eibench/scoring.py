@@ -1,4 +1,4 @@
-"""EIBench's scores: axis score (EIBench Eq. 1), outcome (Eq. 2), process rewards (Eq. 3), anchor rules, means over scenes."""
+"""EIBench's scores: axis score (EIBench Eq. 1), outcome (Eq. 2), process rewards (Eq. 3), anchor rules, mean over scenes."""
 
 from __future__ import annotations
 
@@ -84,11 +84,6 @@ def process_rewards(a: Sequence[float], t: Sequence[float]) -> npt.NDArray[np.fl
     if len(a) != len(t) or not len(a):
         raise InputError(f"got {len(a)} states of a and {len(t)} of t; expected T + 1 of each")
     return (-np.diff(np.asarray(a, dtype=np.float64)) + np.diff(np.asarray(t, dtype=np.float64))) / 200.0
-
-
-def scene_means(outcomes: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Mean outcome of each scene; scenes without outcomes are omitted."""
-    return {scene: float(np.mean(values)) for scene, values in outcomes.items() if len(values)}
 
 
 def weighted_mean(outcomes: Mapping[str, Sequence[float]]) -> float | None:

@@ -29,6 +29,7 @@ from heartloop.environments.eibench.environment import (
     Reaction,
     anchors_of,
     relation_weight_of,
+    states_of,
 )
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, Anchors, outcome
 from heartloop.environments.eibench.users import reaction_of
@@ -38,11 +39,8 @@ from heartloop.environments.spec import Stored
 
 
 def rescored(transcript: Transcript, options: EIBenchOptions) -> Transcript:
-    """The transcript rescored with the preset and the relation weight of the options."""
     check_turns(transcript, options)
-    result = transcript
-    if options.preset != transcript.preset:
-        result = _by_preset(transcript, options)
+    result = _by_preset(transcript, options) if options.preset != transcript.preset else transcript
     return result if options.relation_weight == relation_weight_of(result) else _weighed(result, options.relation_weight)
 
 
@@ -70,8 +68,7 @@ def _by_preset(played: Transcript, options: EIBenchOptions) -> Transcript:
 def _weighed(played: Transcript, weight: float) -> Transcript:
     update: dict[str, Any] = {"facts": {**played.facts, "relation_weight": f"{weight:g}"}}
     if played.score is not None:
-        state = next((turn.state for turn in reversed(played.turns) if turn.state is not None), played.start)
-        update["score"] = outcome(state["a"], state["t"], *_anchors(played), weight)
+        update["score"] = outcome(*states_of(played)[-1], *_anchors(played), weight)
     return played.model_copy(update=update)
 
 
@@ -83,11 +80,9 @@ def _anchors(played: Transcript) -> tuple[Anchors, Anchors]:
 
 
 class StoredPerson(StandIn[EIBenchUser]):
-    """A user with stored messages, and the judge's or the stored changes."""
-
     @property
     def refused(self) -> tuple[Call, Reaction] | None:
-        """The call that `paper` refused and `released` accepts, and its reaction; `None` if there is none."""
+        """The call that `paper` refused and `released` accepts, and its reaction."""
         played = self._played
         if played.failure is None or played.failure.role != "user":
             return None

@@ -8,17 +8,17 @@ re-asked once. Then the dialogue is unscored. Missing values are never inferred.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from heartloop.core.chat import ChatModel, Reply
-from heartloop.core.dialogue import Call, Message, Sampling
+from heartloop.core.chat import Reply
+from heartloop.core.dialogue import Call, Message
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.base import RoleModel, SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, least_recent, pick, pick_unsaid, speaks_for
+from heartloop.environments.base import RoleModel
+from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import (
     AnyEIBenchScenario,
@@ -38,10 +38,11 @@ from heartloop.environments.reading import (
     evidence_of,
     missed_by,
     no_written_lines,
-    reason_of,
     unsaid,
     with_cues,
 )
+from heartloop.environments.speaking import CORE_FROM, GOOD_FROM, HARM_FROM, next_line, open_beats, verdict
+from heartloop.environments.written import beats_of
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
 from heartloop.reader.reader import REPEATED, Output
@@ -109,18 +110,11 @@ class _ReleasedAnswer(_Answer):
 
 
 class EIBenchLLMUser(RoleModel):
-    """The user simulator of EIBench, played by a model.
+    """A user simulator that is a language model."""
 
-    Args:
-        sampling: settings of the calls. The turn is added to the seed (default: the dialogue's seed).
-        role: role of the calls in the transcript; `judge` if it appraises the replies of stored dialogues.
-    """
-
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
-        names = ("react", "react_turn", "react_profile", "react_profile_released")
-        prompts = {name: load_prompt(__package__, name) for name in names}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-        self._system_prompts = SystemPrompts()
+    prompts: ClassVar = {
+        name: load_prompt(__package__, name) for name in ("react", "react_turn", "react_profile", "react_profile_released")
+    }
 
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         paper, scenario, (a, t) = view.options.preset == "paper", view.scenario, view.states[-1]
@@ -133,7 +127,7 @@ class EIBenchLLMUser(RoleModel):
             return problem
 
         user, model = ("You", view.messages), (scenario.other, view.replies)
-        turn = self._prompts["react_turn"].fill(
+        turn = self.prompts["react_turn"].fill(
             dialogue=alternating_text(model, user) if scenario.opening is None else alternating_text(user, model),
             a=f"{a:g}",
             t=f"{t:g}",
@@ -154,20 +148,17 @@ class EIBenchLLMUser(RoleModel):
 
     def _system_text(self, scenario: AnyEIBenchScenario) -> str:
         emotion, relation = _MEANS[scenario.scene]
-        anchors = {
-            f"{name}_{axis}": f"{x:g}" for axis, row in zip("at", scenario.axes, strict=True) for name, x in row._asdict().items()
-        }
-        profile = self._profile_of(scenario)
-        return self._prompts["react"].fill(
-            profile=profile, other=scenario.other, emotion_means=emotion, relation_means=relation, **anchors
-        )
+        blanks = {"profile": self._profile_of(scenario), "other": scenario.other}
+        for axis, anchors in zip("at", scenario.axes, strict=True):
+            blanks |= {f"{name}_{axis}": f"{value:g}" for name, value in anchors._asdict().items()}
+        return self.prompts["react"].fill(emotion_means=emotion, relation_means=relation, **blanks)
 
     def _profile_of(self, scenario: AnyEIBenchScenario) -> str:
         if isinstance(scenario, EIBenchReleasedScenario):
             prompt = scenario.record.aggressor_profile.system_prompt.strip()
-            return self._prompts["react_profile_released"].fill(profile=prompt)
+            return self.prompts["react_profile_released"].fill(profile=prompt)
         user = scenario.user
-        return self._prompts["react_profile"].fill(
+        return self.prompts["react_profile"].fill(
             **{name: str(getattr(user, name)) for name in ("name", "age", "gender", "role", "background", "goal")},
             place=scenario.place,
             style=user.speaking_style,
@@ -189,16 +180,13 @@ def reaction_of(call: Call) -> Reaction | None:
 
 
 def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, what was not mentioned yet, and the scene: what the policy knows, must not give, could offer, and did.
-
-    Of a released record, the dialogue alone.
-    """
+    """The dialogue so far, what was not mentioned yet, and what the policy knows, must not give, could offer, and did."""
     if isinstance(scenario, EIBenchReleasedScenario):
         return Context(tuple(messages), tuple(replies))
     return Context(
         tuple(messages),
         tuple(replies),
-        unsaid=unsaid(scenario.concerns, scenario.written_beats, messages),
+        unsaid=unsaid(scenario.concerns, beats_of(scenario), messages),
         sore=with_cues(scenario.sores),
         known=tuple(scenario.model.knows),
         demand=(scenario.demand.text,) if scenario.demand is not None else (),
@@ -215,46 +203,35 @@ READING = LearnedReading(
 )
 """The changes of negative emotion and of relation; what does good depends on the scene."""
 
-GOOD_FROM, HARM_FROM = 1.0, -1.0
-"""Worth of a reply from which it did good, and to which it did harm; between them it is neutral. The worth is the smaller gain of
-the two axes: a reply that calms the person at the cost of the relation does no good."""
-CORE_FROM = 1 / 6
-"""Outcome so far from which the person says what matters most. In SAGE that is a mood of 50, a sixth of the way from its start,
-40, to its best, 100; the outcome is 0 at the start and 1 at success."""
 _COLD_FROM = -0.5
 """Outcome so far to which every second line is a cold one."""
 _LEAST_TURNS = 3
 """Replies before the person ends the dialogue, well or badly."""
-_ACKNOWLEDGED_FROM = 3.0
-"""Worth from which a reply may be acknowledged before the next beat."""
 
 
 class _Felt(NamedTuple):
-    """The changes of a reply, and the state after it."""
+    """The changes of a reply, and the state after it with its outcome."""
 
     a: float
     t: float
     state: tuple[float, float]
     outcome: float
-    """Of the state."""
 
     @property
     def worth(self) -> float:
+        """The smaller gain: a reply that calms the person at the cost of the relation does no good."""
         return min(self.t, -self.a)
 
 
 class EIBenchEmbeddedUser(AppraisingPlayer):
-    """The user without a language model: an appraiser (the learned reader, or a student) gives the changes, and the person says
-    their own written lines and ends the dialogue at the anchors of success and failure. Deterministic."""
+    """The user without a language model: an appraiser gives the changes, and the person says written lines and ends the dialogue
+    at the anchors of success and failure."""
 
     reading = READING
 
     def admit(self, scenario: AnyEIBenchScenario) -> None:
-        if isinstance(scenario, EIBenchReleasedScenario):
-            texts = [scenario.record.aggressor_profile.system_prompt]
-        else:
-            texts = [beat.text for beat in scenario.written_beats]
-        self.appraiser.admit(scenario.id, (scenario.opening or "", *texts))
+        profile = scenario.record.aggressor_profile.system_prompt if isinstance(scenario, EIBenchReleasedScenario) else ""
+        self.appraiser.admit(scenario.id, (scenario.opening or "", profile, *(beat.text for beat in beats_of(scenario))))
         if self.role != "judge" and not isinstance(scenario, EIBenchScenario):
             raise no_written_lines(scenario.id, self.name)
 
@@ -271,62 +248,43 @@ class EIBenchEmbeddedUser(AppraisingPlayer):
 def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, str]:
     """Whether the person goes on, and their next line.
 
-    They end content at both anchors of success, and break off at both anchors of failure, each after three replies. After a
-    reply that did good, they say the next beat of their story, the core only from an outcome of `CORE_FROM`; after a neutral one
-    at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line repeats while an unused one is
-    left.
+    They end content at both anchors of success, and break off at both anchors of failure, each after three replies. Else
+    `next_line`; the core only from an outcome of `CORE_FROM`.
     """
     scenario = view.scenario
     assert isinstance(scenario, EIBenchScenario)  # others are not admitted
     lines, (a, t), (a_anchors, t_anchors) = scenario.lines, felt.state, scenario.axes
-    good, harmful = felt.worth >= GOOD_FROM, felt.worth <= HARM_FROM
+    good, core = felt.worth >= GOOD_FROM, felt.outcome >= CORE_FROM
     if view.turn + 1 >= _LEAST_TURNS:
-        if a <= a_anchors.success and t >= t_anchors.success and not harmful:
+        if a <= a_anchors.success and t >= t_anchors.success and felt.worth > HARM_FROM:
             return False, pick(lines.settled, "end", scenario.id, view.seed)
         if a >= a_anchors.fail and t <= t_anchors.fail and not good:
             return False, pick(lines.broken_off, "end", scenario.id, view.seed)
-
-    def fresh(*groups: Sequence[str]) -> str | None:
-        return pick_unsaid(groups, view.messages, "line", scenario.id, view.seed, view.turn)
-
-    spoken = " ".join(view.messages)
-    kinds = {"fact"} if not good else {"fact", "feeling", "core"} if felt.outcome >= CORE_FROM else {"fact", "feeling"}
-    beat = next((beat for beat in scenario.beats if beat.kind in kinds and beat.text not in spoken), None)
-    if beat is not None and not harmful:
-        ack = fresh(lines.acks) if felt.worth >= _ACKNOWLEDGED_FROM and view.turn % 2 == 0 else None
-        return True, f"{ack} {beat.text}" if ack else beat.text
-    missed = _lines_for(scenario.scene, lines, appraisal)
-    if good:
-        groups: tuple[Sequence[str], ...] = (lines.acks, lines.missed)
-    elif felt.outcome <= _COLD_FROM and view.turn % 2 == 1:
-        groups = (lines.cold, missed, lines.missed)
-    else:
-        groups = (missed, lines.missed, lines.cold)
-    return True, fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.missed], view.messages)
+    return True, next_line(
+        view,
+        worth=felt.worth,
+        beat=next(iter(open_beats(scenario.beats, view.messages, good=good, core=core)), None),
+        missed=_lines_for(scenario.scene, lines, appraisal),
+        general=lines.missed,
+        cold=felt.outcome <= _COLD_FROM,
+    )
 
 
-class _Marks(NamedTuple):
-    """A group of lines and the marks of the replies that it answers: at least, and below."""
-
-    group: str
-    least: Mapping[str, float]
-    below: Mapping[str, float] = {}
-
-
-_BY_SCENE: Mapping[Scene, tuple[_Marks, ...]] = {
-    "charm": (_Marks("pressed", {"pressure": 1.5}), _Marks("flattered", {"performance": 1.5}, {"honesty": 1.0})),
+_BY_SCENE: Mapping[Scene, tuple[tuple[str, Mapping[str, float], Mapping[str, float]], ...]] = {
+    "charm": (("pressed", {"pressure": 1.5}, {}), ("flattered", {"performance": 1.5}, {"honesty": 1.0})),
     "defense": (
-        _Marks("yielded", {}, {"honesty": 1.0, "performance": 1.5}),
-        _Marks("ruled", {"honesty": 1.5}, {"helpful": 1.0, "warmth": 1.0, "pressure": 1.5}),
+        ("yielded", {}, {"honesty": 1.0, "performance": 1.5}),
+        ("ruled", {"honesty": 1.5}, {"helpful": 1.0, "warmth": 1.0, "pressure": 1.5}),
     ),
     "repair": (
-        _Marks("hollow", {"performance": 1.5}, {"owning": 1.5}),
-        _Marks("excused", {}, {"owning": 1.5, "honesty": 1.5, "pressure": 1.5}),
+        ("hollow", {"performance": 1.5}, {"owning": 1.5}),
+        ("excused", {}, {"owning": 1.5, "honesty": 1.5, "pressure": 1.5}),
     ),
-    "support": (_Marks("advised", {"pressure": 1.5}), _Marks("comforted", {"performance": 1.5})),
+    "support": (("advised", {"pressure": 1.5}, {}), ("comforted", {"performance": 1.5}, {})),
 }
-"""Lines that one scene has, the first that fits; else `missed`. In the judges' rubric, honesty is 0 for yielding or untrue and 2
-where nothing is at stake, owning is 0 for excuses and 2 where nothing is to be owned."""
+"""Lines that one scene has, with the marks of the replies that they answer: at least, and below. The first that fits is said,
+else `missed`. In the judges' rubric, honesty is 0 for yielding or untrue and 2 where nothing is at stake, owning is 0 for excuses
+and 2 where nothing is to be owned."""
 
 
 def _lines_for(scene: Scene, lines: EIBenchLines, appraisal: Appraisal) -> Sequence[str]:
@@ -335,9 +293,9 @@ def _lines_for(scene: Scene, lines: EIBenchLines, appraisal: Appraisal) -> Seque
     if missed in ("silence", "repeat", "cruel"):
         return {"silence": lines.silence, "repeat": lines.repeat, "cruel": lines.cold}[missed]
     marks = {} if reading is None else dict(zip(ASPECTS, reading.aspects, strict=True))
-    for rule in _BY_SCENE[scene] if marks else ():
-        if all(marks[name] >= x for name, x in rule.least.items()) and all(marks[name] < x for name, x in rule.below.items()):
-            group: Sequence[str] = getattr(lines, rule.group)
+    for name, least, below in _BY_SCENE[scene] if marks else ():
+        if all(marks[mark] >= x for mark, x in least.items()) and all(marks[mark] < x for mark, x in below.items()):
+            group: Sequence[str] = getattr(lines, name)
             return group
     return lines.missed
 
@@ -357,10 +315,7 @@ def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]
     changes = f"emotion {felt.a:+.1f}, relation {felt.t:+.1f}"
     if appraisal.reading is None:
         return {"changes": f"predicted: {changes}"}
-    good, bad = reason_of(appraisal, good=True), reason_of(appraisal, good=False)
-    reason = good if felt.worth >= GOOD_FROM else bad if felt.worth <= HARM_FROM else f"{good}, but {bad}" if good and bad else ""
-    quality = "nothing was said" if appraisal.silent else reason or "it neither helps nor hurts"
-    (a, t) = felt.state
+    a, t = felt.state
     if a > _HOT:
         tone = "Short, and sharp."
     elif t < _COLD:
@@ -369,7 +324,7 @@ def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]
         tone = "Softer. I may tell more." if t > _WARM else "As I am, no more and no less."
     return {
         "need": _NEEDS[scene],
-        "quality": f"{quality[:1].upper()}{quality[1:]}.",
+        "quality": "Nothing was said." if appraisal.silent else verdict(appraisal, felt.worth),
         "inertia": "I have heard that before." if appraisal.again >= REPEATED else "That was not said before.",
         "changes": changes,
         "tone": tone,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import zip_longest
 from typing import Annotated, Any, NamedTuple
 
@@ -41,8 +40,10 @@ from heartloop.environments.writing import (
     Stage,
     Writing,
     as_json,
+    check_only,
     check_size,
     places,
+    problems_of_person,
     problems_of_tags,
     run_number,
 )
@@ -144,19 +145,16 @@ class EIBenchWriting(Writing):
     )
     audit = load_prompt(__package__, "audit_eibench")
     fixed = ("id", "scene", "seed", "place", "name", "age", "gender", "key", "kind", "concern", "depth")
+    load = staticmethod(load_scenarios)
+    sets = ("test",)
 
     def __init__(self, shipped: Sequence[EIBenchScenario] | None = None) -> None:
-        self._given = shipped
+        super().__init__(shipped)
         self._orders: dict[tuple[int, tuple[Scene, ...]], list[tuple[Scene, str, Combination]]] = {}
-
-    @cached_property
-    def shipped(self) -> Sequence[EIBenchScenario]:
-        return self._given if self._given is not None else list(load_scenarios("test"))
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         """Unused combinations, alternating over scenes and, within a scene, over keywords."""
-        if unknown := [name for name in only if name not in SCENES]:
-            raise UseError(f"--only is {unknown[0]!r}; expected a scene: {', '.join(SCENES)}")
+        check_only(only, SCENES, "a scene")
         check_size(n, seed)
         mixed = self._mixed(seed, tuple(scene for scene in SCENES if not only or scene in only))
         if n > len(mixed):
@@ -250,8 +248,7 @@ def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
     """A seed with place, gender and given names, which depend on the run's seed and the number only."""
     rng = random.Random(f"eibench|{run}|{number}")
     place = rng.choice(places())
-    gender = rng.choice(("woman", "man"))
-    name = rng.choice(place.names(gender))
+    gender, name = place.someone(rng)
     other = rng.choice([n for n in (*place.women, *place.men) if n != name])
     slug = re.sub(r"[^a-z0-9]+", "-", seed.keyword.lower()).strip("-")
     facts = {"scene": scene, **seed.model_dump(), "place": place.name, "gender": gender, "name": name, "other": other}
@@ -259,11 +256,7 @@ def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
 
 
 def _problems_of_profile(answer: _Profile, facts: Mapping[str, Any]) -> list[str]:
-    problems = []
-    if facts["name"].casefold() not in answer.user.name.casefold():
-        problems.append(f"user.name is {answer.user.name!r}, expected {facts['name']}, alone or with a family name")
-    if answer.user.gender != facts["gender"]:
-        problems.append(f"user.gender is {answer.user.gender!r}, expected {facts['gender']!r}")
+    problems = problems_of_person("user.", answer.user, facts)
     if answer.model.name != facts["other"]:
         problems.append(f"model.name is {answer.model.name!r}, expected {facts['other']!r}")
     if (answer.opening is None) != (facts["scene"] == "charm"):

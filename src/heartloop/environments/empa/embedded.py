@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from statistics import fmean
-from typing import NamedTuple
 
 from heartloop.core.dialogue import Turn
 from heartloop.environments.dialogue_text import SILENT, least_recent, pick, pick_unsaid, stands_in
@@ -33,10 +32,9 @@ from heartloop.environments.reading import (
     unsaid,
     with_cues,
 )
+from heartloop.environments.speaking import CORE_FROM, open_beats, sentence
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
-
-# What the reader knows
 
 
 def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -50,22 +48,17 @@ def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str
 
 
 def _group(scenario: EmpaBrief) -> str:
-    """The axis with the largest deficit as a share of its maximum, which the persona flip changes; of two alike the first."""
+    """The axis with the largest deficit as a share of its maximum, which the persona flip changes; of equal ones the first."""
     shares = shares_of(scenario.start)
     return max(shares, key=lambda axis: shares[axis])
 
 
 def output_of(key: str) -> str:
-    """The reader's output for a key of the MDEP form.
-
-    >>> output_of("C.Prog"), output_of("A.Neg")
-    ('C+', 'A-')
-    """
+    """The reader's output for a key of the MDEP form: `C+` for `C.Prog`, `A-` for `A.Neg`."""
     return key[0] + ("+" if key.endswith("Prog") else "-")
 
 
 def _judged(turn: Turn) -> dict[str, float] | None:
-    """The levels of a judged window, by output."""
     levels = turn.evidence.get("levels")
     return None if levels is None else {output_of(key): float(levels[key]) for key in form_keys()}
 
@@ -98,10 +91,10 @@ def judge(view: EmpaView, appraiser: Appraiser) -> Judgement:
     places = range(len(view.heard) - view.window, len(view.heard))
     replies = {n: appraiser.appraise(view.scenario, view.said[: n + 1], view.heard[: n + 1], seed=view.seed) for n in places}
     dangerous = [n for n, one in replies.items() if one.reading is not None and one.reading.floor == "danger"]
-    if dangerous:
-        effects = {key: float(min(_levels(key))) for key in form_keys()}
-    else:
-        effects = {key: sum(_effect(key, one) for one in replies.values()) for key in form_keys()}
+    effects = {
+        key: float(min(LEVELS[key[2:]])) if dangerous else sum(_effect(key, one) for one in replies.values())
+        for key in form_keys()
+    }
     levels = {key: _level(key, effect) for key, effect in effects.items()}
     parts: dict[int, list[tuple[str, Appraisal]]] = {}
     quotes: dict[str, str] = {}
@@ -122,10 +115,6 @@ def net_effect(judged: Judgement) -> float:
     return fmean(min(2.0, up) + max(-2.0, down) for up, down in judged.evidence["predicted"].values())
 
 
-def _levels(key: str) -> tuple[int, int, int]:
-    return LEVELS[key[2:]]
-
-
 def _effect(key: str, appraisal: Appraisal) -> float:
     """What a reply did on this side of an axis.
 
@@ -136,7 +125,8 @@ def _effect(key: str, appraisal: Appraisal) -> float:
 
 
 def _bounded(key: str, effect: float) -> float:
-    return min(float(max(_levels(key))), max(float(min(_levels(key))), effect))
+    levels = LEVELS[key[2:]]
+    return min(float(max(levels)), max(float(min(levels)), effect))
 
 
 def _level(key: str, effect: float) -> int:
@@ -160,32 +150,27 @@ def _reason(appraisal: Appraisal, *, good: bool) -> str:
         return "It said nothing."
     if appraisal.reading is None:
         return "Predicted by a student of the judge."
-    reason = reason_of(appraisal, good=good) or ("it did good" if good else "it did harm")
-    return f"{reason[:1].upper()}{reason[1:]}."
+    return sentence(reason_of(appraisal, good=good) or ("it did good" if good else "it did harm"))
 
 
 # The director
 
-STAGE_AFTER = 2
-"""Windows of positive energy since the last release, after which the next stage is released."""
-RUNNING_OUT = 1
-"""Untold open lines at which a source is released sooner."""
-EPILOGUE_FROM = 0.55
-"""Share of |P_0| made good from which the epilogue may be released."""
-STUCK = 3
-"""Windows that, in sum, did no good: a memory may help."""
-MEMORY_AFTER = 3
-"""Windows between two releases before a memory is released to a stuck dialogue."""
+STAGE_AFTER, QUIET = 2, 8
+"""Windows of positive energy after which the next stage is released, and in a row without it after which the dialogue ends."""
+STUCK, MEMORY_AFTER = 3, 3
+"""Windows that in sum did no good, and windows since the last release, after which a memory is released."""
 FOCUS_AFTER = 4
 """Windows between two changes of focus."""
-QUIET = 8
-"""Windows in a row without positive energy, after which the dialogue ends."""
+RUNNING_OUT = 1
+"""Unused open lines at which a source is released sooner."""
+EPILOGUE_FROM = 0.55
+"""Share of |P_0| made good from which the epilogue may be released."""
 
 
-def _open_beats(view: EmpaView) -> list[EmpaBeat]:
-    """Written lines with a released source that the user has not said yet, in order."""
-    spoken, released = " ".join(view.said), view.released
-    return [beat for beat in view.scenario.told if beat.source in released and beat.text not in spoken]
+def _open_beats(view: EmpaView, *, good: bool = True, core: bool = True) -> list[EmpaBeat]:
+    """The open beats with a released source."""
+    released = view.released
+    return open_beats((beat for beat in view.scenario.told if beat.source in released), view.said, good=good, core=core)
 
 
 def decide(view: EmpaView) -> Act:
@@ -221,11 +206,6 @@ def decide(view: EmpaView) -> Act:
 
 # The user
 
-CORE_FROM = 1 / 6
-"""Share of |P_0| made good from which the person tells what matters most.
-
-In SAGE the core is told from emotion 50, one sixth of the way from the start (40) to success (100). Here success is |P_0|.
-"""
 _MOVED_FROM, _ACK_FROM = 4.0, 1.5
 """Energies from which a reply reached the person deeply, and from which they may say that it helped."""
 _COLD_AFTER = 3
@@ -243,7 +223,6 @@ class EmpaEmbeddedUser(AppraisingPlayer):
         return {} if self.role == "director" else super().hashes  # the director's rules depend on no weights
 
     def admit(self, scenario: EmpaBrief) -> None:
-        """Refuses a scenario that the appraiser does not understand, and to play one without written lines."""
         self.appraiser.admit(scenario.id, (scenario.opening, *(beat.text for beat in scenario.told)))
         if self.role == "user" and not isinstance(scenario, EmpaScenario):
             raise no_written_lines(scenario.id, self.name)
@@ -260,26 +239,18 @@ class EmpaEmbeddedUser(AppraisingPlayer):
         return line_of(view)
 
 
-class _Effect(NamedTuple):
-    """What the latest reply did to the person."""
-
-    energy: float
-    missed: Missed
-    axis: str
-    """The axis on which it did worst, weighed by what is lacking there."""
-
-
-def _effect_of(view: EmpaView, own: Judgement | None) -> _Effect:
+def _effect_of(view: EmpaView, own: Judgement | None) -> tuple[float, Missed, str]:
+    """Of the latest reply: its energy, what it missed, and its worst axis, weighed by what is lacking there."""
     judgements = view.judgements if own is None else (*view.judgements, own)
     if not judgements:
-        return _Effect(0.0, "vague", view.scenario.axis)
+        return 0.0, "vague", view.scenario.axis
     path = view.path
     if own is not None:
         path = trace(Case(view.scenario.start, [judgement.levels for judgement in judgements]), preset=view.preset)
     silent = not view.heard[-1].strip()  # a model as the judge says nothing of what was missed
     missed: Missed = judgements[-1].evidence.get("missed", "silence" if silent else "vague")
     lacking = -path.position[0]
-    return _Effect(float(path.energy[-1]), missed, min(zip(path.increment[-1] * lacking, AXES, strict=True))[1])
+    return float(path.energy[-1]), missed, min(zip(path.increment[-1] * lacking, AXES, strict=True))[1]
 
 
 _LINES: Mapping[Missed, str] = {
@@ -293,16 +264,15 @@ _BY_AXIS: Mapping[str, str] = {"C": "unclear", "A": "unfelt", "P": "unhelped"}
 def line_of(view: EmpaView, own: Judgement | None = None) -> str:
     """The person's next line.
 
-    A farewell at the ends. After a reply of positive energy, the next beat that the director has released, the core only from
-    `CORE_FROM`; after one of no energy a line that says what was missed, and in every other turn a beat of facts; after one of
-    negative energy, or an insult, no beat. No line is said twice while one is left.
+    A farewell at the ends. After a reply of positive energy, the next open beat; after one of no energy a line that says what
+    was missed, and in every other turn a beat of facts; after one of negative energy, or an insult, no beat. No line repeats
+    while an unused one is left.
 
     Args:
         own: the person's own judgement of the last reply, where a window has several replies; else the latest judgement counts.
     """
     scenario = view.scenario
-    if not isinstance(scenario, EmpaScenario):
-        raise no_written_lines(scenario.id, "the embedded user")
+    assert isinstance(scenario, EmpaScenario)  # others are not admitted
     lines = scenario.lines
     if view.ending is not None:
         return pick(lines.settled if view.ending == "success" else lines.left, "end", scenario.id, view.seed)
@@ -312,7 +282,7 @@ def line_of(view: EmpaView, own: Judgement | None = None) -> str:
 
     energy, missed, axis = _effect_of(view, own)
     if energy > 0:
-        beat, ack = _next_beat(view, facts_only=False), ""
+        beat, ack = _next_beat(view, good=True), ""
         if energy >= _MOVED_FROM:
             ack = fresh(lines.moved, lines.acks)
         elif energy >= _ACK_FROM and view.turn % 3 == 1:
@@ -325,16 +295,15 @@ def line_of(view: EmpaView, own: Judgement | None = None) -> str:
     without = len(list(takewhile(lambda e: e <= 0, reversed(view.path.energy.tolist()))))
     cold = without >= _COLD_AFTER and view.turn % 2 == 1
     line = fresh(*([lines.cold] if cold else []), apt, *others, lines.cold, lines.repeat)
-    facts = _next_beat(view, facts_only=True) if energy == 0 and missed != "cruel" else None
+    facts = _next_beat(view, good=False) if energy == 0 and missed != "cruel" else None
     if facts is not None and (not line or view.turn % 2 == 0):
         return f"{line} {facts.text}".strip()
     return line or least_recent([*apt, *(line for group in others for line in group)], view.said)
 
 
-def _next_beat(view: EmpaView, *, facts_only: bool) -> EmpaBeat | None:
-    """The next line that is open: of the focused axis where one of the next few is, else in order."""
-    core = view.path.total >= CORE_FROM * view.scenario.distance and not facts_only
-    kinds = {"fact"} if facts_only else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
-    ahead = [beat for beat in _open_beats(view) if beat.kind in kinds][:4]
+def _next_beat(view: EmpaView, *, good: bool) -> EmpaBeat | None:
+    """The first open beat, or the one of the next four that is of the focused axis."""
+    ahead = _open_beats(view, good=good, core=view.path.total >= CORE_FROM * view.scenario.distance)
     axis_of = {concern.key: concern.axis for concern in view.scenario.concerns}
-    return next((beat for beat in ahead if view.focus and axis_of[beat.concern] == view.focus), ahead[0] if ahead else None)
+    focused = (beat for beat in ahead[:4] if view.focus and axis_of[beat.concern] == view.focus)
+    return next(focused, ahead[0] if ahead else None)

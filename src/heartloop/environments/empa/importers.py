@@ -313,28 +313,25 @@ def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
     points = [point for point in result.epj.trajectory if point.turn > 0]
     path = trace(_with_zeros(Case(p0, [_form(point) for point in points])), preset="released")
     towards = -path.position[0] / max(float(path.distance[0]), _EXACT)
-    total = 0.0
     for n, point in enumerate(points):
-        total += float(path.energy[n])
         position, step = path.position[n + 1], path.increment[n]
-        distance = float(np.linalg.norm(np.minimum(position + 1.0, 0.0)))
-        for name, theirs, ours in (("P_t", point.P_t, position), ("v_t", point.v_t, step)):
-            if theirs is not None and not np.allclose(theirs, ours, atol=_EXACT):
-                yield Difference(place, point.turn, name, list(theirs), ours.tolist())
-        if point.distance is not None and abs(point.distance - distance) > _EXACT:
-            yield Difference(place, point.turn, "distance", point.distance, round(distance, 6))
-        computed = {
-            "E_total": total,
-            "delta_E": float(path.energy[n]),
-            "P_norm": float(path.distance[n + 1]),
-            "projection": float(position @ towards),
-            "v_t_norm": float(np.linalg.norm(step)),
-            "alignment": float(path.alignment[n]),
+        epm = {
+            "E_total": path.energy[: n + 1].sum(),
+            "delta_E": path.energy[n],
+            "P_norm": path.distance[n + 1],
+            "projection": position @ towards,
+            "v_t_norm": np.linalg.norm(step),
+            "alignment": path.alignment[n],
         }
-        for name, value in computed.items():
-            released = (point.epm or {}).get(name)
-            if isinstance(released, (int, float)) and abs(released - value) > _ROUNDED[name]:
-                yield Difference(place, point.turn, name, released, round(value, 4))
+        compared = [
+            ("P_t", point.P_t, position, _EXACT),
+            ("v_t", point.v_t, step, _EXACT),
+            ("distance", point.distance, np.linalg.norm(np.minimum(position + 1.0, 0.0)), _EXACT),
+            *((name, (point.epm or {}).get(name), ours, _ROUNDED[name]) for name, ours in epm.items()),
+        ]
+        for name, theirs, ours, tolerance in compared:
+            if isinstance(theirs, (int, float, tuple)) and not np.allclose(theirs, ours, rtol=0.0, atol=tolerance):
+                yield Difference(place, point.turn, name, theirs, np.round(ours, 4).tolist())
     if points and (result.status.lower() == "success") != reached(path, preset="released").reached:
         yield Difference(place, points[-1].turn, "status", result.status, reached(path, preset="released")._asdict())
 

@@ -97,14 +97,19 @@ class PerturbationShifts(NamedTuple):
     """Standard deviation of each scorer over all original windows; shifts in this unit can be compared between scorers."""
     cells: tuple[ScorerShift, ...]
 
-    def cell(self, perturbation: str, scorer: str, pairs: str = ALIGNED) -> ScorerShift | None:
-        """The shift of a scorer under a perturbation; `None` if there is no pair."""
-        return next((c for c in self.cells if (c.perturbation, c.scorer, c.pairs) == (perturbation, scorer, pairs)), None)
-
     @property
     def shown_pairs(self) -> str:
         """The selection for a summary: the aligned pairs, or all if none is aligned."""
         return ALIGNED if any(cell.pairs == ALIGNED for cell in self.cells) else ALL
+
+    @property
+    def shown(self) -> dict[str, list[ScorerShift]]:
+        """The cells of that selection by the title of their perturbation."""
+        by_title = {
+            title: [c for c in self.cells if (c.perturbation, c.pairs) == (name, self.shown_pairs)]
+            for name, title in PERTURBED.items()
+        }
+        return {title: cells for title, cells in by_title.items() if cells}
 
 
 _Scores = Mapping[str, float]
@@ -172,7 +177,7 @@ def _scores(transcript: Transcript, original: Transcript | None = None) -> list[
         direct = [float(turn.evidence[DIRECT]) for turn in transcript.turns if turn.state is not None]
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"{transcript.scenario}: a judged reply lacks the direct judge's number; judge the run again") from error
-    columns = (energy, alignment, path.net, np.linalg.norm(path.increment, axis=1), direct)
+    columns = (energy, alignment, path.net, path.size, direct)
     return [dict(zip(SCORERS, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
 
 
@@ -184,15 +189,16 @@ def _cells(pairs: Sequence[_Pair], scales: Mapping[str, float]) -> Iterator[Scor
             for scorer in SCORERS if chosen else ():
                 before, after = [pair.before[scorer] for pair in chosen], [pair.after[scorer] for pair in chosen]
                 scenarios = [pair.scenario for pair in chosen]
-                means = tuple(_scenario_shift(name, chosen, scorer) for name in sorted(set(scenarios)))
+                means = []
+                for scenario in sorted(set(scenarios)):
+                    own = [pair for pair in chosen if pair.scenario == scenario]
+                    mean_before, mean_after = (
+                        math.fsum(scores[scorer] for scores in side) / len(own)
+                        for side in ([pair.before for pair in own], [pair.after for pair in own])
+                    )
+                    means.append(ScenarioShift(scenario, mean_before, mean_after, len(own)))
                 total = shift(before, after, clusters=scenarios, scale=scales[scorer])
-                yield ScorerShift(perturbation, scorer, selection, total, means)
-
-
-def _scenario_shift(scenario: str, pairs: Sequence[_Pair], scorer: str) -> ScenarioShift:
-    own = [pair for pair in pairs if pair.scenario == scenario]
-    before, after = math.fsum(pair.before[scorer] for pair in own), math.fsum(pair.after[scorer] for pair in own)
-    return ScenarioShift(scenario, before / len(own), after / len(own), len(own))
+                yield ScorerShift(perturbation, scorer, selection, total, tuple(means))
 
 
 # The suite
@@ -228,11 +234,7 @@ def result_of(runs: Sequence[Variants]) -> Result:
         {**cell._asdict(), "shift": cell.shift._asdict(), "scenarios": [one._asdict() for one in cell.scenarios]}
         for cell in shifts.cells
     ]
-    slopes = [
-        Slopes(title.capitalize(), tuple(_panel(shifts, cell) for cell in of_title))
-        for name, title in PERTURBED.items()
-        if (of_title := [cell for cell in shifts.cells if (cell.perturbation, cell.pairs) == (name, shifts.shown_pairs)])
-    ]
+    slopes = [Slopes(title.capitalize(), tuple(_panel(shifts, cell) for cell in shown)) for title, shown in shifts.shown.items()]
     tables = [_table(shifts, pairs) for pairs in (ALIGNED, ALL) if any(cell.pairs == pairs for cell in shifts.cells)]
     record = {**shifts._asdict(), "cells": cells}
     return Result(record, tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _published(), _READING))
@@ -257,25 +259,9 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:+.2f}"
 
 
-def _short(value: float) -> str:
-    return f"{value:+.2f}" if abs(value) < 9.995 else f"{value:+.1f}"
-
-
 def _p(value: float) -> str:
     return "< .0001" if value < 0.0001 else f"{value:.4f}"
 
-
-_SUMMARY: Mapping[str, Callable[[Shift], str]] = {
-    "n": lambda s: f"{s.n:,}",
-    "mean": lambda s: _short(s.mean),
-    "median": lambda s: _short(s.median),
-    "95 %": lambda s: "–" if math.isnan(s.cluster_low) else f"{_short(s.cluster_low)} {_short(s.cluster_high)}",
-    "p": lambda s: "<.001" if s.cluster_p < 1e-3 else f"{s.cluster_p:.3f}".removeprefix("0"),
-    "falls": lambda s: f"{s.decrease_rate:.0%}",
-    "ties": lambda s: f"{s.tie_rate:.0%}",
-    "in sd": lambda s: _number(s.standardised),
-}
-"""Columns of the table in the terminal."""
 
 _COLUMNS: Mapping[str, Callable[[Shift], str]] = {
     "Replies": lambda s: f"{s.n:,}",
@@ -292,18 +278,17 @@ _COLUMNS: Mapping[str, Callable[[Shift], str]] = {
     "p, scenarios": lambda s: _p(s.cluster_p),
 }
 """Columns of the page's tables."""
+_IN_TERMINAL = ("Replies", "Mean", "95 %, scenarios", "Falls", "Ties", "In sd")
 
 
 def _summary(shifts: PerturbationShifts) -> Table:
     rows: list[Row] = []
-    for name, title in PERTURBED.items():
-        cells = [cell for cell in shifts.cells if (cell.perturbation, cell.pairs) == (name, shifts.shown_pairs)]
-        rows += [Row(title, ())] if cells else []
-        rows += [Row(SCORERS[cell.scorer], tuple(text(cell.shift) for text in _SUMMARY.values())) for cell in cells]
+    for title, cells in shifts.shown.items():
+        rows.append(Row(title, ()))
+        rows += [Row(SCORERS[cell.scorer], tuple(_COLUMNS[name](cell.shift) for name in _IN_TERMINAL)) for cell in cells]
     aligned = shifts.shown_pairs == ALIGNED
     selection = "replies with positive energy" if aligned else "all replies, because none has positive energy"
-    heading = f"Perturbed minus original: {selection}; 95 % and p over scenarios"
-    return Table(heading, tuple(map(Column, _SUMMARY)), tuple(rows), corner="")
+    return Table(f"Perturbed minus original: {selection}", tuple(map(Column, _IN_TERMINAL)), tuple(rows), corner="")
 
 
 def _table(shifts: PerturbationShifts, pairs: str) -> Table:
@@ -317,8 +302,8 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
     if pairs == ALIGNED:
         title = "Shifts"
         help = (
-            "Replies whose original energy is above 0, as in the paper's flip. Because the selection uses the energy, it favours "
-            "a decrease of the energy over a decrease of the other scorers."
+            "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy, so it favours a "
+            "decrease of the energy over a decrease of the other scorers."
         )
     return Table(title, tuple(map(Column, _COLUMNS)), rows, help, "Perturbation, scorer")
 

@@ -31,7 +31,7 @@ from heartloop.environments.empa.scoring import shares_of, trace
 from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.empa.users import window_blanks
 from heartloop.environments.episode import CallLog
-from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored, with_judge
+from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored
 
 ORIGINAL = "original"
 """The unchanged variant, with which the others are paired."""
@@ -70,11 +70,7 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
 
 
 def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
-    """The reply of an attack at a turn. Deterministic, and independent of the scenario's text.
-
-    >>> attack_reply("pure_empathy", "x", 0, 0) == attack_reply("pure_empathy", "x", 0, 0)
-    True
-    """
+    """The reply of an attack at a turn. Deterministic, and independent of the scenario's text."""
     sentences = []
     for part in ("openings", "middles", "closings"):
         texts: list[str] = _texts()["attacks"][attack][part]
@@ -101,11 +97,7 @@ class DirectJudge(Protocol):
         ...
 
     async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
-        """How well the replies of the window care for the user, in [0, 100].
-
-        Args:
-            judged: the judgement of the same window, used by the embedded direct judge; a model does not see it.
-        """
+        """How well the replies of the window care for the user, in [0, 100]; a model does not see `judged`."""
         ...
 
 
@@ -208,7 +200,12 @@ async def perturbed(
             raise UseError(f"{played.scenario}: {variant} replaces replies of the judged original; judge {ORIGINAL} first")
         if not original.scored:
             played = original  # no pair is possible
-        replies, in_place = _attacked(played, variant), original
+        texts = [attack_reply(variant, played.scenario, played.seed, turn.index) for turn in played.turns]
+        turns = tuple(
+            turn.model_copy(update={"reply": text, "silent": False, "truncated": False})
+            for turn, text in zip(played.turns, texts, strict=True)
+        )
+        replies, in_place = played.model_copy(update={"turns": turns, "calls": ()}), original
     both = _BothJudges(judge, direct, in_place)
     about = judged_fields(replies, both.name, both.describe())
     judged = still_unscored(played, both.name, about, preset)
@@ -222,17 +219,7 @@ async def perturbed(
             window=int(played.facts.get("window", "1")),
             to_the_end=True,
         )
-        judged = with_judge(await replayed(replies, empa), about)
+        judged = (await replayed(replies, empa)).model_copy(update=about)
     stop = judged.stop if judged.failure is not None else "cut"
     label = played.variant if variant == ORIGINAL else f"{played.variant}, {variant}"
     return judged.model_copy(update={"stop": stop, "variant": label})
-
-
-def _attacked(played: Transcript, attack: str) -> Transcript:
-    """The dialogue with every reply replaced, and without calls."""
-
-    def update(turn: int) -> dict[str, Any]:
-        return {"reply": attack_reply(attack, played.scenario, played.seed, turn), "silent": False, "truncated": False}
-
-    turns = tuple(turn.model_copy(update=update(turn.index)) for turn in played.turns)
-    return played.model_copy(update={"turns": turns, "calls": ()})

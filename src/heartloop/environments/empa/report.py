@@ -1,31 +1,36 @@
-"""Values of one EMPA dialogue for all charts: path, nine indices, cause of the end, conditions at the end."""
+"""EMPA's page of the report: components, paths, steps, endings, indices, profiles, scenarios, and each dialogue's path."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from heartloop.core.blocks import (
+    Chart,
     Column,
     Estimate,
     LeaderboardColumn,
     ModelRow,
     PanelInput,
     PanelOutput,
+    Point,
     Published,
     PublishedTable,
     Range,
     ReportPanel,
     Row,
     ScenarioView,
+    Series,
+    Table,
     TurnView,
+    shade,
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError
@@ -65,6 +70,35 @@ FAILED = {
 """Causes of failure, in order of precedence."""
 ENDINGS = {**SUCCEEDED, **FAILED, "left": "ended by the director", "limit": "turn limit", "cut": "no further reply stored"}
 """Labels of all causes of an end."""
+_KINDS = {**dict.fromkeys(SUCCEEDED, "success"), **dict.fromkeys(FAILED, "failure")}
+
+_TIERS: tuple[Difficulty, ...] = ("easy", "medium", "hard", "extreme")
+"""Difficulties, by the distance at the start."""
+_AXIS_NAMES: Mapping[str, str] = {"C": "C · cognitive", "A": "A · affective", "P": "P · proactive"}
+_INDEX_NAMES: Mapping[str, str] = {
+    "rdi": "Nearer than at the start (RDI)",
+    "energy": "Total energy (E total)",
+    "net": "Net score (S net)",
+    "density": "Energy per window (ρ)",
+    "projection": "Mean projection (S proj)",
+    "tortuosity": "Straightness (τ)",
+    "positive": "Windows of positive energy (R pos)",
+    "alignment": "Mean alignment (cos θ)",
+    "penalty": "Freedom from penalty (R pen)",
+}
+_CONDITIONS: Mapping[str, str] = {
+    "gate": "energy gate",
+    "resolution": "near the balance",
+    "position": "covered the distance",
+    "companionship": "kept the direction",
+    "negative_run": "five negative in a row",
+    "stagnation": "stagnation",
+    "regression": "regression",
+}
+"""Titles of the fields of `SuccessSigns` and `FailureSigns`."""
+_NEUTRAL = {"rdi": 50.0, "alignment": 50.0}
+"""Value of an index without change, if not 0."""
+_EPMQ = Range(0.0, 120.0, 0.0)
 
 
 class Measured(NamedTuple):
@@ -90,18 +124,6 @@ class Measured(NamedTuple):
             return "away" if cause.negative_run else "stuck" if cause.stagnation and cause.regression else "other"
         return "left" if stop == "goodbye" else "cut" if stop == "cut" else "limit"
 
-    @property
-    def mechanism(self) -> str:
-        """Dominant axis with `routine` (easy, medium) or `challenging` (hard, extreme); empty if a fact is missing."""
-        axis, difficulty = self.dialogue.facts.get("axis", ""), self.dialogue.facts.get("difficulty", "")
-        return f"{axis} {'routine' if difficulty in ('easy', 'medium') else 'challenging'}" if axis and difficulty else ""
-
-    @property
-    def need(self) -> str:
-        """Dominant axis with `receptive` (low or medium threshold) or `defensive` (high); empty if a fact is missing."""
-        axis, threshold = self.dialogue.facts.get("axis", ""), self.dialogue.facts.get("threshold", "")
-        return f"{axis} {'defensive' if threshold == 'high' else 'receptive'}" if axis and threshold else ""
-
     def fact(self, name: str) -> str:
         """A fact of the scenario; empty if it has none."""
         return self.dialogue.facts.get(name, "")
@@ -120,183 +142,207 @@ def measured(place: int, dialogue: Transcript) -> Measured | None:
     return Measured(place, dialogue, path, score, reached(path, preset=preset), failure(path))
 
 
-TIERS: tuple[Difficulty, ...] = ("easy", "medium", "hard", "extreme")
-"""Difficulties, by the distance at the start."""
-AXIS_NAMES: Mapping[str, str] = {"C": "C · cognitive", "A": "A · affective", "P": "P · proactive"}
-COMPONENTS = tuple(INDICES)
-INDEX_NAMES: Mapping[str, str] = {
-    "rdi": "Nearer than at the start (RDI)",
-    "energy": "Total energy (E total)",
-    "net": "Net score (S net)",
-    "density": "Energy per window (ρ)",
-    "projection": "Mean projection (S proj)",
-    "tortuosity": "Straightness (τ)",
-    "positive": "Windows of positive energy (R pos)",
-    "alignment": "Mean alignment (cos θ)",
-    "penalty": "Freedom from penalty (R pen)",
-}
-_NEUTRAL = {"rdi": 50.0, "alignment": 50.0}
-"""Value of an index without change, if not 0."""
-
 Member = tuple[int, ModelRow, Sequence[Measured]]
-"""A model: its colour number, its row, and the dialogues behind its score."""
+"""A model with at least one dialogue: its colour number, its row, and the dialogues behind its score."""
 
 
-class Bar(NamedTuple):
-    """One model in a panel; `seen` is `None` if it has no dialogue there."""
-
-    number: int
-    score: ModelRow
-    seen: Estimate | None
+Cell = Callable[[Sequence[Measured]], Estimate | int | str | None]
+"""A cell of a table from a model's dialogues."""
 
 
-class BarPanel(NamedTuple):
-    """One bar per model, for an index or a group of scenarios."""
-
-    key: str
-    name: str
-    scale: Range
-    bars: list[Bar]
+def _table(title: str, members: Sequence[Member], cells: Mapping[Column, Cell]) -> Table:
+    """A row for each model."""
+    rows = (Row(row.model, tuple(cell(mine) for cell in cells.values()), number) for number, row, mine in members)
+    return Table(title, tuple(cells), tuple(rows))
 
 
-class Spoke(NamedTuple):
-    """A group in a radar: its name, its end and label in pixels, and the model's mean."""
+def _mean(
+    value: str, group: Callable[[Measured], str] | None = None, key: str = "", within: tuple[float, float] | None = None
+) -> Cell:
+    """The mean of a value of dialogues (`epmq.score`) or windows (`path.size`), over all dialogues or those of one group."""
 
-    name: str
-    x: float
-    y: float
-    label_x: float
-    label_y: float
-    anchor: str
-    seen: Estimate | None
-    at: tuple[float, float] | None
-    """Pixel of the mean."""
+    def cell(mine: Sequence[Measured]) -> Estimate | None:
+        chosen = [m for m in mine if group is None or group(m) == key]
+        values = [np.atleast_1d(attrgetter(value)(m)).tolist() for m in chosen]
+        scenarios = [m.dialogue.scenario for m, of_one in zip(chosen, values, strict=True) for _ in of_one]
+        return estimate([one for of_one in values for one in of_one], scenarios, n=len(chosen), within=within)
 
-
-class Radar(NamedTuple):
-    """One model over the groups of a profile."""
-
-    number: int
-    score: ModelRow
-    spokes: list[Spoke]
-    rings: list[tuple[float, str]]
-    """Radius and label of each ring."""
-    path: str
-    """Closed SVG path; empty if a group has no mean."""
+    return cell
 
 
-class Profile(NamedTuple):
-    """EPM-Q over one division of the scenarios."""
-
-    key: str
-    title: str
-    about: str
-    panels: list[BarPanel]
-    radars: list[Radar]
+def _bar_end(cells: Iterable[object]) -> float:
+    """The highest end of an interval, or mean without one; at least 100."""
+    seen = [cell for cell in cells if isinstance(cell, Estimate)]
+    return max([100.0, *(one.mean if one.high is None else one.high for one in seen)])
 
 
-class _Division(NamedTuple):
-    title: str
-    about: str
-    keys: tuple[str, ...]
-    of: Callable[[Measured], str]
+# Components, groups, steps, conditions, indices
 
 
-PROFILES: Mapping[str, _Division] = {
-    "domain": _Division("Domains of life", "The subject of the dialogue.", DOMAINS, lambda m: m.fact("domain")),
-    "mechanism": _Division(
+def component_table(members: Sequence[Member]) -> Table:
+    """EPM-Q, its components, and the numbers of judged and of unjudged windows."""
+    components = {Column(name.capitalize(), range=_EPMQ, entry="components"): _mean(f"epmq.{name}") for name in INDICES}
+    cells: dict[Column, Cell] = {
+        Column("EPM-Q", range=_EPMQ, entry="empa-mean"): _mean("epmq.score"),
+        **components,
+        Column("Windows, not judged", entry="unjudged"): _windows,
+    }
+    return _table("Components of EPM-Q", members, cells)
+
+
+def _windows(mine: Sequence[Measured]) -> str:
+    judged, unjudged = sum(len(m.path.judged) for m in mine), sum(len(m.path.unjudged) for m in mine)
+    return f"{judged + unjudged} windows, {unjudged} not judged"
+
+
+def group_table(members: Sequence[Member]) -> Table:
+    """EPM-Q by dominant axis and by difficulty."""
+    groups = {("axis", axis): Column(name, range=_EPMQ, entry="empa-axes") for axis, name in _AXIS_NAMES.items()}
+    groups |= {("difficulty", tier): Column(tier.capitalize(), range=_EPMQ, entry="difficulty") for tier in _TIERS}
+    cells = {column: _mean("epmq.score", methodcaller("fact", fact), key) for (fact, key), column in groups.items()}
+    return _table("EPM-Q by dominant axis and by difficulty", members, cells)
+
+
+def step_table(members: Sequence[Member]) -> Table:
+    """Mean step size |v| in points, and mean alignment in [-1, 1], over all judged windows."""
+    cells = {
+        Column("Size of a step", digits=2, entry="steps"): _mean("path.size"),
+        Column("Alignment", digits=2, entry="steps"): _mean("path.alignment", within=(-1.0, 1.0)),
+    }
+    return _table("Size and alignment of steps", members, cells)
+
+
+def step_chart(steps: Table) -> Chart:
+    """The table as a chart: size from 0 on the x axis, alignment from -1 to 1 on the y axis."""
+    series = []
+    most = 1.0  # if all steps are 0
+    for row in steps.rows:
+        size, alignment = row.cells
+        if isinstance(size, Estimate) and isinstance(alignment, Estimate):
+            most = max(most, size.mean if size.high is None else size.high)
+            point = Point(size.mean, alignment.mean, alignment.low, alignment.high, size.low, size.high)
+            series.append(Series(row.head, (point,), row.model))
+    return Chart(
+        "Alignment of steps against their size",
+        "points",
+        tuple(series),
+        x="size of a step, points",
+        y="alignment with the user’s needs",
+        low=-1.0,
+        high=1.0,
+        x_low=0.0,
+        x_high=math.ceil(most),
+        line=0.0,
+        zones=(("", "b", 0.0, 1.0), ("", "c", -1.0, 0.0)),
+        numbered=True,
+    )
+
+
+def condition_table(members: Sequence[Member]) -> Table:
+    """Share of a model's dialogues in which each condition held at the end; empty if the preset does not have it."""
+
+    def share(name: str, mine: Sequence[Measured]) -> str | None:
+        held = [{**m.success._asdict(), **m.failure._asdict()}[name] for m in mine]
+        return None if None in held else f"{100 * sum(held) / len(held):.0f} %"
+
+    cells: dict[Column, Cell] = {Column(words, entry="conditions"): partial(share, name) for name, words in _CONDITIONS.items()}
+    return _table("Conditions at the end", members, {**cells, Column("dialogues", entry="conditions"): len})
+
+
+def index_table(names: Sequence[str], members: Sequence[Member]) -> Table:
+    """The indices of one component."""
+    cells = {Column(_INDEX_NAMES[name], digits=0, entry=f"index-{name}"): _mean(f"epmq.indices.{name}") for name in names}
+    table = _table("Indices", members, cells)
+    ends = [_bar_end(row.cells[place] for row in table.rows) for place in range(len(names))]
+    ranges = [Range(0.0, end, _NEUTRAL.get(name, 0.0)) for name, end in zip(names, ends, strict=True)]
+    columns = (column._replace(range=scale) for column, scale in zip(table.columns, ranges, strict=True))
+    return table._replace(columns=tuple(columns))
+
+
+# Profiles: radars over groups of scenarios
+
+
+PROFILES: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
+    "domain": ("Domains of life", "The subject of the dialogue.", "domain", {}),
+    "mechanism": (
         "Mechanism and difficulty",
         "The axis with the largest deficit, and the distance to the balance: routine is easy or medium, challenging is hard or "
         "extreme.",
-        tuple(f"{axis} {kind}" for kind in ("routine", "challenging") for axis in AXES),
-        lambda m: m.mechanism,
+        "difficulty",
+        {"easy": "routine", "medium": "routine", "hard": "challenging", "extreme": "challenging"},
     ),
-    "need": _Division(
+    "need": (
         "Need and threshold",
         "The axis with the largest deficit, and the user's threshold for empathy: receptive is low or medium, defensive is high.",
-        tuple(f"{axis} {kind}" for kind in ("receptive", "defensive") for axis in AXES),
-        lambda m: m.need,
+        "threshold",
+        {"low": "receptive", "medium": "receptive", "high": "defensive"},
     ),
 }
-"""The divisions of EMPA Figures 9 to 14."""
+"""Divisions of the scenarios (EMPA Figures 9 to 14): title, explanation, fact, and kinds of the fact, which divide each axis."""
+
+
+def group_of(profile: str, m: Measured) -> str:
+    """The group of a dialogue in a profile; empty if a fact is missing."""
+    *_, fact, kinds = PROFILES[profile]
+    if not kinds:
+        return m.fact(fact)
+    axis, kind = m.fact("axis"), kinds.get(m.fact(fact), "")
+    return f"{axis} {kind}" if axis and kind else ""
+
 
 _MIDDLE, _RADIUS = (170.0, 118.0), 82.0
 
 
-def by_group(mine: Sequence[Measured], keys: Sequence[str], of: Callable[[Measured], str]) -> dict[str, Estimate]:
-    """EPM-Q of each group that has a dialogue."""
-    estimates = {}
-    for key in keys:
-        group = [m for m in mine if of(m) == key]
-        if (seen := estimate([m.epmq.score for m in group], [m.dialogue.scenario for m in group])) is not None:
-            estimates[key] = seen
-    return estimates
+def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
+    """EPM-Q over a division of the scenarios, as table and radars; `None` if fewer than three of its groups occur.
 
-
-def components_of(members: Sequence[Member]) -> dict[str, dict[str, Estimate]]:
-    """Outcome, efficiency and stability by model."""
-    estimates = {row.model: {name: _over(mine, attrgetter(f"epmq.{name}")) for name in COMPONENTS} for _, row, mine in members}
-    return {model: {name: seen for name, seen in parts.items() if seen is not None} for model, parts in estimates.items()}
-
-
-def index_panels(members: Sequence[Member]) -> list[tuple[str, list[BarPanel]]]:
-    """One panel for each index, by component."""
-    return [(component, [_panel(key, members) for key in names]) for component, names in INDICES.items()]
-
-
-def profile_of(key: str, members: Sequence[Member]) -> Profile | None:
-    """A division of the scenarios as bars and radars; `None` if fewer than three of its groups occur.
-
-    Radars and bars of a profile share one scale, from 0 to the highest end of an interval, at least 100.
+    Radars and bars share one scale, from 0 to the highest end of an interval, at least 100.
     """
-    division = PROFILES[key]
-    tables = [(number, row, by_group(mine, division.keys, division.of)) for number, row, mine in members]
-    names = [name for name in division.keys if any(name in table for *_, table in tables)]
-    if len(names) < 3:
+    title, about, _, kinds = PROFILES[key]
+    of = partial(group_of, key)
+    every = [f"{axis} {kind}" for kind in dict.fromkeys(kinds.values()) for axis in AXES] if kinds else DOMAINS
+    groups = [name for name in every if any(of(m) == name for *_, mine in members for m in mine)]
+    if len(groups) < 3:
         return None
-    high = max(100.0, *(_end(seen) for *_, table in tables for seen in table.values()))
-    scale = Range(0.0, high, 100.0)
-    panels = [BarPanel(name, name, scale, [Bar(number, row, table.get(name)) for number, row, table in tables]) for name in names]
-    radars = [_radar(number, row, names, table, high) for number, row, table in tables if table]
-    return Profile(key, division.title, division.about, panels, radars)
+    cells = {Column(name, digits=0, entry=f"profile-{key}"): _mean("epmq.score", of, name) for name in groups}
+    table = _table(title, members, cells)
+    high = _bar_end(cell for row in table.rows for cell in row.cells)
+    columns = tuple(column._replace(range=Range(0.0, high, 100.0)) for column in table.columns)
+    radars = [_radar(row, groups, high) for row in table.rows if any(row.cells)]
+    return {"key": key, "title": title, "about": about, "table": table._replace(columns=columns), "radars": radars}
 
 
-def _over(mine: Sequence[Measured], of: Callable[[Measured], float]) -> Estimate | None:
-    return estimate([of(m) for m in mine], [m.dialogue.scenario for m in mine])
-
-
-def _end(seen: Estimate) -> float:
-    """The upper end of the interval, or the mean without one."""
-    return seen.mean if seen.high is None else seen.high
-
-
-def _panel(key: str, members: Sequence[Member]) -> BarPanel:
-    bars = [Bar(number, row, _over(mine, attrgetter(f"epmq.indices.{key}"))) for number, row, mine in members]
-    ends = [_end(bar.seen) for bar in bars if bar.seen is not None]
-    return BarPanel(key, INDEX_NAMES[key], Range(0.0, max([100.0, *ends]), _NEUTRAL.get(key, 0.0)), bars)
-
-
-def _radar(number: int, row: ModelRow, names: Sequence[str], table: Mapping[str, Estimate], high: float) -> Radar:
-    """Spokes clockwise from the top."""
+def _radar(row: Row, groups: Sequence[str], high: float) -> dict[str, Any]:
+    """A closed SVG path through the means, spokes clockwise from the top, and rings; no path if a group has no mean."""
     spokes = []
-    for place, name in enumerate(names):
-        angle = 2.0 * math.pi * place / len(names)
+    corners = []
+    for place, (name, seen) in enumerate(zip(groups, row.cells, strict=True)):
+        angle = 2.0 * math.pi * place / len(groups)
         dx, dy = math.sin(angle), -math.cos(angle)
-        anchor = "middle" if abs(dx) < 0.2 else "start" if dx > 0 else "end"
-        seen = table.get(name)
-        at = None if seen is None else _pixel(dx, dy, _RADIUS * max(0.0, seen.mean) / high)
-        x, y = _pixel(dx, dy, _RADIUS)
         label_x, label_y = _pixel(dx, dy, _RADIUS + 11.0)
         beside = 4.0 * (1.0 + dy) - (12.0 if dy < -0.9 else 0.0)  # two lines of text, above the top spoke
-        spokes.append(Spoke(name, x, y, label_x, round(label_y + beside, 1), anchor, seen, at))
-    corners = [spoke.at for spoke in spokes if spoke.at is not None]
+        mean = seen.mean if isinstance(seen, Estimate) else None
+        if mean is not None:
+            corners.append(_pixel(dx, dy, _RADIUS * max(0.0, mean) / high))
+        spokes.append(
+            {
+                "name": name,
+                "mean": mean,
+                "end": _pixel(dx, dy, _RADIUS),
+                "label": (label_x, round(label_y + beside, 1)),
+                "anchor": "middle" if abs(dx) < 0.2 else "start" if dx > 0 else "end",
+            }
+        )
     path = "M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z" if len(corners) == len(spokes) else ""
-    rings = [(round(_RADIUS * value / high, 1), f"{value:g}") for value in (50.0, 100.0)]
-    return Radar(number, row, spokes, rings, path)
+    rings = [round(_RADIUS * value / high, 1) for value in (50.0, 100.0)]
+    return {"number": row.model, "model": row.head, "spokes": spokes, "points": corners, "path": path, "rings": rings}
 
 
 def _pixel(dx: float, dy: float, radius: float) -> tuple[float, float]:
     return (round(_MIDDLE[0] + dx * radius, 1), round(_MIDDLE[1] + dy * radius, 1))
+
+
+# Paths in two planes
 
 
 PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))
@@ -322,83 +368,34 @@ class PlaneFrame(NamedTuple):
         return SIDE * (value - self.low) / (self.high - self.low)
 
 
-class TierPaths(NamedTuple):
-    """The dialogues of one model and one difficulty in one plane."""
-
-    towards: str
-    """Segments of positive energy, as one SVG path."""
-    away: str
-    """Segments of negative energy."""
-    aside: str
-    """Segments of energy 0."""
-    starts: list[tuple[float, float]]
-    ends: list[tuple[float, float, str]]
-    """Ends inside the frame, each with `success`, `failure` or `else`."""
-
-
-class ModelPaths(NamedTuple):
-    """A model's paths by difficulty, with one plane for each pair of `PLANES`."""
-
-    number: int
-    score: ModelRow
-    n: int
-    left: int
-    """Number of paths that leave the frame."""
-    tiers: list[tuple[str, int, list[TierPaths]]]
-    """Difficulty, dialogues, planes; easiest first."""
-
-
-class StepMeans(NamedTuple):
-    """A model's mean step size |v| in points, and mean alignment in [-1, 1], over all judged windows."""
-
-    number: int
-    """Row in the table, from 1."""
-    colour: int
-    score: ModelRow
-    size: Estimate
-    alignment: Estimate
-
-
-class StepPlot(NamedTuple):
-    """Step size against alignment in pixels, for a chart of `width` x `height`."""
-
-    width: float
-    height: float
-    left: float
-    top: float
-    right: float
-    bottom: float
-    ticks_x: list[tuple[float, str]]
-    ticks_y: list[tuple[float, str]]
-    marks: list[tuple[StepMeans, float, float, tuple[float, float] | None, tuple[float, float] | None]]
-    """Means of a model, their pixel, ends of both intervals in pixels."""
-
-
 def frame_of(dialogues: Sequence[Measured]) -> PlaneFrame:
     """The frame of all planes, set by the starts, so that a bad dialogue does not widen it."""
     lowest = min((float(m.path.position[0].min()) for m in dialogues), default=-_STEP)
     return PlaneFrame(_STEP * math.floor(_BELOW * lowest / _STEP), _ABOVE)
 
 
-def model_paths(members: Sequence[Member], frame: PlaneFrame) -> list[ModelPaths]:
-    """The paths of each model that has a dialogue."""
+def model_paths(members: Sequence[Member], frame: PlaneFrame) -> list[dict[str, Any]]:
+    """The paths of each model: difficulties, easiest first, each with one drawing for each pair of `PLANES`.
+
+    `left` is the number of paths that leave the frame.
+    """
     models = []
     for number, row, mine in members:
         tiers = []
-        for tier in dict.fromkeys([*TIERS, *sorted({m.fact("difficulty") for m in mine})]):
+        for tier in dict.fromkeys([*_TIERS, *sorted({m.fact("difficulty") for m in mine})]):
             in_tier = [m for m in mine if m.fact("difficulty") == tier]
             if in_tier:
-                tiers.append((tier, len(in_tier), [_tier(in_tier, frame, across, up) for across, up in PLANES]))
+                tiers.append((tier, len(in_tier), [_plane(in_tier, frame, across, up) for across, up in PLANES]))
         left = sum(bool(((m.path.position < frame.low) | (m.path.position > frame.high)).any()) for m in mine)
-        if tiers:
-            models.append(ModelPaths(number, row, len(mine), left, tiers))
+        models.append({"number": number, "model": row.model, "n": len(mine), "left": left, "tiers": tiers})
     return models
 
 
-def _tier(dialogues: Sequence[Measured], frame: PlaneFrame, across: str, up: str) -> TierPaths:
+def _plane(dialogues: Sequence[Measured], frame: PlaneFrame, across: str, up: str) -> dict[str, Any]:
+    """Segments of positive, negative and no energy, as one SVG path each; starts, and ends inside the frame with their kind."""
     columns = [list(map(str, AXES)).index(across), list(map(str, AXES)).index(up)]
     segments: dict[int, list[str]] = {1: [], -1: [], 0: []}
-    starts: list[tuple[float, float]] = []
+    starts: set[tuple[float, float]] = set()
     ends: list[tuple[float, float, str]] = []
     for m in dialogues:
         at = m.path.position[:, columns]
@@ -413,49 +410,11 @@ def _tier(dialogues: Sequence[Measured], frame: PlaneFrame, across: str, up: str
             step = f"l{dx}{'' if dy.startswith('-') else ' '}{dy}"
             segments[sign].append(step if last == sign else f"M{x0:g} {y0:g}{step}")
             last = sign
-        starts.append(pixels[0])
+        starts.add(pixels[0])
         if frame.low <= at[-1].min() and at[-1].max() <= frame.high:
-            stop = m.dialogue.stop
-            ends.append((*pixels[-1], stop if stop in ("success", "failure") else "else"))
-    return TierPaths("".join(segments[1]), "".join(segments[-1]), "".join(segments[0]), sorted(set(starts)), ends)
-
-
-def step_means(members: Sequence[Member]) -> list[StepMeans]:
-    """Mean size and alignment of the steps by model, in the order of the leaderboard."""
-    means: list[StepMeans] = []
-    for number, row, mine in members:
-        scenarios = [m.dialogue.scenario for m in mine for _ in m.path.energy]
-        size = estimate([float(s) for m in mine for s in np.linalg.norm(m.path.increment, axis=1)], scenarios, n=len(mine))
-        alignment = estimate([float(cos) for m in mine for cos in m.path.alignment], scenarios, n=len(mine), within=(-1.0, 1.0))
-        if size is not None and alignment is not None:
-            means.append(StepMeans(len(means) + 1, number, row, size, alignment))
-    return means
-
-
-def step_plot(means: Sequence[StepMeans], *, width: float = 1060.0, height: float = 400.0) -> StepPlot:
-    """The chart of `step_means`: size from 0 on the x axis, alignment from -1 to 1 on the y axis."""
-    left, top, right, bottom = 44.0, 14.0, width - 20.0, height - 44.0
-    sizes = [mean.size.mean if mean.size.high is None else mean.size.high for mean in means]
-    most = max(1, math.ceil(max(sizes, default=0.0)))  # 1 if all steps are 0
-
-    def x(value: float) -> float:
-        return round(left + (right - left) * value / most, 1)
-
-    def y(value: float) -> float:
-        return round(top + (bottom - top) * (1.0 - value) / 2.0, 1)
-
-    marks = []
-    for mean in means:
-        size, alignment = mean.size, mean.alignment
-        wide = None if size.low is None or size.high is None else (x(size.low), x(size.high))
-        high = None if alignment.low is None or alignment.high is None else (y(alignment.low), y(alignment.high))
-        marks.append((mean, x(size.mean), y(alignment.mean), wide, high))
-    return StepPlot(
-        width, height, left, top, right, bottom,
-        ticks_x=[(x(value), f"{value}") for value in range(most + 1)],
-        ticks_y=[(y(value), f"{value:+g}" if value else "0") for value in (-1.0, -0.5, 0.0, 0.5, 1.0)],
-        marks=marks,
-    )  # fmt: skip
+            ends.append((*pixels[-1], _KINDS.get(m.ending, "else")))
+    towards, away, aside = ("".join(segments[sign]) for sign in (1, -1, 0))
+    return {"towards": towards, "away": away, "aside": aside, "starts": sorted(starts), "ends": ends}
 
 
 def steps_of(dialogues: Sequence[Measured | None]) -> list[list[Any] | None]:
@@ -463,15 +422,66 @@ def steps_of(dialogues: Sequence[Measured | None]) -> list[list[Any] | None]:
 
     Numbers that are not whole are rounded to two decimals. `None` is a dialogue without a path.
     """
-    return [
-        None if m is None else [m.fact("difficulty"), _flat(m), "".join("0+-"[int(np.sign(e))] for e in m.path.energy)]
-        for m in dialogues
-    ]
+    rows: list[list[Any] | None] = []
+    for m in dialogues:
+        if m is None:
+            rows.append(None)
+            continue
+        values = [*m.path.position[0].tolist(), *m.path.increment.ravel().tolist()]
+        signs = "".join("0+-"[int(np.sign(energy))] for energy in m.path.energy)
+        rows.append([m.fact("difficulty"), [short_number(value) for value in values], signs])
+    return rows
 
 
-def _flat(m: Measured) -> list[float | int]:
-    values = [*m.path.position[0].tolist(), *m.path.increment.ravel().tolist()]
-    return [short_number(value) for value in values]
+# Endings and scenarios
+
+
+def endings_of(members: Sequence[Member]) -> list[dict[str, Any]]:
+    """Causes of the ends of each model's dialogues, as (key of `ENDINGS`, number of dialogues)."""
+    lines = []
+    for number, row, mine in members:
+        counts = Counter(m.ending for m in mine)
+        causes = [(key, counts[key]) for key in ENDINGS if counts[key]]
+        lines.append({"number": number, "model": row.model, "n": len(mine), "causes": causes})
+    return lines
+
+
+def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Scenarios by difficulty, from easy to extreme, then by falling mean score.
+
+    A cell has the mean EPM-Q of one model, and address and cause of the end of its first dialogue; `None` if it has none.
+    """
+    by_scenario: dict[tuple[str, str], dict[str, list[Measured]]] = {}
+    for *_, mine in members:
+        for m in mine:
+            key = (m.dialogue.scenario, m.dialogue.fingerprint)
+            by_scenario.setdefault(key, {}).setdefault(m.dialogue.model, []).append(m)
+    tiers: dict[str, list[dict[str, Any]]] = {}
+    for by_model in by_scenario.values():
+        first = next(iter(by_model.values()))[0]
+        person, title = first.fact("person"), first.fact("title") or first.dialogue.scenario
+        threshold = f"{first.fact('threshold')} threshold" if first.fact("threshold") else ""
+        cells = [_scenario_cell(by_model.get(row.model, []), addresses) for _, row, _ in members]
+        line = {
+            "title": title,
+            "person": person if person != title else "",
+            "facts": " · ".join(filter(None, (first.fact("axis"), first.fact("domain"), threshold))),
+            "cells": cells,
+            "mean": statistics.fmean(cell["mean"] for cell in cells if cell is not None),
+        }
+        tiers.setdefault(first.fact("difficulty"), []).append(line)
+    order = [tier for tier in dict.fromkeys([*_TIERS, *sorted(tiers)]) if tier in tiers]
+    return [(tier, sorted(tiers[tier], key=lambda line: (-line["mean"], line["title"]))) for tier in order]
+
+
+def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any] | None:
+    if not mine:
+        return None
+    first = {"address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
+    return {**shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict(), **first}
+
+
+# One dialogue
 
 
 def journey(transcript: Transcript) -> dict[str, Any]:
@@ -481,12 +491,11 @@ def journey(transcript: Transcript) -> dict[str, Any]:
     start = [transcript.start[axis] for axis in AXES]
     replies = [printable(turn.reply) for turn in transcript.turns]
     messages = [printable(transcript.opening or ""), *(printable(turn.message or "") for turn in transcript.turns)]
-    windows = [_window(turn, replies, messages) for turn in transcript.turns]
     return {
         "start": [short_number(value) for value in start],
         "window": int(size) if (size := transcript.facts.get("window", "1")).isdecimal() else 1,
         "lacking": round(float(np.linalg.norm(start)), 2),
-        "windows": windows,
+        "windows": [_window(turn, replies, messages) for turn in transcript.turns],
     }
 
 
@@ -527,244 +536,6 @@ def _places(quote: str, turn: int, replies: Sequence[str], messages: Sequence[st
     return []
 
 
-_FULL = 100.0
-"""EPM-Q at which a cell has the full tint."""
-
-
-class Ending(NamedTuple):
-    """A cause of the end for one model: key and label of `ENDINGS`, `success`, `failure` or `else`, dialogues, share in %."""
-
-    key: str
-    words: str
-    kind: str
-    n: int
-    percent: float
-
-
-class Endings(NamedTuple):
-    """Causes of the ends of a model's dialogues, and the share in which each condition held at the end, in %."""
-
-    number: int
-    score: ModelRow
-    n: int
-    parts: list[Ending]
-    conditions: dict[str, float | None]
-    """By the condition's field in `Success` and `Failure`; `None` if the preset does not have it."""
-
-
-class ScenarioCell(NamedTuple):
-    """One model with one scenario: mean EPM-Q over `n` dialogues; address and cause of the end of the first one."""
-
-    mean: float
-    n: int
-    tint: float
-    address: str
-    ending: str
-
-
-class ScenarioRow(NamedTuple):
-    """A scenario with all models; `None` if a model has no scored dialogue of it."""
-
-    title: str
-    person: str
-    facts: str
-    difficulty: str
-    cells: list[ScenarioCell | None]
-
-
-class EmpaBoard:
-    """EMPA's tables and charts.
-
-    Args:
-        page: models and dialogues of the page.
-    """
-
-    axis_names = AXIS_NAMES
-    components = COMPONENTS
-    tiers = TIERS
-
-    def __init__(self, page: PanelInput) -> None:
-        self._ids = page.addresses
-        self.all: list[Measured | None] = [measured(place, dialogue) for place, dialogue in enumerate(page.dialogues)]
-        """By index on the page; `None` if nothing could be computed."""
-        self.members: list[Member] = [
-            (number, row, [m for i in page.basis[row.model] if (m := self.all[i]) is not None])
-            for number, row in enumerate(page.models)
-        ]
-        self._measured = [m for *_, mine in self.members for m in mine]
-        self.preset = next((m.dialogue.preset for m in self._measured), "")
-
-    @cached_property
-    def parts(self) -> dict[str, dict[str, Estimate]]:
-        """Outcome, efficiency and stability by model."""
-        return components_of(self.members)
-
-    @cached_property
-    def by_axis(self) -> dict[str, dict[str, Estimate]]:
-        """EPM-Q of each dominant axis by model."""
-        return {row.model: by_group(mine, AXES, lambda m: m.fact("axis")) for _, row, mine in self.members}
-
-    @cached_property
-    def by_tier(self) -> dict[str, dict[str, Estimate]]:
-        """EPM-Q of each difficulty by model."""
-        return {row.model: by_group(mine, TIERS, lambda m: m.fact("difficulty")) for _, row, mine in self.members}
-
-    @cached_property
-    def windows(self) -> dict[str, tuple[int, int]]:
-        """Numbers of judged and of unjudged windows by model."""
-        return {
-            row.model: (sum(len(m.path.judged) for m in mine), sum(len(m.path.unjudged) for m in mine))
-            for _, row, mine in self.members
-        }
-
-    @property
-    def unjudged(self) -> int:
-        """Number of unjudged windows of all models."""
-        return sum(without for _, without in self.windows.values())
-
-    @cached_property
-    def indices(self) -> list[tuple[str, list[BarPanel]]]:
-        """The nine index panels by component."""
-        return index_panels([member for member in self.members if member[2]])
-
-    @cached_property
-    def profiles(self) -> list[Profile]:
-        """The profiles with enough groups."""
-        shown = [member for member in self.members if member[2]]
-        return [profile for key in PROFILES if (profile := profile_of(key, shown)) is not None]
-
-    @cached_property
-    def endings(self) -> list[Endings]:
-        """Causes of the ends, for each model with a scored dialogue."""
-        rows = []
-        for number, row, mine in self.members:
-            counts = Counter(m.ending for m in mine)
-            parts = [
-                Ending(key, label, _kind(key), counts[key], 100.0 * counts[key] / len(mine))
-                for key, label in ENDINGS.items()
-                if counts[key]
-            ]
-            if mine:
-                rows.append(Endings(number, row, len(mine), parts, _conditions(mine)))
-        return rows
-
-    @property
-    def endings_met(self) -> list[Ending]:
-        """The causes that occur, for the legend."""
-        keys = {part.key for line in self.endings for part in line.parts}
-        return [Ending(key, label, _kind(key), 0, 0.0) for key, label in ENDINGS.items() if key in keys]
-
-    @cached_property
-    def frame(self) -> PlaneFrame:
-        """The frame of all planes."""
-        return frame_of(self._measured)
-
-    @cached_property
-    def paths(self) -> list[ModelPaths]:
-        """The paths by model."""
-        return model_paths(self.members, self.frame)
-
-    @cached_property
-    def step_means(self) -> list[StepMeans]:
-        """Mean size and alignment of the steps by model."""
-        return step_means(self.members)
-
-    @cached_property
-    def step_plots(self) -> tuple[StepPlot, StepPlot]:
-        """The chart of `step_means` for a wide and for a narrow window."""
-        return (step_plot(self.step_means), step_plot(self.step_means, width=360.0, height=320.0))
-
-    @cached_property
-    def scenarios(self) -> list[tuple[str, list[ScenarioRow]]]:
-        """Scenarios by difficulty, from easy to extreme, then by falling mean score."""
-        by_scenario: dict[tuple[str, str], dict[str, list[Measured]]] = {}
-        for m in self._measured:
-            key = (m.dialogue.scenario, m.dialogue.fingerprint)
-            by_scenario.setdefault(key, {}).setdefault(m.dialogue.model, []).append(m)
-        rows = []
-        for by_model in by_scenario.values():
-            first = next(iter(by_model.values()))[0]
-            facts = " · ".join(filter(None, (first.fact("axis"), first.fact("domain"), _threshold(first))))
-            cells = [self._cell(by_model.get(row.model, [])) for _, row, mine in self.members if mine]
-            person = first.fact("person")
-            title = first.fact("title") or first.dialogue.scenario
-            rows.append(ScenarioRow(title, person if person != title else "", facts, first.fact("difficulty"), cells))
-
-        def order(row: ScenarioRow) -> tuple[float, str]:
-            return -statistics.fmean(cell.mean for cell in row.cells if cell is not None), row.title
-
-        tiers: list[str] = [*TIERS, *sorted({row.difficulty for row in rows} - {*TIERS})]
-        table = [(tier, sorted((row for row in rows if row.difficulty == tier), key=order)) for tier in tiers]
-        return [(tier, lines) for tier, lines in table if lines]
-
-    def _cell(self, mine: Sequence[Measured]) -> ScenarioCell | None:
-        if not mine:
-            return None
-        mean = statistics.fmean(m.epmq.score for m in mine)
-        tint = round(min(1.0, max(0.0, mean / _FULL)), 3)
-        return ScenarioCell(mean, len(mine), tint, self._ids[mine[0].place], ENDINGS[mine[0].ending])
-
-    def data(self) -> dict[str, Any]:
-        """Data of the chart in space: axes, difficulties, zone, and the steps of each dialogue by index on the page."""
-        return {"axes": list(AXES), "tiers": list(TIERS), "zone": -1, "rows": steps_of(self.all)}
-
-
-def _kind(ending: str) -> str:
-    return "success" if ending in SUCCEEDED else "failure" if ending in FAILED else "else"
-
-
-def _threshold(m: Measured) -> str:
-    threshold = m.fact("threshold")
-    return f"{threshold} threshold" if threshold else ""
-
-
-def _conditions(mine: Sequence[Measured]) -> dict[str, float | None]:
-    """Share of the dialogues, in %, in which each condition held at the end."""
-    conditions: dict[str, list[bool | None]] = {}
-    for m in mine:
-        for name, value in {**m.success._asdict(), **m.failure._asdict()}.items():
-            conditions.setdefault(name, []).append(value)
-    return {
-        name: None if any(value is None for value in values) else 100.0 * sum(map(bool, values)) / len(values)
-        for name, values in conditions.items()
-    }
-
-
-_SECTIONS = (
-    ("components", "Components"), ("paths", "Paths"), ("steps", "Size and direction"), ("ends", "Endings"),
-    ("indices", "Indices"), ("profiles", "Profiles"), ("cases", "Scenarios"),
-)  # fmt: skip
-
-
-def build(page: PanelInput) -> PanelOutput:
-    """The columns, sections and values of the page, for `panel.html`."""
-    empa = EmpaBoard(page)
-    preset = ", ".join(sorted({d.preset for d in page.dialogues}))
-    windows = sorted({window for d in page.dialogues if (window := d.facts.get("window"))})
-    warnings: tuple[str, ...] = ()
-    if empa.unjudged:
-        windows_are = "window was not judged and is" if empa.unjudged == 1 else "windows were not judged and are"
-        warnings = (f"{empa.unjudged} {windows_are} excluded from all numbers; see Components for the count of each model.",)
-    return PanelOutput(
-        columns=tuple(
-            LeaderboardColumn(
-                name.capitalize(),
-                {model: parts[name].mean for model, parts in empa.parts.items() if name in parts},
-                0,
-                "components",
-            )
-            for name in empa.components
-        ),
-        leaderboard_help=f"Computed by preset {preset}; another preset gives other numbers for the same dialogues. "
-        "Outcome, efficiency and stability are means; their intervals are under Components.",
-        facts=(("Judged after", ", ".join("every reply" if window == "1" else f"{window} replies" for window in windows)),),
-        warnings=warnings,
-        sections=_SECTIONS,
-        context={"empa": empa},
-        data=empa.data(),
-    )
-
-
 def _scenario(transcript: Transcript) -> ScenarioView:
     facts = transcript.facts
     line = (
@@ -781,6 +552,66 @@ def _scenario(transcript: Transcript) -> ScenarioView:
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     """Thoughts, without the lines per axis, which the window shows (`windows`)."""
     return TurnView({name: text for name, text in turn.thoughts.items() if name not in (turn.state or {})})
+
+
+# The page
+
+
+_SECTIONS = (
+    ("components", "Components"), ("paths", "Paths"), ("steps", "Size and direction"), ("ends", "Endings"),
+    ("indices", "Indices"), ("profiles", "Profiles"), ("cases", "Scenarios"),
+)  # fmt: skip
+
+
+def build(page: PanelInput) -> PanelOutput:
+    """The columns, sections and values of the page, for `panel.html`."""
+    every = [measured(place, dialogue) for place, dialogue in enumerate(page.dialogues)]
+    members: list[Member] = [
+        (number, row, mine)
+        for number, row in enumerate(page.models)
+        if (mine := [m for i in page.basis[row.model] if (m := every[i]) is not None])
+    ]
+    frame = frame_of([m for *_, mine in members for m in mine])
+    steps = step_table(members)
+    endings = endings_of(members)
+    unjudged = sum(len(m.path.unjudged) for *_, mine in members for m in mine)
+    windows_are = "window was not judged and is" if unjudged == 1 else "windows were not judged and are"
+    warning = f"{unjudged} {windows_are} excluded from all numbers; see Components for the count of each model."
+    preset = ", ".join(sorted({d.preset for d in page.dialogues}))
+    windows = sorted({window for d in page.dialogues if (window := d.facts.get("window"))})
+    return PanelOutput(
+        columns=tuple(
+            LeaderboardColumn(
+                name.capitalize(),
+                {row.model: statistics.fmean(getattr(m.epmq, name) for m in mine) for _, row, mine in members},
+                entry="components",
+            )
+            for name in INDICES
+        ),
+        leaderboard_help=f"Computed by preset {preset}; another preset gives other numbers for the same dialogues. "
+        "Outcome, efficiency and stability are means; their intervals are under Components.",
+        facts=(("Judged after", ", ".join("every reply" if window == "1" else f"{window} replies" for window in windows)),),
+        warnings=(warning,) if unjudged else (),
+        sections=_SECTIONS,
+        context={
+            "models": [row.model for _, row, _ in members],
+            "components": component_table(members),
+            "groups": group_table(members),
+            "frame": frame,
+            "paths": model_paths(members, frame),
+            "steps": steps,
+            "step_chart": step_chart(steps),
+            "endings": endings,
+            "ending_words": ENDINGS,
+            "ending_kinds": _KINDS,
+            "endings_met": [key for key in ENDINGS if any(key in dict(line["causes"]) for line in endings)],
+            "conditions": condition_table(members),
+            "indices": [(component, index_table(names, members)) for component, names in INDICES.items()],
+            "profiles": [profile for key in PROFILES if (profile := profile_of(key, members)) is not None],
+            "scenarios": scenario_rows(members, page.addresses),
+        },
+        data={"axes": list(AXES), "tiers": list(_TIERS), "zone": -1, "rows": steps_of(every)},
+    )
 
 
 def published_results() -> Published:

@@ -94,6 +94,11 @@ class Trajectory(NamedTuple):
         """Shape (J + 1,): |P_t|."""
         return np.asarray(np.linalg.norm(self.position, axis=1))
 
+    @property
+    def size(self) -> _Array:
+        """Shape (J,): |v_t|."""
+        return np.asarray(np.linalg.norm(self.increment, axis=1))
+
     def until(self, windows: int) -> Trajectory:
         """The path over the first `windows` judged windows."""
         return Trajectory(
@@ -279,7 +284,7 @@ def indices_of(path: Trajectory, *, preset: str) -> Indices:
     counted = windows + 1 if released else windows
     most = _DENSITY if released else 2.0 * float(np.sqrt(len(AXES)))
     net = path.net.sum() / (_NET * r0) if released else path.increment.sum() / (_ALPHA * r0)
-    length = float(np.linalg.norm(path.increment, axis=1).sum())
+    length = float(path.size.sum())
     displacement = float(np.linalg.norm(path.position[-1] - path.position[0]))
     return Indices(
         rdi=_scaled((r0 - end) / r0, -1.0, 1.0),

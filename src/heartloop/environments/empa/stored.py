@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
 from heartloop.environments.base import answered
 from heartloop.environments.empa.environment import Act, EmpaOptions, EmpaView, Judgement, ends, judged_dialogue, numbers_of
-from heartloop.environments.empa.scoring import AXES, Case, Trajectory, epmq, trace
+from heartloop.environments.empa.scoring import AXES, Case, epmq, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.replay import StandIn, check_turns
 from heartloop.environments.spec import Player, Stored
@@ -37,7 +37,8 @@ def _computed(played: Transcript, preset: str) -> Transcript:
     for turn in played.turns:
         if turn.state is not None:
             path = whole.until(len(path.energy) + 1)
-            turn = _recomputed(turn, path)
+            state, change = (dict(zip(AXES, map(float, row[-1]), strict=True)) for row in (path.position, path.increment))
+            turn = turn.model_copy(update={"state": state, "change": change, "evidence": {**turn.evidence, **numbers_of(path)}})
             stop = ends(path, preset=preset, turns=len(turns) + 1)
         turns.append(turn)
         if stop is not None:
@@ -52,13 +53,6 @@ def _computed(played: Transcript, preset: str) -> Transcript:
         update["usage"] = usage_by_role(calls)
         update["counts"] = {**played.counts, **turn_counts(turns)}
     return played.model_copy(update=update)
-
-
-def _recomputed(turn: Turn, path: Trajectory) -> Turn:
-    """A judged turn with state, change and numbers of the last window of `path`."""
-    state = dict(zip(AXES, map(float, path.position[-1]), strict=True))
-    change = dict(zip(AXES, map(float, path.increment[-1]), strict=True))
-    return turn.model_copy(update={"state": state, "change": change, "evidence": {**turn.evidence, **numbers_of(path)}})
 
 
 def _stop(played: Transcript, stop: StopReason | None, turns: int) -> StopReason:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
@@ -47,8 +46,10 @@ from heartloop.environments.writing import (
     as_json,
     check_size,
     places,
+    problems_of_person,
     problems_of_tags,
     run_number,
+    source_digest,
 )  # fmt: skip
 from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags
 
@@ -152,12 +153,10 @@ class _Voice(Answer, title="Voice"):
 
 
 class EmpaDistilling(Writing):
-    """EMPA scenarios from dialogues, in random order by seed.
+    """EMPA scenarios from dialogues, in random order by seed. Personal data is removed here.
 
     Args:
-        dialogues: as read from the file; personal data is removed here.
         exclude_tags: dialogues with these tags are skipped; tags come from the text and from the filter's answer.
-        shipped: scenarios that a new one must not repeat; the shipped set by default.
     """
 
     name = "empa"
@@ -172,23 +171,21 @@ class EmpaDistilling(Writing):
     )
     audit = load_prompt(__package__, "audit_empa")
     fixed = ("id", "axis", "domain", "threshold", "place", "name", "age", "gender", "key", "kind", "concern", "depth", "source")
+    load = staticmethod(load_scenarios)
+    sets = ("cases",)
 
     def __init__(
         self, dialogues: Sequence[RawDialogue], *, exclude_tags: Sequence[str] = (), shipped: Sequence[EmpaScenario] | None = None
     ) -> None:
+        super().__init__(shipped)
         check_tags(exclude_tags)
-        self._dialogues, self._exclude, self._shipped = dialogues, frozenset(exclude_tags), shipped
+        self._dialogues, self._exclude = dialogues, frozenset(exclude_tags)
         self._cleaned: dict[str, Mapping[str, Any]] = {}
 
     @cached_property
-    def shipped(self) -> Sequence[EmpaScenario]:
-        return self._shipped if self._shipped is not None else load_scenarios("cases")
-
-    @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Digest of the source, and the excluded tags."""
-        records = json.dumps([dialogue._asdict() for dialogue in self._dialogues], ensure_ascii=False)
-        return {"source": hashlib.sha256(records.encode()).hexdigest()[:16], "exclude": sorted(self._exclude)}
+        records = [dialogue._asdict() for dialogue in self._dialogues]
+        return {"source": source_digest(records), "exclude": sorted(self._exclude)}
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         """The first `n` dialogues in random order by seed."""
@@ -201,11 +198,9 @@ class EmpaDistilling(Writing):
             for number, raw in enumerate(shuffled[: min(n, MAX_SCENARIOS)], start=1)
         ]
 
-    def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
-        counts: Counter[str] = Counter()
-        for seeded in seeds:
-            counts.update(seeded.facts["removed"])
-        return dict(counts)
+    def removed_from(self, seeded: Seeded) -> Mapping[str, int]:
+        removed: Mapping[str, int] = seeded.facts["removed"]
+        return removed
 
     def as_read(self, seeded: Seeded) -> str:
         return f"{_metadata(seeded.facts['told'])}\n{_numbered(seeded.facts['turns'], None)}"
@@ -225,8 +220,7 @@ class EmpaDistilling(Writing):
             }  # fmt: skip
         rng = random.Random(f"distil|{run}|{raw.place}")
         place = rng.choice(places())
-        gender = rng.choice(("woman", "man"))
-        name = rng.choice(place.names(gender))
+        gender, name = place.someone(rng)
         return {**self._cleaned[raw.place], "place": place.name, "gender": gender, "name": name}
 
     def skip_reason(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
@@ -266,7 +260,9 @@ class EmpaDistilling(Writing):
             return _filter_problems(answer, facts)
         problems = self.unwanted(seeded, answer.model_dump(mode="json"))
         if isinstance(answer, _Card):
-            return problems + _card_problems(answer, facts, _tags(done["filter"]))
+            problems += [*problems_of_tags(answer.tags), *problems_of_person("person.", answer.person, facts)]
+            missing = [tag for tag in _tags(done["filter"]) if tag not in answer.tags]
+            return problems + ([f"tags: {', '.join(missing)} must be among them"] if missing else [])
         if isinstance(answer, _Label):
             return problems + _label_problems(answer, _joined(done, "card", "story"))
         if isinstance(answer, _Voice):
@@ -301,18 +297,6 @@ def _filter_problems(answer: _Filter, facts: Mapping[str, Any]) -> list[str]:
     if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
         problems.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
     return problems + problems_of_tags(answer.tags)
-
-
-def _card_problems(answer: _Card, facts: Mapping[str, Any], tags: Sequence[str]) -> list[str]:
-    person = answer.person
-    problems = problems_of_tags(answer.tags)
-    if facts["name"].casefold() not in person.name.casefold():
-        problems.append(f"person.name is {person.name!r}, expected {facts['name']}, alone or with a family name")
-    if person.gender != facts["gender"]:
-        problems.append(f"person.gender is {person.gender!r}, expected {facts['gender']!r}")
-    if missing := [tag for tag in tags if tag not in answer.tags]:
-        problems.append(f"tags: {', '.join(missing)} must be among them")
-    return problems
 
 
 def _label_problems(answer: _Label, card: Mapping[str, Any]) -> list[str]:

@@ -7,27 +7,26 @@ without a debrief. Then the judge marks the whole dialogue. The state is empty; 
 Departures from the released code: a dialogue whose answers are all shorter than 100 characters is judged; there it is excluded
 without a message. The debrief has the temperature of the prompts (there 0.5), and `min_p` is not sent (there 0.1), since many
 endpoints refuse it. An empty answer is "..." in the model's own history, for the same reason. The pairwise comparison and its
-ratings are not implemented.
+ratings are not implemented. The released code rounds the mean over scenarios, 0-20, to two decimals before scaling; here each
+dialogue has a score in 0-100, unrounded, which moves a mean by at most 0.025.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
-from heartloop.environments.episode import CallLog, Outcome, UserTurn
+from heartloop.environments.episode import CallLog, UserTurn
 from heartloop.environments.eqbench.scenario import KINDS, SCENARIOS, VARIANTS, EQBenchScenario, as_judged, sections_of
-from heartloop.environments.eqbench.scoring import rubric_score
 from heartloop.environments.replay import reading_transcript, stored_from_score
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Zone, option
 
 
 class EQBenchOptions(Options):
-    """Options of EQ-Bench3."""
-
     preset: str = option("released", affects="score", choices=("released",))
     """Rules of the score."""
     variant: str = option(VARIANTS[0], choices=VARIANTS)
@@ -55,20 +54,34 @@ SCALE = Scale(
 )
 
 
-class EQBenchAnswer(NamedTuple):
-    """One answer of the model under test."""
+HIGHEST_MARK = 20.0
+"""Marks are in [0, 20]."""
 
+
+def rubric_score(marks: Mapping[str, float], counted: Collection[str]) -> float:
+    """The score of one dialogue in [0, 100]: five times the mean of the marks that count; one without a mark is ignored.
+
+    >>> rubric_score({"depth": 12, "tact": 15, "style": 3}, ("depth", "tact"))
+    67.5
+    """
+    for name, mark in marks.items():
+        if not 0.0 <= mark <= HIGHEST_MARK:
+            raise InputError(f"the mark of {name} is {mark}; expected a number from 0 to {HIGHEST_MARK:g}")
+    values = [mark for name, mark in marks.items() if name in counted]
+    if not values:
+        raise InputError(f"no criterion that counts has a mark; expected one of {', '.join(sorted(counted)) or 'none'}")
+    return 100.0 / HIGHEST_MARK * fmean(values)
+
+
+class EQBenchAnswer(NamedTuple):
     prompt: str
     """As it was sent."""
     said: str
-    """The reply, whole."""
     sections: Mapping[str, str]
     """Text by heading, empty if the section is missing; no entries if the answer has no sections."""
 
 
 class EQBenchView(NamedTuple):
-    """The input of the judge."""
-
     scenario: EQBenchScenario
     answers: tuple[EQBenchAnswer, ...]
     """Without the debrief."""
@@ -86,23 +99,20 @@ class EQBenchView(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """The marks of the judge, with its reasoning."""
-
     marks: Mapping[str, float]
     """By criterion, in [0, 20]."""
     reasoning: str
 
 
-class EQBenchUser(Player, Protocol):
-    """The judge."""
+def marks_in_words(marks: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {mark:g}" for name, mark in marks.items())
 
-    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
-        """The marks of a whole dialogue."""
+
+class EQBenchUser(Player, Protocol):
+    async def mark(self, view: EQBenchView, log: CallLog) -> Marked: ...
 
 
 class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
-    """EQ-Bench3 over scenarios that have prompts in the variant and at most `max_turns` turns, with one judge."""
-
     name = "eqbench"
     options_type = EQBenchOptions
 
@@ -129,16 +139,13 @@ class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
 
 
 class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
-    """One dialogue: the prompts of a scenario, then its debrief and marks."""
+    policy_prompt = ""
 
     def __init__(self, environment: EQBench, scenario: EQBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
-        master, prompts = scenario.form.master, scenario.prompts(environment.variant)
-        self._prompts = [prompt if master is None else master.fill(scenario_prompt=prompt) for prompt in prompts]
+        prompts = scenario.prompts(environment.variant)
+        self._prompts = [scenario.form.master.format(scenario_prompt=prompt) for prompt in prompts]
         self._answers: list[EQBenchAnswer] = []
-        self._score: float | None = None
-
-    policy_prompt = ""
 
     async def open(self) -> str:
         return self._prompts[0]
@@ -163,30 +170,20 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
         marked = await answered("rubric judge", self._environment.user.mark(view, self._log))
         counted = self._scenario.form.rubric.counted
         self._score = rubric_score(marked.marks, counted)
-        by_part = {
-            "counted": {name: mark for name, mark in marked.marks.items() if name in counted},
-            "style": {name: mark for name, mark in marked.marks.items() if name not in counted},
-        }
-        thoughts = {"judge": marked.reasoning}
-        for name, marks in by_part.items():
-            if marks:
-                thoughts[name] = ", ".join(f"{criterion.replace('_', ' ')} {mark:g}" for criterion, mark in marks.items())
+        by_part: dict[str, dict[str, float]] = {"counted": {}, "style": {}}
+        for name, mark in marked.marks.items():
+            by_part["counted" if name in counted else "style"][name] = mark
+        thoughts = {"judge": marked.reasoning} | {part: marks_in_words(marks) for part, marks in by_part.items() if marks}
         return UserTurn(None, {}, {}, thoughts, {**evidence, **by_part, "reasoning": marked.reasoning}, "turn_limit")
 
-    def outcome(self) -> Outcome:
-        """The score in [0, 100], which is also the only reward; the states are empty."""
-        return Outcome(None, (), ({},)) if self._score is None else Outcome(self._score, (self._score,), ({}, {}))
 
-
-def score_of(transcript: Transcript) -> float:
-    """The score of a stored dialogue in [0, 100], from its stored marks; `InputError` if it has none."""
+def _score_of(transcript: Transcript) -> float:
     with reading_transcript(transcript, "the marks of its judge"):
         marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
         return rubric_score(marks, tuple(marks))
 
 
-STORED = stored_from_score(score_of)
-
+STORED = stored_from_score(_score_of)
 
 SPEC = EnvironmentSpec(
     name="eqbench",

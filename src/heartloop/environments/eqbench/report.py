@@ -5,7 +5,7 @@ Marks, 0 to 20, are of the same dialogues as the leaderboard, whether they count
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heartloop.core.blocks import (
@@ -24,41 +24,35 @@ from heartloop.core.blocks import (
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import amount
-from heartloop.environments.eqbench.environment import SCALE
+from heartloop.environments.eqbench.environment import HIGHEST_MARK, SCALE
 from heartloop.environments.eqbench.scenario import KINDS
-from heartloop.environments.eqbench.scoring import HIGHEST_MARK
-from heartloop.environments.report import published
-from heartloop.scoring.statistics import estimate
+from heartloop.environments.report import mean_of, published
 
-_MARKS = Range(0.0, 20.0, 0.0)
+_MARKS = Range(0.0, HIGHEST_MARK, 0.0)
 _POINTS = Range(SCALE.low, SCALE.high, SCALE.low)
+_HELP = "Mean mark, 0 to 20, with its 95 % interval over scenarios. "
+_COUNTED = (
+    "The score of a dialogue is five times the mean of its marks that count; an analysis has other criteria than a role-play."
+)
+_EMBEDDED = " The embedded judge marks some criteria only."
 
 
 def build(page: PanelInput) -> PanelOutput:
     """Marks by criterion, those that count apart from those of style, and the score by kind of scenario."""
     behind = [page.behind(row) for row in page.models]
-    counts: dict[str, bool] = {}
-    for dialogue in (d for dialogues in behind for d in dialogues):
-        counts.update((name, counted) for name, counted, _ in marks(dialogue) if counted or name not in counts)
-    help_ = "Mean mark, 0 to 20, with its 95 % interval over scenarios. "
-    counted = (
-        "The score of a dialogue is five times the mean of its marks that count; an analysis has other criteria than a role-play."
-        + " The embedded judge marks some criteria only." * page.embedded
-    )
+    every = [d for dialogues in behind for d in dialogues]
+    counted = list(dict.fromkeys(name for d in every for name in _marks(d, "counted")))
+    style = list(dict.fromkeys(name for d in every for name in _marks(d, "style") if name not in counted))
     columns = tuple(Column(row.model, range=_MARKS) for row in page.models)
-    blocks = tuple(
-        Table(title, columns, rows, help_ + more, "Criterion", "eqbench-criteria", models=True)
-        for title, more, wanted in (
-            ("Marks that count", counted, True),
-            ("Marks of style", "They describe style, not quality, and do not count.", False),
-        )
-        if (rows := tuple(
-            Row(name.replace("_", " "), tuple(mean_mark(dialogues, name) for dialogues in behind))
-            for name, counts_ in counts.items()
-            if counts_ is wanted
-        ))
-    )  # fmt: skip
-    kinds = [kind for kind in KINDS if any(d.facts.get("kind") == kind and d.scored for dialogues in behind for d in dialogues)]
+    blocks = []
+    for title, names, more in (
+        ("Marks that count", counted, _COUNTED + _EMBEDDED * page.embedded),
+        ("Marks of style", style, "They describe style, not quality, and do not count."),
+    ):
+        rows = tuple(Row(name.replace("_", " "), tuple(mean_mark(dialogues, name) for dialogues in behind)) for name in names)
+        if rows:
+            blocks.append(Table(title, columns, rows, _HELP + more, "Criterion", "eqbench-criteria", models=True))
+    kinds = [kind for kind in KINDS if any(d.facts.get("kind") == kind and d.scored for d in every)]
     by_kind = Table(
         "By kind of scenario",
         tuple(Column(kind[:1].upper() + kind[1:], range=_POINTS) for kind in kinds),
@@ -79,9 +73,24 @@ def build(page: PanelInput) -> PanelOutput:
     )
 
 
+def _marks(dialogue: Transcript, part: str) -> dict[str, float]:
+    """The marks of a scored dialogue that count (`counted`) or describe style (`style`); one that is no number is left out."""
+    given = dialogue.turns[-1].evidence.get(part) if dialogue.scored and dialogue.turns else None
+    marks = given if isinstance(given, Mapping) else {}
+    return {
+        str(name): float(mark) for name, mark in marks.items() if isinstance(mark, (int, float)) and not isinstance(mark, bool)
+    }
+
+
+def mean_mark(dialogues: Sequence[Transcript], criterion: str) -> Estimate | None:
+    """The mean mark of a criterion over dialogues; `None` without a mark."""
+    marks = [({**_marks(d, "style"), **_marks(d, "counted")}.get(criterion), d) for d in dialogues]
+    return mean_of(marks, within=(_MARKS.low, _MARKS.high))
+
+
 def _score_of(dialogues: Sequence[Transcript], kind: str) -> Estimate | None:
-    scores = [(d.score, d.scenario) for d in dialogues if d.facts.get("kind") == kind and d.score is not None]
-    return estimate([score for score, _ in scores], [scenario for _, scenario in scores], within=(SCALE.low, SCALE.high))
+    scores = [(d.score, d) for d in dialogues if d.facts.get("kind") == kind]
+    return mean_of(scores, within=(SCALE.low, SCALE.high))
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
@@ -119,6 +128,7 @@ PRINTED: Mapping[str, tuple[str, str]] = {
     "social_dexterity": ("SD", "social_dexterity"),
 }
 """PERM's Table 1: its abbreviation and the column of the published table, by criterion."""
+_CRITERIA = tuple(Column(short, entry="published-eqbench") for short, _ in PRINTED.values())
 
 
 def published_results() -> Published:
@@ -128,7 +138,7 @@ def published_results() -> Published:
         source="PERM, Table 1",
         title="Qwen2.5-7B-Instruct and models trained from it",
         help="Marks of 0 to 20 and the rubric score. The paper prints no interval.",
-        columns=_columns("published-eqbench"),
+        columns=(*_CRITERIA, Column("Overall", entry="published-eqbench")),
         rows=tuple(Row(row["model"], (*(row[name] for name in names), row["overall"])) for row in rows),
     )
     return Published(
@@ -140,27 +150,6 @@ def published_results() -> Published:
     )
 
 
-def marks(dialogue: Transcript) -> Iterator[tuple[str, bool, float]]:
-    """Criterion, whether it counts, and mark; a mark that is not a number is skipped."""
-    if dialogue.score is None or not dialogue.turns:
-        return
-    for part in ("counted", "style"):
-        given = dialogue.turns[-1].evidence.get(part)
-        for name, mark in given.items() if isinstance(given, Mapping) else ():
-            if isinstance(mark, (int, float)) and not isinstance(mark, bool):
-                yield str(name), part == "counted", float(mark)
-
-
-def mean_mark(dialogues: list[Transcript], criterion: str) -> Estimate | None:
-    """The mean mark of a criterion over dialogues, with its interval over scenarios; `None` without a mark."""
-    given = [(mark, dialogue.scenario) for dialogue in dialogues for name, _, mark in marks(dialogue) if name == criterion]
-    return estimate([mark for mark, _ in given], [scenario for _, scenario in given], within=(0.0, HIGHEST_MARK))
-
-
-def _columns(overall: str) -> tuple[Column, ...]:
-    return (*(Column(short, entry="published-eqbench") for short, _ in PRINTED.values()), Column("Overall", entry=overall))
-
-
 def _measured(page: PanelInput) -> Table:
     rows = []
     for place, row in enumerate(page.models):
@@ -168,7 +157,7 @@ def _measured(page: PanelInput) -> Table:
         if seen.mean is not None:
             cells = (*(mean_mark(page.behind(row), name) for name in PRINTED), Estimate(seen.n, seen.mean, seen.low, seen.high))
             rows.append(Row(row.model, cells, place))
-    return Table("", _columns("eqbench-mean"), tuple(rows))
+    return Table("", (*_CRITERIA, Column("Overall", entry="eqbench-mean")), tuple(rows))
 
 
 PANEL = ReportPanel(

@@ -1,7 +1,7 @@
 """Scenarios of EQ-Bench3, read from the user's checkout: prompts, notes, master prompts, debrief, rubrics, sections of an answer.
 
 Texts are in `data/`. The kind of each scenario (`utils/constants.py`), the criteria that count and the placeholder of the judge's
-reasons (`core/benchmark.py`) are parsed from Python source, which is not run. This project contains no text of EQ-Bench3. Invalid
+reasons (`core/benchmark.py`) are literals in Python source, which is not run. This project contains no text of EQ-Bench3. Invalid
 text is an error with file, line and what was expected; the released code logs it or continues.
 """
 
@@ -18,8 +18,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, NamedTuple, get_args
 
-from heartloop.core.errors import InputError, PromptError, UseError
-from heartloop.core.system import syntax_tree
+from heartloop.core.errors import InputError, UseError
 from heartloop.environments.records import read_text
 from heartloop.environments.spec import Scenarios
 
@@ -34,46 +33,14 @@ dropped with the following text if there is none (in the release of May 2025 thi
 the number alone is also a header."""
 
 
-class Template(NamedTuple):
-    """A text with blanks `{name}` as in `str.format`; doubled braces are single ones."""
-
-    name: str
-    text: str
-
-    @property
-    def blanks(self) -> frozenset[str]:
-        """Names of the blanks; `ValueError` for an unmatched brace."""
-        return frozenset(name for _, name, *_ in Formatter().parse(self.text) if name is not None)
-
-    def fill(self, **values: str) -> str:
-        """The text with all blanks filled in one pass; braces in the values stay as they are.
-
-        >>> Template("t", "{{{who}}} says {what}").fill(who="{what}", what="no")
-        '{{what}} says no'
-        """
-        missing = self.blanks - values.keys()
-        if missing:
-            raise PromptError(f"template {self.name!r}: no value for {', '.join(sorted(missing))}")
-        parts = Formatter().parse(self.text)
-        return "".join(literal + ("" if name is None else values[name]) for literal, name, *_ in parts)
-
-    @property
-    def hash(self) -> str:
-        """First 12 hex digits of the SHA-256 of the unfilled text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
-
-
 class Rubric(NamedTuple):
-    """The judge's prompt and criteria for scenarios of one kind."""
-
-    template: Template
-    """With blanks `transcript`, `output_format` and, except for an analysis, `debrief`."""
+    template: str
+    """For `str.format`, with blanks `transcript`, `output_format` and, except for an analysis, `debrief`."""
     criteria: tuple[str, ...]
-    """All criteria, in the file's order."""
     counted: frozenset[str]
     """Criteria that count for the score; the others describe style."""
     reasoning_hint: str
-    """The released placeholder for the reasoning in the answer's form."""
+    """Placeholder for the reasoning in the answer's form."""
 
     @property
     def output_format(self) -> str:
@@ -83,11 +50,9 @@ class Rubric(NamedTuple):
 
 
 class ScenarioForm(NamedTuple):
-    """The parts that all scenarios of a kind share."""
-
     kind: Kind
-    master: Template | None
-    """Template of each prompt, with the blank `scenario_prompt`; `None` if prompts are sent as they are."""
+    master: str
+    """For `str.format`: each prompt is filled in the blank `scenario_prompt`."""
     sections: tuple[str, ...]
     """Headings of an answer's sections; empty if an answer has none."""
     debrief: str | None
@@ -99,8 +64,6 @@ class ScenarioForm(NamedTuple):
 
 @dataclass(frozen=True)
 class EQBenchScenario:
-    """One scenario: its prompts in both variants, its notes, and the form of its kind."""
-
     id: str
     category: str
     title: str
@@ -108,7 +71,6 @@ class EQBenchScenario:
     official: tuple[str, ...]
     """Prompts as read by the released parser; empty if it finds none and drops the scenario."""
     repaired: tuple[str, ...]
-    """Prompts with malformed headers repaired."""
     notes: str = ""
     """Notes for the released pairwise judges; not in any prompt here."""
     person: str = "Written prompts"
@@ -122,23 +84,24 @@ class EQBenchScenario:
 
     @property
     def stratum(self) -> str:
-        """The category, by which `--limit` is stratified."""
         return self.category
 
     def prompts(self, variant: str) -> tuple[str, ...]:
-        """The prompts in a variant, without master prompt and debrief."""
         return self.repaired if variant == "repaired" else self.official
 
     @property
     def fingerprint(self) -> str:
         """First 16 hex digits of the SHA-256 of all texts that the model under test may read."""
         form = self.form
-        texts = [self.id, self.kind, self.official, self.repaired, form.master.text if form.master else None, form.debrief]
+        master = None if form.master == _AS_IT_IS else form.master
+        texts = [self.id, self.kind, self.official, self.repaired, master, form.debrief]
         return hashlib.sha256(json.dumps(texts, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
 # Reading a checkout
 
+_AS_IT_IS = "{scenario_prompt}"
+"""Master prompt of conversations, which the release has none for."""
 _DATA, _PROMPTS = Path("data"), Path("data") / "scenario_prompts.txt"
 _CONSTANTS, _BENCHMARK = Path("utils") / "constants.py", Path("core") / "benchmark.py"
 _MASTERS: Mapping[Kind, str] = {
@@ -168,8 +131,8 @@ def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> lis
         raise UseError(f"{root} has no {_PROMPTS}; {_CHECKOUT} (the folder with data/)")
     if exclude_tags:
         raise UseError(f"--exclude-tag {' '.join(exclude_tags)}: scenarios of EQ-Bench3 have no tags; omit the option")
-    forms, constants = _forms(root), _tree(root / _CONSTANTS)
-    kinds = {id: kind for kind, ids in _IDS.items() for id in _strings(root / _CONSTANTS, constants, ids)}
+    forms = _forms(root)
+    kinds = {id: kind for kind, ids in _IDS.items() for id in _strings(root / _CONSTANTS, ids)}
     noted = root / _DATA / "scenario_notes.txt"
     notes = read_notes(noted, read_text(noted)) if noted.is_file() else {}
     return [
@@ -183,59 +146,52 @@ def read_prompts(path: Path, text: str) -> list[tuple[str, str, str, tuple[str, 
 
     A scenario begins with `######## id | category | title`, each of its prompts with `####### Prompt` and its number.
     """
-    lines = text.split("\n")
-    starts = [number for number, line in enumerate(lines) if _SCENARIO.match(line.strip())]
-    for number, line in enumerate(lines[: starts[0]] if starts else lines, start=1):
-        if line.strip():
-            raise InputError(f"{path}, line {number}: {line.strip()[:60]!r}; expected `######## id | category | title` first")
-    if not starts:
-        raise InputError(f"{path} holds no scenario; expected `######## id | category | title`, then `####### Prompt1`")
-    scenarios: list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = []
-    seen: dict[str, int] = {}
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        parts = [part.strip() for part in lines[start].strip().removeprefix("########").split("|")]
-        if len(parts) != 3 or not all(parts) or len(parts[0].split()) != 1:
-            raise InputError(f"{path}, line {start + 1}: {lines[start].strip()!r}; expected `######## id | category | title`")
-        id, category, title = parts
-        if id in seen:
-            raise InputError(f"{path}, line {start + 1}: scenario {id!r} is already on line {seen[id]}; ids must differ")
-        seen[id] = start + 1
-        scenarios.append((id, category, title, *_both_variants(path, lines, start + 1, end)))
-    return scenarios
-
-
-def _both_variants(path: Path, lines: Sequence[str], start: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The prompts of one scenario, on the lines from `start` to before `end`, in the two variants."""
+    found: dict[str, tuple[int, str, str, list[list[str]], list[list[str]]]] = {}
     official: list[list[str]] = []
     repaired: list[list[str]] = []
-    for number in range(start, end):
-        line = lines[number].strip()
+    for number, whole_line in enumerate(text.split("\n"), start=1):
+        line, place = whole_line.strip(), f"{path}, line {number}"
         header = _PROMPT.match(line)
-        expected = len(repaired) + 1
-        if (header is None and line.startswith("#######")) or (header is not None and int(header[2]) != expected):
-            raise InputError(f"{path}, line {number + 1}: {line!r}; expected `####### Prompt{expected}` here")
-        if header is not None:
+        if _SCENARIO.match(line):
+            parts = [part.strip() for part in line.removeprefix("########").split("|")]
+            if len(parts) != 3 or not all(parts) or len(parts[0].split()) != 1:
+                raise InputError(f"{place}: {line!r}; expected `######## id | category | title`")
+            id, category, title = parts
+            if id in found:
+                raise InputError(f"{place}: scenario {id!r} is already on line {found[id][0]}; ids must differ")
+            official, repaired = [], []
+            found[id] = (number, category, title, official, repaired)
+        elif not found:
+            if line:
+                raise InputError(f"{place}: {line[:60]!r}; expected `######## id | category | title` first")
+        elif header or line.startswith("#######"):
+            expected = len(repaired) + 1
+            if header is None or int(header[2]) != expected:
+                raise InputError(f"{place}: {line!r}; expected `####### Prompt{expected}` here")
             repaired.append([])
+            if header[1]:
+                official.append([])
+            elif official:  # a malformed header is text to the released parser
+                official[-1].append(whole_line)
         elif repaired:
-            repaired[-1].append(lines[number])
+            for prompts in (repaired, official):
+                if prompts:
+                    prompts[-1].append(whole_line)
         elif line:
-            raise InputError(f"{path}, line {number + 1}: {line[:60]!r}; expected `####### Prompt1` after the scenario's header")
-        if header is not None and header[1]:
-            official.append([])
-        elif official:  # a malformed header is text to the released parser
-            official[-1].append(lines[number])
-    texts = _joined(repaired)
-    if not all(texts):
-        raise InputError(
-            f"{path}, scenario on line {start}: prompt {texts.index('') + 1} is empty; expected text below its header"
-        )
-    if not texts:
-        raise InputError(f"{path}, line {start}: {lines[start - 1].strip()!r} has no prompt; expected `####### Prompt1` below it")
-    return tuple(filter(None, _joined(official))), texts
-
-
-def _joined(prompts: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    return tuple("\n".join(prompt).strip() for prompt in prompts)
+            raise InputError(f"{place}: {line[:60]!r}; expected `####### Prompt1` after the scenario's header")
+    if not found:
+        raise InputError(f"{path} holds no scenario; expected `######## id | category | title`, then `####### Prompt1`")
+    scenarios = []
+    for id, (number, category, title, official, repaired) in found.items():
+        as_released, texts = (tuple("\n".join(prompt).strip() for prompt in prompts) for prompts in (official, repaired))
+        if not texts:
+            raise InputError(f"{path}, line {number}: scenario {id!r} has no prompt; expected `####### Prompt1` below it")
+        if not all(texts):
+            raise InputError(
+                f"{path}, line {number}: prompt {texts.index('') + 1} of scenario {id!r} is empty; expected its text"
+            )
+        scenarios.append((id, category, title, tuple(filter(None, as_released)), texts))
+    return scenarios
 
 
 def read_notes(path: Path, text: str) -> dict[str, str]:
@@ -256,31 +212,31 @@ def read_notes(path: Path, text: str) -> dict[str, str]:
 
 
 def _forms(root: Path) -> dict[Kind, ScenarioForm]:
-    """The form of each kind."""
-    debrief = Template("debrief_prompt", _text(root / _DATA / "debrief_prompt.txt"))
+    benchmark = root / _BENCHMARK
+    debrief = _text(root / _DATA / "debrief_prompt.txt")
     masters = {kind: _template(root, name, {"scenario_prompt"}) for kind, name in _MASTERS.items()}
-    tree = _tree(root / _BENCHMARK)
-    counted, hint = _strings(root / _BENCHMARK, tree, _COUNTED), _hint(root / _BENCHMARK, tree)
+    counted = _strings(benchmark, _COUNTED)
+    hint, _ = _assigned(benchmark, rf"""["']{_REASONING}["']\s*:\s*("[^"\n]*"|'[^'\n]*')""", f"text of {_REASONING!r}")
     rubrics = {
         "": _rubric(root, "", {"transcript", "debrief", "output_format"}, counted, hint),
         "_analysis": _rubric(root, "_analysis", {"transcript", "output_format"}, None, hint),
     }
-    criteria = [
-        Template(f"rubric_scoring_criteria{suffix}", f"{rubric.criteria} {sorted(rubric.counted)} {hint}")
-        for suffix, rubric in rubrics.items()
-    ]
-    texts = [*masters.values(), debrief, *(rubric.template for rubric in rubrics.values()), *criteria]
-    files = {template.name: template.hash for template in texts}
+    texts = {_MASTERS[kind]: master for kind, master in masters.items()} | {"debrief_prompt": debrief}
+    for suffix, rubric in rubrics.items():
+        texts[f"rubric_scoring_prompt{suffix}"] = rubric.template
+        texts[f"rubric_scoring_criteria{suffix}"] = f"{rubric.criteria} {sorted(rubric.counted)} {hint}"
+    files = {name: hashlib.sha256(text.encode()).hexdigest()[:12] for name, text in texts.items()}
     forms: dict[Kind, ScenarioForm] = {}
     for kind in KINDS:
-        master = masters.get(kind)
+        master = masters.get(kind, _AS_IT_IS)
         if kind == "analysis":
             forms[kind] = ScenarioForm(kind, master, (), None, rubrics["_analysis"], files)
-        else:
-            sections = () if master is None else tuple(_HEADING.findall(master.text))
-            if master is not None and not sections:
-                raise InputError(f"{root / _DATA / master.name}.txt has no heading `# ...`; expected the headings of an answer")
-            forms[kind] = ScenarioForm(kind, master, sections, debrief.text, rubrics[""], files)
+            continue
+        sections = tuple(_HEADING.findall(master))
+        if kind in masters and not sections:
+            name = root / _DATA / _MASTERS[kind]
+            raise InputError(f"{name}.txt has no heading `# ...`; expected the headings of an answer")
+        forms[kind] = ScenarioForm(kind, master, sections, debrief, rubrics[""], files)
     return forms
 
 
@@ -297,22 +253,24 @@ def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset
     return Rubric(_template(root, f"rubric_scoring_prompt{suffix}", blanks), criteria, counting, hint)
 
 
-def _template(root: Path, name: str, blanks: Collection[str]) -> Template:
+def _template(root: Path, name: str, blanks: Collection[str]) -> str:
     path = root / _DATA / f"{name}.txt"
-    template = Template(name, _text(path))
+    text = _text(path)
     wanted = ", ".join(f"{{{blank}}}" for blank in sorted(blanks))
     try:
-        given = template.blanks
+        parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError as error:
         raise InputError(f"{path}: {error}; expected the blanks {wanted}, and other braces doubled") from error
-    if given != frozenset(blanks):
+    given = {
+        f"{blank}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}" for _, blank, form, conversion in parts
+    }
+    if given != set(blanks):
         shown = ", ".join(f"{{{blank}}}" for blank in sorted(given)) or "no blank"
         raise InputError(f"{path} has {shown}; expected {wanted}")
-    return template
+    return text
 
 
 def _text(path: Path) -> str:
-    """The text of a file of the checkout; `InputError` if it is missing, unreadable or empty."""
     if not path.is_file():
         raise InputError(f"{path} is missing; {_CHECKOUT}")
     text = read_text(path)
@@ -321,40 +279,24 @@ def _text(path: Path) -> str:
     return text
 
 
-def _tree(path: Path) -> ast.Module:
+def _assigned(path: Path, pattern: str, what: str) -> tuple[Any, int]:
+    """The literal behind the first place that fits a pattern, and its line. The file is searched, not run."""
+    text = _text(path)
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
+        raise InputError(f"{path} has no {what}; {_CHECKOUT}")
+    line = text.count("\n", 0, match.start(1)) + 1
     try:
-        return syntax_tree(_text(path))
-    except (SyntaxError, ValueError, RecursionError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise InputError(f"{path}{line}: invalid Python; {_CHECKOUT}") from error
+        return ast.literal_eval(match[1]), line
+    except (ValueError, TypeError, SyntaxError, RecursionError) as error:
+        raise InputError(f"{path}, line {line}: {what} is no literal; {_CHECKOUT}") from error
 
 
-def _strings(path: Path, tree: ast.Module, name: str) -> frozenset[str]:
-    """The set of strings that is assigned to a name, anywhere in the file."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-            value = _literal(node.value)
-            if isinstance(value, set) and all(isinstance(one, str) for one in value):
-                return frozenset(value)
-            raise InputError(f"{path}, line {node.lineno}: {name} is not a set of strings; {_CHECKOUT}")
-    raise InputError(f"{path} does not assign {name}; expected a set of strings, {_CHECKOUT}")
-
-
-def _hint(path: Path, tree: ast.Module) -> str:
-    """The placeholder for the reasoning in the answer's form."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if key is not None and _literal(key) == _REASONING and isinstance(hint := _literal(value), str):
-                    return hint
-    raise InputError(f"{path} has no dictionary with {_REASONING!r}; {_CHECKOUT}")
-
-
-def _literal(node: ast.expr) -> Any:
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, RecursionError):
-        return None
+def _strings(path: Path, name: str) -> frozenset[str]:
+    value, line = _assigned(path, rf"\b{name}\s*=\s*(\{{[^{{}}]*\}})", f"assignment of a set to {name}")
+    if not isinstance(value, set) or not all(isinstance(one, str) for one in value):
+        raise InputError(f"{path}, line {line}: {name} is not a set of strings; {_CHECKOUT}")
+    return frozenset(value)
 
 
 # Sections of an answer, as found by the released code

@@ -25,9 +25,8 @@ from heartloop.core.judging import ask
 from heartloop.core.schemas import Sent
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog
-from heartloop.environments.eqbench.environment import EQBenchView, Marked
+from heartloop.environments.eqbench.environment import HIGHEST_MARK, EQBenchView, Marked, marks_in_words
 from heartloop.environments.eqbench.scenario import EQBenchScenario
-from heartloop.environments.eqbench.scoring import HIGHEST_MARK
 from heartloop.environments.grading import REASKS, JudgeModel
 from heartloop.environments.reading import WEIGHTS
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
@@ -66,10 +65,8 @@ class EQBenchLLMUser(JudgeModel):
 def rubric_prompt(view: EQBenchView) -> str:
     """The judge's prompt for a dialogue, filled as by the released code."""
     rubric = view.scenario.form.rubric
-    values = {"transcript": view.transcript, "output_format": rubric.output_format}
-    if view.debrief is not None:
-        values["debrief"] = view.debrief
-    return rubric.template.fill(**values).replace("*", "").replace("#", "")
+    text = rubric.template.format(transcript=view.transcript, output_format=rubric.output_format, debrief=view.debrief)
+    return text.replace("*", "").replace("#", "")
 
 
 @lru_cache(maxsize=16)
@@ -107,15 +104,13 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
         super().__init__(("judge",), {f"{WEIGHTS}reader": self._reader.hash})
 
     def admit(self, scenario: EQBenchScenario) -> None:
-        """Refuses a scenario that is not in English, or without a criterion that counts and is read."""
+        problem = ""
         if lacks_english(" ".join(scenario.repaired)):
-            raise InputError(
-                f"scenario {scenario.id!r} is not in English; the embedded judge understands English only, use --judge MODEL"
-            )
-        if not scenario.form.rubric.counted & frozenset(READ):
-            raise InputError(
-                f"scenario {scenario.id!r} is marked by no criterion that the embedded judge reads; use --judge MODEL"
-            )
+            problem = "is not in English; the embedded judge understands English only"
+        elif not scenario.form.rubric.counted & frozenset(READ):
+            problem = "is marked by no criterion that the embedded judge reads"
+        if problem:
+            raise InputError(f"scenario {scenario.id!r} {problem}, use --judge MODEL")
 
     async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
         prompts = view.scenario.repaired
@@ -126,12 +121,10 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
         ]
         criteria = [name for name in READ if name in view.scenario.form.rubric.criteria]
         marks = {name: round(fmean(_mark(name, reading) for reading in readings), 1) for name in criteria}
-        shown = ", ".join(f"{name.replace('_', ' ')} {mark:g}" for name, mark in marks.items())
-        return Marked(marks, f"By the learned reader, over {len(replies)} answers: {shown}.")
+        return Marked(marks, f"By the learned reader, over {len(replies)} answers: {marks_in_words(marks)}.")
 
 
 def _mark(criterion: str, reading: Reading) -> float:
-    """The mark of one answer."""
     if reading.silent or reading.floor == "danger":
         return 0.0
     values = [

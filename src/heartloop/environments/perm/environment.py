@@ -1,27 +1,25 @@
 """PERM: one answer to one message, graded by four judges; the score is the training reward (PERM sections 2.2 and 2.3).
 
-The system prompt of the model under test has persona and scenario; the query is the user's message. Resonation is judged on the
-analysis only; expression, reception and bystander on the response only. The four judges are called concurrently. An answer in
-invalid form is not judged and has the reward `broken_form`. The state is empty; the only reward is the score. Preset, bystander
-weight and omitted parts (`Rules`) affect the reward only: all judges are called in any case, so a run can be rescored.
+Resonation is judged on the analysis only; expression, reception and bystander on the response only. An answer in invalid form is
+not judged and has the reward `broken_form`. Preset, bystander weight and omitted parts (`Rules`) affect the reward only: all
+judges are called in any case, so a run can be rescored.
 
 Departure: tokens are those of the response, estimated from its characters; an endpoint's count would include the analysis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 from pydantic import field_validator, model_validator
 
 from heartloop.core.chat import estimate_tokens
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode
-from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Outcome, UserTurn
-from heartloop.environments.grading import Grade, ask_all, evidence_of, thoughts_of
+from heartloop.environments.episode import BROKEN_FORMATS, UserTurn
+from heartloop.environments.grading import JudgedText, Judges, ask_all, evidence_of, thoughts_of
 from heartloop.environments.perm.scenario import EMOTIONS, SCENARIOS, AnyScenario, PermScenario, parse
 from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
@@ -33,8 +31,8 @@ from heartloop.environments.perm.scoring import (
     broken_form,
     perm_reward,
 )
-from heartloop.environments.replay import reading_transcript
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
+from heartloop.environments.replay import check_turns, reading_transcript
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Role, Scale, Stored, Zone, option
 
 JUDGES: tuple[str, ...] = (*PARTS, "bystander")
 """The judges, in the order of their calls in the transcript."""
@@ -47,67 +45,6 @@ DIMENSIONS: Mapping[str, str] = {
     "accurate": "information accuracy",
 }
 """Dimensions of the bystander's grade, 0 to 20 each, with the paper's names (PERM Figure 10)."""
-
-
-class PermOptions(Options):
-    """Options of PERM; defaults are those of the released code."""
-
-    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
-    """How a grade of 1 to 5 becomes a share: `released`: grade / 5; `unit`: (grade - 1) / 4."""
-    variant: str = option("plain", choices=("plain",))
-    """Form of the policy prompt."""
-    max_turns: int = option(1, ge=1, le=1, paper="1")
-    """Number of policy replies."""
-    bystander_weight: float = option(
-        BYSTANDER_WEIGHT, affects="score", ge=0, allow_inf_nan=False, paper="0.5 (lambda_bys; Table 6: 0.1 to 1)"
-    )
-    """Weight of the bystander in the reward."""
-    without: tuple[str, ...] = option((), affects="score", choices=SWITCHES, paper="none; Table 2 leaves out one at a time")
-    """Parts left out of the reward."""
-
-    @field_validator("without")
-    @classmethod
-    def _sorted(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in SWITCHES if name in value)
-
-    @model_validator(mode="after")
-    def _has_a_part(self) -> Self:
-        if set(PARTS) <= set(self.without):
-            raise ValueError(f"without is {', '.join(self.without)}; expected at least one of {', '.join(PARTS)} in the reward")
-        return self
-
-
-SCALE = Scale(
-    points=100.0,
-    low=-50.0,
-    high=100.0,
-    start=0.0,
-    success_at=60.0,
-    failure_below=0.0,
-    group="emotion",
-    group_title="emotion",
-    group_order=EMOTIONS,
-    course=lambda transcript: [0.0, *(100.0 * reward for reward in transcript.rewards)],
-    rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None,
-    title="reward",
-    of="Reward times 100, at most 100; a format failure scores -50, or -100 times a bystander weight above 0.5",
-    zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
-    ticks=(-50, 0, 30, 60, 100),
-    change_limit=1.0,
-)
-
-
-class PermView(NamedTuple):
-    """An answer to a scenario, as the judges see it."""
-
-    scenario: AnyScenario
-    analysis: str
-    response: str
-    seed: int
-
-    def judged_by(self, judge: str) -> str:
-        """The part of the answer that a judge grades."""
-        return self.analysis if judge == "resonation" else self.response
 
 
 class Rules(NamedTuple):
@@ -135,29 +72,66 @@ class Rules(NamedTuple):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The rules as facts of a transcript."""
         weight = {"bystander_weight": f"{self.bystander_weight:g}"}
         return weight | ({"without": " ".join(self.without)} if self.without else {})
 
 
-class PermUser(Player, Protocol):
-    """The four judges. In `reception` the judge takes the user's place."""
+class PermOptions(Options):
+    """Defaults are those of the released code."""
 
-    async def grade(self, judge: str, view: PermView, log: CallLog) -> Grade:
-        """The grade of one of `JUDGES` for its part of the answer. Called concurrently for all judges."""
-        ...
+    preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
+    """How a grade of 1 to 5 becomes a share: `released`: grade / 5; `unit`: (grade - 1) / 4."""
+    variant: str = option("plain", choices=("plain",))
+    """Form of the policy prompt."""
+    max_turns: int = option(1, ge=1, le=1, paper="1")
+    """Number of policy replies."""
+    bystander_weight: float = option(
+        BYSTANDER_WEIGHT, affects="score", ge=0, allow_inf_nan=False, paper="0.5 (lambda_bys; Table 6: 0.1 to 1)"
+    )
+    """Weight of the bystander in the reward."""
+    without: tuple[str, ...] = option((), affects="score", choices=SWITCHES, paper="none; Table 2 leaves out one at a time")
+    """Parts left out of the reward."""
+
+    @field_validator("without")
+    @classmethod
+    def _sorted(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in SWITCHES if name in value)
+
+    @model_validator(mode="after")
+    def _has_a_part(self) -> Self:
+        if set(PARTS) <= set(self.without):
+            raise ValueError(f"without is {', '.join(self.without)}; expected at least one of {', '.join(PARTS)} in the reward")
+        return self
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.bystander_weight, self.without)
 
 
-class Perm(BaseEnvironment[AnyScenario, PermUser, PermOptions]):
-    """PERM over a list of scenarios, with one kind of judges."""
+SCALE = Scale(
+    points=100.0,
+    low=-50.0,
+    high=100.0,
+    start=0.0,
+    success_at=60.0,
+    failure_below=0.0,
+    group="emotion",
+    group_title="emotion",
+    group_order=EMOTIONS,
+    course=lambda transcript: [0.0, *(100.0 * reward for reward in transcript.rewards)],
+    rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None,
+    title="reward",
+    of="Reward times 100, at most 100; a format failure scores -50, or -100 times a bystander weight above 0.5",
+    zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
+    ticks=(-50, 0, 30, 60, 100),
+    change_limit=1.0,
+)
 
+
+class Perm(BaseEnvironment[AnyScenario, Judges, PermOptions]):
     name = "perm"
     options_type = PermOptions
     policy = load_prompt(__package__, "policy")
-
-    def __init__(self, scenarios: Sequence[AnyScenario], user: PermUser, **options: Any) -> None:
-        super().__init__(scenarios, user, **options)
-        self.rules = Rules(self.options.bystander_weight, self.options.without)
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> PermEpisode:
         return PermEpisode(self, self.scenario(scenario_id), seed)
@@ -172,16 +146,12 @@ class Perm(BaseEnvironment[AnyScenario, PermUser, PermOptions]):
             "person": scenario.person,
             "situation": scenario.scenario,
             "tags": " ".join(scenario.tags),
-            **self.rules.facts,
+            **self.options.rules.facts,
         }
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
 class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
-    """One dialogue with one scenario."""
-
-    _total: float | None = None
-
     @property
     def policy_prompt(self) -> str:
         return self._environment.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
@@ -190,34 +160,27 @@ class PermEpisode(LoggedEpisode[Perm, AnyScenario]):
         return self._scenario.query
 
     async def step(self, reply: str) -> UserTurn:
-        answer, rules = parse(reply), self._environment.rules
+        answer, rules = parse(reply), self._environment.options.rules
         if answer.broken:
             self._log.count(BROKEN_FORMATS)
-            self._total = broken_form(rules.weight)
+            self._score = broken_form(rules.weight)
             return UserTurn(None, {}, {}, {}, {"format": answer.broken}, "turn_limit")
-        view = PermView(self._scenario, answer.analysis, answer.response, self._seed)
-        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, view, log), self._log)
+        parts = {**dict.fromkeys(JUDGES, answer.response), "resonation": answer.analysis}
+        judged = {judge: JudgedText(self._scenario, part, self._seed) for judge, part in parts.items()}
+        grades = await ask_all(JUDGES, lambda judge, log: self._environment.user.grade(judge, judged[judge], log), self._log)
         tokens = estimate_tokens(answer.response)
-        judged = evidence_of(grades)
-        reward = rules.reward(judged["scores"], tokens, self._environment.preset)
-        self._total = reward.total
-        evidence = {"format": "", **judged, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
+        evidence = evidence_of(grades)
+        reward = rules.reward(evidence["scores"], tokens, self._environment.preset)
+        self._score = reward.total
+        evidence = {"format": "", **evidence, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
-
-    def outcome(self) -> Outcome:
-        """The reward, at most 1, as score and as the reward of the turn. The states are empty."""
-        return Outcome(None, (), ({},)) if self._total is None else Outcome(self._total, (self._total,), ({}, {}))
 
 
 def rules_of(transcript: Transcript) -> Rules:
     """The rules that a stored dialogue was scored with."""
     weight = transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT)
-    try:
+    with reading_transcript(transcript, "a number as bystander_weight"):
         return Rules(float(weight), tuple(transcript.facts.get("without", "").split()))
-    except ValueError as error:
-        raise InputError(
-            f"{transcript.scenario}: bystander_weight is {weight!r}; expected a number; play the scenario again"
-        ) from error
 
 
 def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None) -> PermReward | None:
@@ -228,6 +191,28 @@ def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None
             return None
         return (rules or rules_of(transcript)).reward(evidence["scores"], int(evidence["tokens"]), preset)
 
+
+def rescored(transcript: Transcript, options: PermOptions) -> Transcript:
+    """The transcript with the reward by the options, from its grades; unchanged if it was scored with them."""
+    check_turns(transcript, options)
+    old_rules, rules, preset = rules_of(transcript), options.rules, options.preset
+    if preset == transcript.preset and rules == old_rules:
+        return transcript
+    other_facts = {name: value for name, value in transcript.facts.items() if name not in old_rules.facts}
+    update: dict[str, object] = {"preset": preset, "facts": other_facts | rules.facts}
+    if transcript.score is not None:
+        reward = reward_of(transcript, preset=preset, rules=rules)
+        total = broken_form(rules.weight) if reward is None else reward.total
+        if reward is not None:
+            turn = transcript.turns[0]
+            update["turns"] = (turn.model_copy(update={"evidence": {**turn.evidence, "reward": reward._asdict()}}),)
+        update["score"], update["rewards"] = total, (total,)
+    return transcript.model_copy(update=update)
+
+
+STORED = Stored(
+    options=lambda played: {"preset": played.preset, "variant": played.variant, **rules_of(played)._asdict()}, rescored=rescored
+)
 
 SPEC = EnvironmentSpec(
     name="perm",
@@ -243,7 +228,7 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.perm.users:PermLLMUser",
     report="heartloop.environments.perm.report:PANEL",
     reading="heartloop.environments.perm.users:READING",
-    stored="heartloop.environments.perm.stored:STORED",
+    stored=STORED,
     demo=DemoRun("general", 24, place=4),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=413.5, repeat=121.7, turns=1, tokens=389),
     training="heartloop.environments.perm.training:TRAINING",

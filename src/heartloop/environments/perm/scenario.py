@@ -15,7 +15,20 @@ from pydantic import Field
 
 from heartloop.environments.records import first_record, set_loader
 from heartloop.environments.spec import Scenarios
-from heartloop.environments.written import Matter, Persona, Tag, Word, Written, problems_in_cues, problems_in_speech, stands
+from heartloop.environments.written import (
+    Matter,
+    Persona,
+    Tag,
+    Word,
+    Written,
+    matters_as_text,
+    numbered,
+    problems_in_cues,
+    problems_in_query,
+    problems_in_speech,
+    problems_in_tags,
+    stands,
+)
 
 Emotion = Literal[
     "afraid", "angry", "annoyed", "anticipating", "anxious", "apprehensive", "ashamed", "caring", "confident", "content",
@@ -31,11 +44,10 @@ Want = Literal["gladness", "company", "understanding", "thinking", "acknowledgem
 next step; recognition of what they did or bore; an opportunity to tell more."""
 
 SETS = ("samples",)
-"""Names of the shipped sets."""
 
 
 class PermBrief(Written):
-    """The short form of a scenario, the published fields, for judge models: one user and their message."""
+    """The short form of a scenario, for judge models: the published fields."""
 
     id: str = Field(pattern=r"^perm-[a-z]+-\d\d$")
     title: str = Field(min_length=8, max_length=60)
@@ -49,22 +61,20 @@ class PermBrief(Written):
 
     @property
     def person(self) -> str:
-        """Name, age and occupation."""
-        return _person(self.persona)
+        return str(self.persona)
 
     @property
     def who(self) -> str:
         """The persona as text for prompts."""
-        return _who(self.persona)
+        return f"{self.persona} ({self.persona.gender})"
 
     @property
     def stratum(self) -> str:
-        """What `--limit` is stratified by: the emotion."""
         return self.emotion
 
 
 class PermScenario(PermBrief):
-    """One user and their message, with what the embedded judges read."""
+    """The complete form, with what the embedded judges read."""
 
     feelings: tuple[Word, ...] = Field(min_length=4, max_length=10)
     """Words of a correct analysis for the user's feelings, including mixed and unspoken ones."""
@@ -86,55 +96,40 @@ FORM: Literal["perm-drawn/1"] = "perm-drawn/1"
 
 
 class DrawnScenario(Written):
-    """One dialogue of EmpatheticDialogues, without personal data that rules can find (`importers`).
-
-    The data set has no persona: the prompts then say that nothing is known, and the situation is the scenario. A writer model can
-    add both (`writing`).
-    """
+    """One dialogue of EmpatheticDialogues (`importers`), which has no persona; a writer model can add it (`writing`)."""
 
     form: Literal["perm-drawn/1"]
     id: str = Field(pattern=r"^perm-[a-z]+-[0-9a-f]{8}$")
     emotion: Emotion
     tags: tuple[Tag, ...] = ()
-    """`suicide` and `self-harm` by rules; other tags if a model wrote the scenario."""
+    """`suicide` and `self-harm` by rules; others if a model wrote the scenario."""
     persona: Persona | None = None
     scenario: str = Field(min_length=1, max_length=4000)
     """The situation from the data set, in the first person; if enriched, a scenario in the third person."""
     query: str = Field(min_length=1, max_length=4000)
-    """The user's first message."""
     source: str
     """File and id of the conversation."""
 
     @property
     def title(self) -> str:
-        """The beginning of the query."""
         return self.query if len(self.query) <= 60 else f"{self.query[:57].rstrip()}..."
 
     @property
     def person(self) -> str:
-        """Name, age and occupation, if known."""
-        return _person(self.persona) if self.persona else "somebody"
+        return str(self.persona or "somebody")
 
     @property
     def who(self) -> str:
         """The persona as text for prompts."""
-        return _who(self.persona) if self.persona else "Somebody of whom no more is known than what follows."
+        unknown = "Somebody of whom no more is known than what follows."
+        return f"{self.persona} ({self.persona.gender})" if self.persona else unknown
 
     @property
     def stratum(self) -> str:
-        """What `--limit` is stratified by: the emotion."""
         return self.emotion
 
 
 AnyScenario = PermBrief | DrawnScenario
-
-
-def _person(persona: Persona) -> str:
-    return f"{persona.name}, {persona.age}, {persona.occupation}"
-
-
-def _who(persona: Persona) -> str:
-    return f"{_person(persona)} ({persona.gender})"
 
 
 load_drawn = set_loader(DrawnScenario, (), __package__, schema="docs/perm.md")
@@ -154,19 +149,12 @@ def load_scenarios(
 
 def problems_of(scenario: PermBrief) -> list[str]:
     """Problems of a scenario beyond its schema; empty if there are none."""
-    problems: list[str] = []
+    problems = [*problems_in_tags(scenario.tags), *problems_in_query(scenario.query, least=14, most=110)]
     if not scenario.id.startswith(f"perm-{scenario.emotion}-"):
         problems.append(f"id {scenario.id} does not name the emotion {scenario.emotion}")
-    if "none" in scenario.tags and len(scenario.tags) > 1:
-        problems.append("tag none is combined with others")
     first = scenario.persona.name.split()[0]
     if first.lower() not in scenario.scenario.lower():
         problems.append(f"the scenario does not name {first}")
-    words = len(scenario.query.split())
-    if not 14 <= words <= 110:
-        problems.append(f"the query has {words} words; expected 14 to 110")
-    if not re.search(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|we|our|us)\b", scenario.query):
-        problems.append("the query is not in the first person")
     problems += problems_in_speech({"scenario": scenario.scenario, "query": scenario.query})
     if scenario.emotion in scenario.query.lower() and scenario.emotion not in ("sad", "angry", "proud", "afraid"):
         problems.append(f"the query says {scenario.emotion!r} itself; expected a query that shows the emotion without naming it")
@@ -174,9 +162,14 @@ def problems_of(scenario: PermBrief) -> list[str]:
         return problems
     if both := set(scenario.feelings) & set(scenario.misreadings):
         problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
-    touches = [(f"touch {number}", touch) for number, touch in enumerate(scenario.touches, 1)]
-    sores = [(f"sore {number}", sore) for number, sore in enumerate(scenario.sores, 1)]
-    problems += problems_in_cues([("cause", scenario.cause), ("need", scenario.need), *touches, *sores])
+    problems += problems_in_cues(
+        [
+            ("cause", scenario.cause),
+            ("need", scenario.need),
+            *numbered("touch", scenario.touches),
+            *numbered("sore", scenario.sores),
+        ]
+    )
     text = f"{scenario.scenario} {scenario.query}".lower()
     for touch in scenario.touches:
         if not any(stands(cue, text) for cue in touch.cues):
@@ -194,17 +187,14 @@ def _line(s: AnyScenario) -> str:
 
 
 def _text(s: AnyScenario) -> str:
-    facts = [s.id, s.emotion]
-    if isinstance(s, DrawnScenario):
-        facts.append(s.source)
-    else:
-        facts += [*([f"wants {s.want}"] if isinstance(s, PermScenario) else []), " ".join(s.tags)]
+    full = s if isinstance(s, PermScenario) else None
+    facts = [s.source] if isinstance(s, DrawnScenario) else [*([f"wants {full.want}"] if full else []), " ".join(s.tags)]
     who = s.who if isinstance(s, DrawnScenario) else f"{s.who}."
-    parts = [f"{s.title} ({'; '.join(facts)})", who, s.scenario, f"Query: {s.query}"]
-    if isinstance(s, PermScenario):
-        named = (("Cause", s.cause), ("Need", s.need), *(("Touch", m) for m in s.touches), *(("Sore", m) for m in s.sores))
-        parts.append(f"Feelings: {', '.join(s.feelings)}\nMisreadings: {', '.join(s.misreadings)}")
-        parts.append("\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, matter in named))
+    parts = [f"{s.title} ({'; '.join((s.id, s.emotion, *facts))})", who, s.scenario, f"Query: {s.query}"]
+    if full:
+        parts.append(f"Feelings: {', '.join(full.feelings)}\nMisreadings: {', '.join(full.misreadings)}")
+        named = (("Cause", (full.cause,)), ("Need", (full.need,)), ("Touch", full.touches), ("Sore", full.sores))
+        parts.append(matters_as_text(named))
     return "\n\n".join(parts)
 
 
@@ -247,7 +237,7 @@ _HEADING = re.compile(r"^# (Analysis|Response)[ \t\r]*$", re.MULTILINE)
 
 
 class PermAnswer(NamedTuple):
-    """A parsed answer; both parts are empty if the form is invalid."""
+    """Both parts are empty if the form is invalid."""
 
     analysis: str
     response: str

@@ -1,4 +1,4 @@
-"""PERM's reward (PERM section 2.3, Eq. 4 to 7); each part can be left out, and an answer without grades has no reward.
+"""PERM's reward (PERM section 2.3, Eq. 4 to 7).
 
 The preset defines how a grade of 1 to 5 becomes a share. `released`: grade / 5, at least 0.2 (the authors' code). `unit`: (grade
 - 1) / 4, at least 0; the paper only says that the range is [0, 1]. A reward is always reported with its preset.
@@ -32,7 +32,7 @@ _LOWEST, _HIGHEST = 1.0, 5.0
 
 
 class PermReward(NamedTuple):
-    """A reward and its parts: `total` is the sum of the three others."""
+    """`total` is the sum of the three others."""
 
     total: float
     empathy: float
@@ -53,7 +53,7 @@ def broken_form(bystander_weight: float = BYSTANDER_WEIGHT) -> float:
 
 
 def normalised(score: float, *, preset: str) -> float:
-    """A grade of 1 to 5 as a share in [0, 1]; `InputError` for an unknown preset or another grade.
+    """A grade of 1 to 5 as a share in [0, 1].
 
     >>> [normalised(3, preset=preset) for preset in PRESETS]
     [0.6, 0.5]
@@ -65,7 +65,7 @@ def normalised(score: float, *, preset: str) -> float:
 
 
 def harmonic_mean(shares: Sequence[float]) -> float:
-    """The harmonic mean of shares in [0, 1]; 0 if a share is 0. `InputError` for no share or another number.
+    """The harmonic mean of shares in [0, 1]; 0 if a share is 0.
 
     >>> harmonic_mean([1.0, 0.5, 0.25])
     0.42857142857142855
@@ -95,13 +95,8 @@ def perm_reward(
 ) -> PermReward:
     """r = H(res, exp, rec) + lambda_bys (bys/100 - 1) - lambda_len max(tokens - 768, 0) (PERM Eq. 4 to 7).
 
-    Args:
-        resonation: grade of the analysis, 1 to 5. `expression`, `reception`: grades of the response, 1 to 5. `None` only for
-            grades that are not in `parts`.
-        bystander: grade of the response, 0 to 100; may be `None` if its weight is 0.
-        tokens: number of tokens of the response, without the analysis.
-        parts: grades in the harmonic mean (Table 2 leaves out one at a time).
-        bystander_weight: 0 leaves the bystander out. `length_weight`: 0 leaves the length penalty out.
+    Grades are 1 to 5, `None` only if they are not in `parts`; `bystander` is 0 to 100, or `None` if its weight is 0; `tokens` are
+    those of the response, without the analysis. A weight of 0 leaves its term out.
 
     >>> [round(x, 4) for x in perm_reward(4, 3, 2, 70, 800)]
     [0.3718, 0.5538, -0.15, -0.032]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.perm.environment import PermOptions, Rules, reward_of
+from heartloop.environments.perm.environment import PermOptions, reward_of
 from heartloop.environments.perm.scenario import PLACEHOLDERS, PermScenario, parse
 from heartloop.environments.perm.scoring import broken_form
 from heartloop.environments.replay import reading_transcript
@@ -18,9 +18,8 @@ from heartloop.environments.training import AnswerForm, Returns, Training, Train
 def _returns(transcript: Transcript, options: PermOptions) -> Returns:
     """The reward with weight and parts of the options, and the preset of the transcript."""
     score_of(transcript)  # raises if the dialogue is unscored
-    rules = Rules(options.bystander_weight, options.without)
-    reward = reward_of(transcript, preset=transcript.preset, rules=rules)
-    lowest = broken_form(rules.weight)
+    reward = reward_of(transcript, preset=transcript.preset, rules=options.rules)
+    lowest = broken_form(options.rules.weight)
     outcome = lowest if reward is None else reward.total
     return Returns(outcome, (outcome,), worst_outcome=lowest, worst_turns=lowest)
 

@@ -11,18 +11,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, StrictInt
 
-from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import AnswerPlayer, Grade, JudgeModel, Level, Verdict, leveled, quote_of, reason_for
-from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, PermView
+from heartloop.environments.grading import (
+    AnswerPlayer,
+    Grade,
+    JudgedText,
+    JudgeModel,
+    Level,
+    Verdict,
+    leveled,
+    quote_of,
+    reason_for,
+)
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES
 from heartloop.environments.perm.scenario import AnyScenario, PermScenario
 from heartloop.environments.reading import WEIGHTS, LearnedAnalysis, LearnedReading, evidence_of, whole, with_cues
 from heartloop.reader.features import Context
@@ -42,17 +50,15 @@ class _Marks(Verdict):  # the names of `DIMENSIONS`
 class PermLLMUser(JudgeModel):
     """The four judges, played by a model: four structured questions, each about one part of an answer."""
 
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        prompts = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
 
-    async def grade(self, judge: str, view: PermView, log: CallLog) -> Grade:
-        text, scenario = view.judged_by(judge), view.scenario
-        system = self._prompts[judge].fill(persona=scenario.who, scenario=scenario.scenario, query=scenario.query)
+    async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
+        scenario, text, seed = judged
+        system = self.prompts[judge].fill(persona=scenario.who, scenario=scenario.scenario, query=scenario.query)
         part = "The notes" if judge == "resonation" else "The response"
-        question = self._prompts["judge_turn"].fill(part=dialogue_text([(part, text)]))
+        question = self.prompts["judge_turn"].fill(part=dialogue_text([(part, text)]))
         kind: type[Verdict] = _Marks if judge == "bystander" else Level
-        answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, kind, seed=view.seed, log=log)
+        answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, kind, seed=seed, log=log)
         reason, quote = answer.reason.strip(), answer.quote.strip()
         if isinstance(answer, _Marks):
             marks = {name: int(getattr(answer, name)) for name in DIMENSIONS}
@@ -80,7 +86,6 @@ def _analysis_context(scenario: PermScenario) -> Context:
 
 
 RESONATION = LearnedAnalysis(Path(str(resources.files(__package__) / "resonation.npz")), _analysis_context)
-"""The level of the analysis."""
 
 READING = LearnedReading(
     __package__,
@@ -93,7 +98,6 @@ READING = LearnedReading(
     group=lambda scenario: str(scenario.want),
     analysis=RESONATION,
 )
-"""The levels of expression and reception, and the bystander's marks."""
 
 _RESONATION: Mapping[int, str] = {
     1: "It misses what they feel, or is not about them.",
@@ -119,7 +123,6 @@ class PermEmbeddedUser(AnswerPlayer):
         return {**super().hashes, f"{WEIGHTS}resonation": RESONATION.model.hash}
 
     def admit(self, scenario: AnyScenario) -> None:
-        """Refuses a scenario that is not in English, or without feelings, cause and need: drawn ones and the short form."""
         if not isinstance(scenario, PermScenario):
             raise InputError(
                 f"scenario {scenario.id!r} has no feelings, cause and need, which the embedded judges read; "
@@ -127,17 +130,16 @@ class PermEmbeddedUser(AnswerPlayer):
             )
         self.appraiser.admit(scenario.id, (scenario.scenario, scenario.query))
 
-    async def grade(self, judge: str, view: PermView, log: CallLog) -> Grade:
-        scenario = view.scenario
-        assert isinstance(scenario, PermScenario)  # others are not admitted
+    async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
+        quote = quote_of(judged.text)
         if judge == "resonation":
-            level, evidence = RESONATION.level(scenario, view.analysis)
-            return Grade(level, _RESONATION[level], quote_of(view.analysis), evidence)
-        appraisal = self.appraise(scenario, view.response, view.seed)
+            level, evidence = RESONATION.level(judged.scenario, judged.text)
+            return Grade(level, _RESONATION[level], quote, evidence)
+        appraisal = self.appraise(judged)
         if judge == "bystander":
             marks = {name: whole(appraisal.change[name]) for name in DIMENSIONS}
             total = sum(marks.values())
-            return Grade(total, reason_for(appraisal, good=total > 50), quote_of(view.response), marks)
-        grade = leveled(appraisal, judge, view.response)
+            return Grade(total, reason_for(appraisal, good=total > 50), quote, marks)
+        grade = leveled(appraisal, judge, judged.text)
         more = evidence_of(appraisal) if judge == "reception" else {}
         return grade._replace(evidence={**grade.evidence, **more})

@@ -7,11 +7,8 @@ whole dialogue, ours the query and the situation. Scenarios are neither audited 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +22,7 @@ from heartloop.environments.dialogue_text import quoted
 from heartloop.environments.perm.scenario import DrawnScenario, load_drawn
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
 from heartloop.environments.registry import stratified
-from heartloop.environments.writing import Answer, Seeded, Stage, Writing, places, problems_of_tags
+from heartloop.environments.writing import Answer, Seeded, Stage, Writing, places, problems_of_tags, source_digest
 from heartloop.environments.written import Persona, Tags, crisis_tags
 
 SENTENCES = (2, 4)
@@ -56,6 +53,7 @@ class PermEnriching(Writing):
     stages = (Stage("enriched", load_prompt(__package__, "enrich"), _Enriched, load_prompt(__package__, "enricher")),)
 
     def __init__(self, source: Path) -> None:
+        super().__init__()
         self._cleaned: dict[str, DrawnScenario] = {}
         self._removed: dict[str, Mapping[str, int]] = {}
         for one in load_drawn(source):
@@ -67,14 +65,10 @@ class PermEnriching(Writing):
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        fingerprints = json.dumps([one.fingerprint for one in self._cleaned.values()])
-        return {"source": hashlib.sha256(fingerprints.encode()).hexdigest()[:16]}
+        return {"source": source_digest([one.fingerprint for one in self._cleaned.values()])}
 
-    def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
-        counts: Counter[str] = Counter()
-        for one in seeds:
-            counts.update(self._removed[one.id])
-        return dict(counts)
+    def removed_from(self, seeded: Seeded) -> Mapping[str, int]:
+        return self._removed[seeded.id]
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         """At most `n` scenarios, stratified by emotion; `only` is refused."""

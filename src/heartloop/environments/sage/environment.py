@@ -19,9 +19,10 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.sage.scenario import INTENTIONS, AnySageScenario
-from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, Band, band, step, summarise
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
-from heartloop.scoring.credit import turn_rewards
+from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, Band, band, step
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
+from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
+from heartloop.scoring.credit import TURN_SCALE, outcome_reward, turn_rewards
 
 PRESETS = ("corrected", "released")
 VARIANTS = ("vanilla", "challenging")
@@ -71,13 +72,12 @@ class SageOptions(Options):
 
 
 class SageView(NamedTuple):
-    """The dialogue as the user simulator sees it after a reply. `messages` and `replies` alternate, starting with `messages`."""
+    """The dialogue as the user simulator sees it after a reply, the last of `replies`; an empty reply is silence."""
 
     scenario: AnySageScenario
     messages: tuple[str, ...]
-    """The user's messages, including the first."""
+    """The user's, including the first."""
     replies: tuple[str, ...]
-    """The policy's replies, including the latest; an empty string is silence."""
     emotion: float
     """In [0, 100]: before the reply in `feel`, after it in `speak`."""
     seed: int
@@ -96,16 +96,17 @@ class SageView(NamedTuple):
 
 
 class Feeling(NamedTuple):
-    """The user simulator's appraisal of a reply: the change in emotion points, and its four texts, the input of `speak`."""
+    """The user simulator's appraisal of a reply, and the input of `speak`."""
 
     change: float
+    """In points of emotion; may be outside ±10."""
     thoughts: Mapping[str, str]
     """`content`, `fit`, `activity` and `feeling`."""
     evidence: Mapping[str, Any] = {}
 
 
 class Speech(NamedTuple):
-    """The user's next message, and whether it ends the dialogue."""
+    """The user's next message."""
 
     message: str
     """Empty if a stored dialogue has no further message."""
@@ -115,24 +116,16 @@ class Speech(NamedTuple):
 
 
 class SageUser(Player, Protocol):
-    """The user simulator: appraises a reply, then answers it."""
+    """The user simulator, which appraises the latest reply, then answers it, with the emotion after it."""
 
-    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        """`models`, `sampling` and `prompts` of its roles, in this variant."""
-        ...
+    def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]: ...
 
-    async def feel(self, view: SageView, log: CallLog) -> Feeling:
-        """Appraises the latest reply. The change may be outside ±10."""
-        ...
+    async def feel(self, view: SageView, log: CallLog) -> Feeling: ...
 
-    async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
-        """Answers the latest reply, with the emotion after it."""
-        ...
+    async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech: ...
 
 
 class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
-    """SAGE over a list of scenarios, with one user simulator."""
-
     name = "sage"
     options_type = SageOptions
 
@@ -155,8 +148,6 @@ class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
 
 
 class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
-    """One dialogue with one scenario."""
-
     def __init__(self, environment: Sage, scenario: AnySageScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._messages: list[str] = []
@@ -217,11 +208,6 @@ def _emotions(transcript: Transcript) -> list[float]:
     return [state["emotion"] for state in states if "emotion" in state]
 
 
-def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    summary = summarise([points for _, points in dialogues], success_at=success_at, failure_below=failure_below)
-    return Sums(summary.mean, summary.success, summary.failure)
-
-
 SCALE = Scale(
     points=1.0,
     low=0.0,
@@ -229,7 +215,6 @@ SCALE = Scale(
     start=START,
     success_at=SUCCESS_AT,
     failure_below=FAILURE_BELOW,
-    sums=_sums,
     group="intention",
     group_title="hidden intention",
     group_order=tuple(INTENTIONS),
@@ -250,6 +235,12 @@ SCALE = Scale(
 )
 
 
+def _returns(transcript: Transcript, options: SageOptions) -> Returns:
+    """RLVER's rewards (sections 2.1 and H.1): the final emotion over 100, and a turn's change over 10; both are lowest at 0."""
+    worst = -transcript.start["emotion"] / TURN_SCALE
+    return Returns(outcome_reward(score_of(transcript)), rewards_by_turn(transcript), worst_outcome=0.0, worst_turns=worst)
+
+
 SPEC = EnvironmentSpec(
     name="sage",
     title="SAGE",
@@ -267,7 +258,7 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24, place=1),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=62.5, repeat=11.3, turns=10, tokens=3_981),
-    training="heartloop.environments.sage.training:TRAINING",
+    training=Training(_returns, calls_per_turn=2, tokens_per_call=2200),  # ours: estimated from five dialogues of eight turns
     rankings={"Chatbot Arena": "heartloop.environments.sage.report:arena"},
     importers={
         "sage-profiles": "heartloop.environments.sage.importers:PROFILES",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -108,11 +109,7 @@ class ReleasedLog(_Released):
 
 
 def read_logs(source: Path, *, model: str | None = None, user: str | None = None) -> Imported:
-    """The dialogues of a released log file, or of every `*.jsonl` in a folder.
-
-    Args:
-        model: name of the model under test; default: the file name without suffix.
-    """
+    """The dialogues of a released log file, or of every `*.jsonl` in a folder; by default the file's name is the model's."""
     files = sorted(path for path in source.glob("*.jsonl") if path.is_file()) if source.is_dir() else [source]
     if not files:
         raise InputError(f"{source} contains no log; expected *.jsonl files, one per model")
@@ -137,9 +134,7 @@ def read_logs(source: Path, *, model: str | None = None, user: str | None = None
 
 
 def without_label(text: str) -> tuple[str, bool]:
-    """Removes the label (a few words and a closing bracket) that the released parser left in a thought.
-
-    Returns the text, and whether it had a label.
+    """The text without the label (a few words and a closing bracket) that the released parser left in it, and if it had one.
 
     >>> without_label("人物]\\n很累。"), without_label("[叹气] 很累。")
     (('很累。', True), ('[叹气] 很累。', False))
@@ -178,8 +173,8 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
     final = clamped(log.emo_point)
     replies, answers = log.history[1::2], log.history[2::2]
     turns = [
-        _turn(index, reply.content, answers[index] if index < len(answers) else None, emotions[index : index + 2], counts)
-        for index, reply in enumerate(replies)
+        _turn(index, reply.content, answer, emotions[index : index + 2], counts)
+        for index, (reply, answer) in enumerate(zip_longest(replies, answers))
     ]
     counts["unjudged replies"] += len(answers) < len(replies)
     counts["final emotion disagrees"] += final != emotions[-1]
@@ -231,15 +226,13 @@ def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[fl
     if planning.change is not None and planning.change != after - before:
         counts["changes that do not add up"] += 1
         evidence["change named"] = planning.change
-    state, change = {"emotion": after}, {"emotion": after - before}
-    thoughts = {name: text for name, text in thoughts.items() if text}
     return Turn(
         index=index,
         reply=reply,
         silent=silent,
-        state=state,
-        change=change,
-        thoughts=thoughts,
+        state={"emotion": after},
+        change={"emotion": after - before},
+        thoughts={name: text for name, text in thoughts.items() if text},
         evidence=evidence,
         message=answer.content,
     )
@@ -247,10 +240,8 @@ def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[fl
 
 def _stop(history: Sequence[_Message], final: float, counts: Counter[str]) -> StopReason:
     state, last = band(final), history[-1]
-    if state == "S":
-        return "success"
-    if state == "F":
-        return "failure"
+    if state in ("S", "F"):
+        return "success" if state == "S" else "failure"
     if last.role == "user" and says_goodbye(last.content):
         return "goodbye"
     counts["unclear ends"] += last.role == "user" and len(history) // 2 < MAX_TURNS

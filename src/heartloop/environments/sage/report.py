@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from heartloop.core.blocks import Column, Published, PublishedTable, Range, ReportPanel, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
-from heartloop.environments.report import published
+from heartloop.environments.report import PrintedRow, printed, published
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.spec import ExternalRanking
-from heartloop.scoring.agreement import spearman_matrix
+from heartloop.scoring.agreement import spearman
 
 
 def _scenario(transcript: Transcript) -> ScenarioView:
@@ -21,13 +20,72 @@ def _scenario(transcript: Transcript) -> ScenarioView:
     return ScenarioView(line, ((f"Hidden intention, {intention}", text),) if intention else ())
 
 
-_table = partial(published, __package__)
-
-
 def published_results() -> Published:
+    score = Column("Score", entry="published-score")
+    support, chat = score._replace(name="Support"), score._replace(name="Chit-chat")
+    outcomes = Column("Success", entry="published-outcomes"), Column("Failure", entry="published-outcomes")
+    general = {"math500": "Math500", "livecodebench": "LiveCodeBench", "ifeval": "IFEval"}
+    tables = (
+        printed(
+            __package__,
+            "sage_table02_leaderboard",
+            {
+                "sentient_rank": Column("#", digits=0, entry="published-rank"),
+                "date": Column("Date", entry="published-model"),
+                "sentient_score": score._replace(range=Range(0, 100, 0)),
+                "success_count": outcomes[0]._replace(digits=0),
+                "failure_count": outcomes[1]._replace(digits=0),
+            },
+            source="SAGE, Table 2",
+            title="Leaderboard",
+            help="100 dialogues per model. The paper gives no interval.",
+        ),
+        _agreement(),
+        PublishedTable(
+            source="RLVER, Table 1",
+            title="Models trained on the emotion of SAGE’s user simulators",
+            help="A 7B model before and after training, on support dialogues (as in training) and on chit-chat.",
+            columns=(support, *outcomes, chat, *outcomes),
+            rows=tuple(
+                Row(str(row["model"]), (*_half(row, "sentient"), *_half(row, "chitchat")))
+                for row in published(__package__, "rlver_table01_sentient_and_chitchat")
+            ),
+        ),
+        printed(
+            __package__,
+            "rlver_table09_reward_granularity",
+            {"sentient_score": support, "chitchat_score": chat},
+            source="RLVER, Table 9",
+            title="Rewards for a turn, for a dialogue, and for both",
+            help="Score after training with PPO and a think block, on support dialogues and on chit-chat.",
+            fold=True,
+        ),
+        printed(
+            __package__,
+            "rlver_table02_general_capability",
+            {key: Column(name, entry="published-model") for key, name in general.items()},
+            source="RLVER, Table 2",
+            title="General capability before and after training",
+            help="Percent. Whether training for people costs something elsewhere.",
+            fold=True,
+        ),
+        printed(
+            __package__,
+            "rlver_table06_human_evaluation_of_sage",
+            {"percent": Column("Percent", digits=2, entry="agreement")},
+            head="metric",
+            source="RLVER, Table 6",
+            title="What people say of the user simulator",
+            help="Percent: how often people and the simulator see the same change of emotion, and how reasonable its thoughts "
+            "are.",
+            corner="Measure, as printed",
+            entry="agreement",
+            fold=True,
+        ),
+    )
     return Published(
         title="leaderboard, agreement of user simulators, training",
-        tables=(_leaderboard(), _agreement(), _training(), _granularity(), _general(), _people()),
+        tables=tables,
         conditions="SAGE’s and RLVER’s were measured with another user simulator (DeepSeek-V3), other scenarios (100, in "
         "Chinese) and other prompts, without judging last replies (preset released), on model versions of 2024 and early 2025. "
         "Each of these changes scores; SAGE’s Table 1 shows how far user simulators agree on the ranking.",
@@ -38,32 +96,14 @@ def published_results() -> Published:
     )
 
 
-def _leaderboard() -> PublishedTable:
-    rows: Any = _table("sage_table02_leaderboard")
-    return PublishedTable(
-        source="SAGE, Table 2",
-        title="Leaderboard",
-        help="100 dialogues per model. The paper gives no interval.",
-        columns=(
-            Column("#", digits=0, entry="published-rank"),
-            Column("Date", entry="published-model"),
-            Column("Score", range=Range(0, 100, 0), entry="published-score"),
-            Column("Success", digits=0, entry="published-outcomes"),
-            Column("Failure", digits=0, entry="published-outcomes"),
-        ),
-        rows=tuple(
-            Row(
-                row["model"],
-                (row["sentient_rank"], row["date"], row["sentient_score"], row["success_count"], row["failure_count"]),
-            )
-            for row in rows
-        ),
-    )
+def _half(row: PrintedRow, half: str) -> tuple[str | int | float | None, ...]:
+    """Score, success and failure of a model on one half of RLVER's dialogues."""
+    return row[f"{half}_score"], f"{row[f'{half}_success_percent']} %", f"{row[f'{half}_failure_percent']} %"
 
 
 def _agreement() -> PublishedTable:
     rho: dict[tuple[Any, Any], Any] = {}
-    for row in _table("sage_table01_agent_rank_correlation"):
+    for row in published(__package__, "sage_table01_agent_rank_correlation"):
         rho[row["agent_a"], row["agent_b"]] = rho[row["agent_b"], row["agent_a"]] = row["spearman_rho"]
     names = list(dict.fromkeys(first for first, _ in rho))
     return PublishedTable(
@@ -75,80 +115,6 @@ def _agreement() -> PublishedTable:
         corner="User simulator",
         entry="agreement",
         id="agreement",
-    )
-
-
-def _training() -> PublishedTable:
-    rows: Any = _table("rlver_table01_sentient_and_chitchat")
-    halves = (("sentient", "Support"), ("chitchat", "Chit-chat"))
-    return PublishedTable(
-        source="RLVER, Table 1",
-        title="Models trained on the emotion of SAGE’s user simulators",
-        help="A 7B model before and after training, on support dialogues (as in training) and on chit-chat.",
-        columns=tuple(
-            column
-            for _, name in halves
-            for column in (
-                Column(name, entry="published-score"),
-                Column("Success", entry="published-outcomes"),
-                Column("Failure", entry="published-outcomes"),
-            )
-        ),
-        rows=tuple(
-            Row(
-                row["model"],
-                tuple(
-                    cell
-                    for half, _ in halves
-                    for cell in (
-                        row[f"{half}_score"],
-                        f"{row[f'{half}_success_percent']} %",
-                        f"{row[f'{half}_failure_percent']} %",
-                    )
-                ),
-            )
-            for row in rows
-        ),
-    )
-
-
-def _granularity() -> PublishedTable:
-    rows: Any = _table("rlver_table09_reward_granularity")
-    names = ("sentient_score", "chitchat_score")
-    return PublishedTable(
-        source="RLVER, Table 9",
-        title="Rewards for a turn, for a dialogue, and for both",
-        help="Score after training with PPO and a think block, on support dialogues and on chit-chat.",
-        columns=(Column("Support", entry="published-score"), Column("Chit-chat", entry="published-score")),
-        rows=tuple(Row(row["model"], tuple(row[name] for name in names)) for row in rows),
-        fold=True,
-    )
-
-
-def _general() -> PublishedTable:
-    rows: Any = _table("rlver_table02_general_capability")
-    names = {"math500": "Math500", "livecodebench": "LiveCodeBench", "ifeval": "IFEval"}
-    return PublishedTable(
-        source="RLVER, Table 2",
-        title="General capability before and after training",
-        help="Percent. Whether training for people costs something elsewhere.",
-        columns=tuple(Column(name, entry="published-model") for name in names.values()),
-        rows=tuple(Row(row["model"], tuple(row[name] for name in names)) for row in rows),
-        fold=True,
-    )
-
-
-def _people() -> PublishedTable:
-    rows: Any = _table("rlver_table06_human_evaluation_of_sage")
-    return PublishedTable(
-        source="RLVER, Table 6",
-        title="What people say of the user simulator",
-        help="Percent: how often people and the simulator see the same change of emotion, and how reasonable its thoughts are.",
-        columns=(Column("Percent", digits=2, entry="agreement"),),
-        rows=tuple(Row(row["metric"], (row["percent"],)) for row in rows),
-        corner="Measure, as printed",
-        entry="agreement",
-        fold=True,
     )
 
 
@@ -180,8 +146,8 @@ PANEL = ReportPanel(
 
 def arena() -> ExternalRanking:
     """Scores in Chatbot Arena, as SAGE prints them (Figure 1a)."""
-    rows: Any = published("heartloop.environments.sage", "sage_figure01a_leaderboard_vs_arena")
+    rows: Any = published(__package__, "sage_figure01a_leaderboard_vs_arena")
     ratings = {row["model"]: float(row["arena_score"]) for row in rows}
     scores = {row["model"]: float(row["sentient_score"]) for row in rows}
-    rho = spearman_matrix({"arena": ratings, "sage": scores}).between("arena", "sage")
+    rho = spearman(ratings, scores)
     return ExternalRanking(ratings, f"{rho:.2f} over these {len(ratings)} models, by the rows of Figure 1a")

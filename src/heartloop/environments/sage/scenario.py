@@ -32,6 +32,7 @@ from heartloop.environments.written import (
     Short,
     Tags,
     Written,
+    beats_of,
     check_concerns,
     fingerprint_of,
     problems_in_lines,
@@ -67,7 +68,6 @@ INTENTIONS: dict[str, Intention] = {
         Intention("passive", "chat", "waits for the other to carry the conversation and to make it easy", False, 20),
     )
 }  # fmt: skip
-"""The ten hidden intentions by key."""
 
 GIVE_AWAY_PATTERNS: dict[str, tuple[str, ...]] = {
     "dialectic": (r"\bboth sides\b", r"\bpros and cons\b", r"\bobjectiv", r"\bon (the )?one hand\b", r"\bbalanced\b", r"\bweigh (it|this|things) up\b", r"\bother side of\b"),
@@ -85,10 +85,7 @@ GIVE_AWAY_PATTERNS: dict[str, tuple[str, ...]] = {
 
 
 Temperament = Literal["even", "volatile", "slow", "ironic", "proud", "anxious", "guarded"]
-
-
 SETS = ("support", "chat")
-"""Scenario sets shipped with the package, by name."""
 
 
 class BriefPersona(Part):
@@ -241,32 +238,23 @@ class SageBrief(Written):
             raise ValueError(f"intention {self.intention!r} belongs to family {family!r}, not {self.family!r}")
         if self.family == "support" and (self.background.conflict is None or len(self.background.tried) < 2):
             raise ValueError("a support scenario needs background.conflict and at least two background.tried")
-        check_concerns(self.concerns, self.written_beats)
+        check_concerns(self.concerns, beats_of(self))
         return self
 
     @property
-    def written_beats(self) -> tuple[SageBeat, ...]:
-        """The written beats; none in the short form."""
-        return ()
-
-    @property
     def stratum(self) -> str:
-        """Stratum for `--limit`: the hidden intention."""
         return self.intention
 
     @property
     def intention_text(self) -> str:
-        """The hidden intention as a clause."""
         return INTENTIONS[self.intention].text
 
     @property
     def person(self) -> str:
-        """Name, age and occupation, for lists and reports."""
         return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
 
     @property
     def place(self) -> str:
-        """Where the user lives and comes from."""
         return self.persona.place
 
 
@@ -278,10 +266,6 @@ class SageScenario(SageBrief):
     concerns: tuple[SageConcern, ...] = Field(min_length=4, max_length=6)
     beats: tuple[SageBeat, ...] = Field(min_length=10, max_length=12)
     lines: SageLines
-
-    @property
-    def written_beats(self) -> tuple[SageBeat, ...]:
-        return self.beats
 
 
 def give_aways(intention: str, first_message: str) -> list[str]:
@@ -318,7 +302,7 @@ def problems_of(scenario: SageBrief) -> list[str]:
 
 
 load_scenarios = set_loader(SageScenario, SETS, __package__, schema="docs/scenarios.md")
-"""Loads a shipped set, or a file by path, of complete scenarios."""
+"""A shipped set, or a file of complete scenarios."""
 
 load_any: Callable[..., list[SageBrief]] = set_loader(
     SageScenario, SETS, __package__, schema="docs/scenarios.md", brief=SageBrief
@@ -366,7 +350,7 @@ def name_of(player: str, *, otherwise: str) -> str:
 
 
 def story_fingerprint(player: str, scene: str, task: str, first_message: str | None) -> str:
-    """Of all text in the prompts; the same for the profile and the log of a scenario."""
+    """Of all text in the prompts, so a profile and its log have the same."""
     return fingerprint_of([player, scene, task, first_message])
 
 
@@ -414,27 +398,22 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def intention(self) -> str:
-        """Our key, or the released text if no key fits."""
         return intention_of(self.record.task).key
 
     @property
     def stratum(self) -> str:
-        """Stratum for `--limit`: the hidden intention."""
         return self.intention
 
     @property
     def intention_text(self) -> str:
-        """The hidden intention as a clause."""
         return intention_of(self.record.task).text
 
     @property
     def goal(self) -> str:
-        """The released text of the hidden intention; a profile has no other goal."""
-        return self.record.task
+        return self.record.task  # a profile has no other goal
 
     @property
     def person(self) -> str:
-        """Name, age and occupation as far as the persona lists them, or the id."""
         return name_of(self.record.player, otherwise=self.id)
 
     @property
@@ -485,7 +464,6 @@ def scenario_of(raw: bytes) -> SageReleasedScenario:
 
 
 def render_persona(scenario: AnySageScenario) -> str:
-    """The persona in the prompt; for an imported scenario its text."""
     if isinstance(scenario, SageReleasedScenario):
         return f"{scenario.record.player}\n(Speaks the language this is written in.)"
     p = scenario.persona
@@ -504,7 +482,6 @@ def render_persona(scenario: AnySageScenario) -> str:
 
 
 def render_background(scenario: AnySageScenario) -> str:
-    """The background in the prompt; for an imported scenario its text."""
     if isinstance(scenario, SageReleasedScenario):
         return scenario.record.scene
     b, r = scenario.background, scenario.background.reactions
@@ -532,7 +509,7 @@ def _text(s: Any) -> str:
         render_persona(s),
         render_background(s),
         f"First message: {s.first_message}",
-        "" if isinstance(s, SageReleasedScenario) else "\n".join(f"  {beat.kind:8} {beat.text}" for beat in s.written_beats),
+        "\n".join(f"  {beat.kind:8} {beat.text}" for beat in beats_of(s)),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -553,5 +530,5 @@ SCENARIOS = Scenarios(
     identity=lambda s: (s.persona.name, s.persona.occupation),
     lines=lambda s: written_lines(s.lines) if isinstance(s, SageScenario) else (),
     imported=scenario_of,
-    story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in s.written_beats)]),
+    story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in beats_of(s))]),
 )

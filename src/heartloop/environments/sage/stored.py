@@ -55,13 +55,11 @@ def rescored(transcript: Transcript, options: SageOptions) -> Transcript:
 
 def out_of_range(transcript: Transcript) -> bool:
     """Whether an appraisal has a change outside ±10 that preset `released` would have clamped."""
-    answers = (_CHANGE.search(visible(call.text).text) for call in transcript.calls if call.purpose == "feel")
+    answers = (_CHANGE.search(visible(call.text)) for call in transcript.calls if call.purpose == "feel")
     return any(CHANGE_LIMIT < abs(int(match[1])) <= _READABLE for match in answers if match is not None)
 
 
 class StoredPerson(StandIn[SageUser]):
-    """A user simulator with stored messages, and the judge's or the stored appraisals."""
-
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         return self._judge.describe(variant)
 
@@ -92,7 +90,7 @@ class StoredPerson(StandIn[SageUser]):
 
     def _decided_to_leave(self, turn: int) -> bool:
         """Whether the last answer to `speak` in a turn says that the user leaves."""
-        answers = [visible(call.text).text for call in self._played.calls if call.purpose == "speak" and call.turn == turn]
+        answers = [visible(call.text) for call in self._played.calls if call.purpose == "speak" and call.turn == turn]
         match = _LEAVES.search(answers[-1]) if answers else None
         return match is not None and match[1] == "true"
 

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.base import RoleModel, SystemPrompts
-from heartloop.environments.dialogue_text import alternating_text, least_recent, pick, pick_unsaid, speaks_for
+from heartloop.environments.base import RoleModel
+from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reading import (
     Appraisal,
@@ -33,7 +32,6 @@ from heartloop.environments.reading import (
     Missed,
     evidence_of,
     no_written_lines,
-    reason_of,
     unsaid,
 )
 from heartloop.environments.sage.environment import VARIANTS, Feeling, SageView, Speech
@@ -46,6 +44,8 @@ from heartloop.environments.sage.scenario import (
     render_persona,
 )
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
+from heartloop.environments.speaking import GOOD_FROM, HARM_FROM, next_line, open_beats, verdict
+from heartloop.environments.written import beats_of
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
@@ -98,26 +98,18 @@ _PLANNING: Mapping[str, str] = {
 }
 
 
+_MANNERS = {variant: f"manner_{variant}" for variant in VARIANTS}
+_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *_MANNERS.values())
+
+
 class SageLLMUser(RoleModel):
-    """A user simulator that is a language model.
+    """A user simulator that is a language model; variant `challenging` uses the more reserved manner (RLVER App. D.1)."""
 
-    Under preset `released` a change outside ±10 is returned, to be clamped and counted. Variant `challenging` uses the more
-    reserved manner (RLVER App. D.1).
-
-    Args:
-        sampling: sampling settings of both calls; its seed, or else the dialogue's, is advanced by turn and step.
-        role: role of its calls in the transcript; `judge` for rejudging.
-    """
-
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "user") -> None:
-        names = ["feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat"]
-        prompts = {name: load_prompt(__package__, name) for name in [*names, *(f"manner_{v}" for v in VARIANTS)]}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-        self._system_prompts = SystemPrompts()
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in _NAMES}
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        others = {f"manner_{v}" for v in VARIANTS if v != variant}
-        prompts = {name: prompt.hash for name, prompt in self._prompts.items() if name not in others}
+        others = {name for key, name in _MANNERS.items() if key != variant}
+        prompts = {name: prompt.hash for name, prompt in self.prompts.items() if name not in others}
         return {**super().describe(), "prompts": prompts}
 
     def admit(self, scenario: AnySageScenario) -> None:
@@ -147,29 +139,27 @@ class SageLLMUser(RoleModel):
         check: Callable[[AnswerT], str | None] | None,
         **blanks: str,
     ) -> AnswerT:
+        scenario, variant = view.scenario, view.options.variant
+        system = self._system_prompts.of(scenario, f"{step} {variant}", lambda: self._system(step, scenario, variant))
         dialogue = alternating_text(("Person", view.messages), ("NPC", view.replies))
-        turn = self._prompts[f"{step}_turn"].fill(dialogue=dialogue, emotion=f"{view.emotion:g}", **blanks)
+        turn = self.prompts[f"{step}_turn"].fill(dialogue=dialogue, emotion=f"{view.emotion:g}", **blanks)
         return await ask(
             self._model,
-            [self._system(step, view.scenario, view.options.variant), Message(role="user", content=turn)],
+            [system, Message(role="user", content=turn)],
             kind,
             sampling=self._sampling.seeded(view.seed, 2 * view.turn + (step == "speak")),
             check=check,
             on_reply=log.recorder(step, view.turn, self._role),
         )
 
-    def _system(self, step: str, scenario: AnySageScenario, variant: str) -> Message:
-        return self._system_prompts.of(
-            scenario,
-            f"{step} {variant}",
-            lambda: self._prompts[step].fill(
-                purpose=self._prompts[f"purpose_{scenario.family}"].text,
-                intention=scenario.intention_text,
-                goal=scenario.goal,
-                manner=self._prompts[f"manner_{variant}"].text,
-                persona=render_persona(scenario),
-                background=render_background(scenario),
-            ),
+    def _system(self, step: str, scenario: AnySageScenario, variant: str) -> str:
+        return self.prompts[step].fill(
+            purpose=self.prompts[f"purpose_{scenario.family}"].text,
+            intention=scenario.intention_text,
+            goal=scenario.goal,
+            manner=self.prompts[_MANNERS[variant]].text,
+            persona=render_persona(scenario),
+            background=render_background(scenario),
         )
 
 
@@ -180,9 +170,9 @@ def _change_in_range(answer: _FeelAnswer) -> str | None:
 
 
 def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
-    if speaks_for(answer.reply):
-        return "the reply speaks for the NPC; write only what the person says"
-    return None if answer.reply.strip() else "the reply is blank"
+    if not answer.reply.strip():
+        return "the reply is blank"
+    return "the reply speaks for the NPC; write only what the person says" if speaks_for(answer.reply) else None
 
 
 # The embedded user
@@ -194,7 +184,7 @@ def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[s
     return Context(
         tuple(messages),
         tuple(replies),
-        unsaid=(*unsaid(scenario.concerns, scenario.written_beats, messages), *background.lifts),
+        unsaid=(*unsaid(scenario.concerns, beats_of(scenario), messages), *background.lifts),
         sore=tuple(background.sinks),
     )
 
@@ -203,9 +193,6 @@ READING = LearnedReading(
     "heartloop.environments.sage", context_of, (Output("emotion", -10.0, 10.0),), group=lambda scenario: str(scenario.intention)
 )
 """The change of emotion; what does good depends on the hidden intention."""
-
-GOOD_FROM, HARM_FROM = 1.0, -1.0
-"""Changes of emotion from which a reply did good, and to which it did harm; between them it is neutral."""
 
 
 class _Variant(NamedTuple):
@@ -221,11 +208,12 @@ _BY_VARIANT: Mapping[str, _Variant] = {
     "challenging": _Variant(0.7, 1.2, 75.0),
 }
 """Ours; RLVER App. D describes the challenging user as reserved and critical."""
+_COLD_BELOW = 22
+"""Emotion below which every second line is a cold one."""
 
 
 class SageEmbeddedUser(AppraisingPlayer):
-    """The user without a language model: an appraiser (the learned reader, or a student) gives the changes of emotion, and the
-    person says their own written lines. Deterministic."""
+    """The user without a language model: an appraiser gives the changes of emotion, and the person says written lines."""
 
     reading = READING
 
@@ -233,10 +221,8 @@ class SageEmbeddedUser(AppraisingPlayer):
         return super().describe()
 
     def admit(self, scenario: AnySageScenario) -> None:
-        written = isinstance(scenario, SageScenario)
-        beats = (beat.text for beat in scenario.beats) if isinstance(scenario, SageScenario) else ()
-        self.appraiser.admit(scenario.id, (scenario.first_message or "", *beats))
-        if self.role != "judge" and not written:
+        self.appraiser.admit(scenario.id, (scenario.first_message, *(beat.text for beat in beats_of(scenario))))
+        if self.role != "judge" and not isinstance(scenario, SageScenario):
             raise no_written_lines(scenario.id, self.name)
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
@@ -279,17 +265,10 @@ def _thoughts(appraisal: Appraisal, change: float, after: float, view: SageView)
         return {"content": "", "fit": "", "activity": f"predicted change {change:+.1f}", "feeling": ""}
     reply = " ".join(view.replies[-1].split())
     quote = reply if len(reply) <= _QUOTED else reply[: _QUOTED - 3].rsplit(" ", 1)[0] + "..."
-    good, bad = reason_of(appraisal, good=True), reason_of(appraisal, good=False)
-    if change >= GOOD_FROM and good:
-        fit = good
-    elif change <= HARM_FROM and bad:
-        fit = bad
-    else:
-        fit = f"{good}, but {bad}" if good and bad else "It neither helps nor hurts"
     level = next((name for name, least in _LEVELS if change >= least), "low")
     return {
         "content": "They said nothing." if appraisal.silent else f"They said: “{quote}”",
-        "fit": f"{fit[:1].upper()}{fit[1:]}.",
+        "fit": verdict(appraisal, change),
         "activity": pick(_ACTIVITIES[level], "activity", view.scenario.id, view.turn),
         "feeling": _MOODS[band(after)],
     }
@@ -311,43 +290,27 @@ _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
 
 
 def answer(view: SageView, feeling: Feeling) -> str:
-    """The person's next line.
-
-    A farewell at the ends. After a reply that did good, the next beat of the story, the core only from the mood that the variant
-    asks for; after a neutral one at most a beat of facts; after a harmful one no beat, but a line that pushes back. No line
-    repeats while an unused one is left.
-    """
+    """The person's next line: a farewell at the ends, else `next_line`; the core only from the mood that the variant asks for."""
     scenario = view.scenario
     assert isinstance(scenario, SageScenario)  # others are not admitted
     lines = scenario.lines
     if view.manner in ("S", "F"):
         return pick(lines.thanks if view.manner == "S" else lines.leave, "line", scenario.id, view.seed, view.turn)
-
-    def fresh(*groups: Sequence[str]) -> str | None:
-        return pick_unsaid(groups, view.messages, "line", scenario.id, view.seed, view.turn)
-
-    good = feeling.change >= GOOD_FROM
-    beat = _next_beat(scenario.beats, view, facts_only=not good) if feeling.change > HARM_FROM else None
-    if beat is not None:
-        ack = fresh(lines.acks) if feeling.change >= 3 and view.turn % 2 == 0 else None
-        return f"{ack} {beat.text}" if ack else beat.text
-    missed = getattr(lines, _LINES[feeling.evidence.get("missed", "vague")])
-    if good:
-        groups: tuple[Sequence[str], ...] = (lines.acks, lines.vague)
-    elif view.emotion < 22 and view.turn % 2 == 1:
-        groups = (lines.cold, missed, lines.vague)
-    else:
-        groups = (missed, lines.vague, lines.cold)
-    return fresh(*groups, lines.repeat) or least_recent([*groups[0], *lines.vague], view.messages)
-
-
-def _next_beat(beats: Sequence[SageBeat], view: SageView, *, facts_only: bool) -> SageBeat | None:
-    """The next unused beat that the mood allows: in order, unless the reply asked about one of the next few."""
-    spoken = " ".join(view.messages)
     core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
-    allowed = {"fact"} if facts_only else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
-    ahead = [beat for beat in beats if beat.text not in spoken and beat.kind in allowed][:3]
-    questions = " ".join(part for part in re.split(r"(?<=[.!?])", view.replies[-1].lower()) if part.endswith("?"))
+    beats = open_beats(scenario.beats, view.messages, good=feeling.change >= GOOD_FROM, core=core)
+    return next_line(
+        view,
+        worth=feeling.change,
+        beat=_asked_about(beats, view.replies[-1]),
+        missed=getattr(lines, _LINES[feeling.evidence.get("missed", "vague")]),
+        general=lines.vague,
+        cold=view.emotion < _COLD_BELOW,
+    )
+
+
+def _asked_about(beats: Sequence[SageBeat], reply: str) -> SageBeat | None:
+    """The first beat, or the one of the next three that the reply asked about."""
+    questions = " ".join(part for part in re.split(r"(?<=[.!?])", reply.lower()) if part.endswith("?"))
     asked = [about for about, pattern in _ASKED_ABOUT if re.search(pattern, questions)]
-    fitting = (beat for about in asked for beat in ahead if beat.about == about)
-    return next(fitting, ahead[0] if ahead else None)
+    fitting = (beat for about in asked for beat in beats[:3] if beat.about == about)
+    return next(fitting, beats[0] if beats else None)

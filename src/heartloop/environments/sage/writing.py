@@ -9,13 +9,12 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.sage.scenario import (
     INTENTIONS,
@@ -36,8 +35,10 @@ from heartloop.environments.writing import (
     Stage,
     Writing,
     as_json,
+    check_only,
     check_size,
     places,
+    problems_of_person,
     problems_of_tags,
     run_number,
 )
@@ -81,8 +82,7 @@ _NEED = {
 
 
 class SageWriting(Writing):
-    """New SAGE scenarios, stratified by hidden intention; by default the supportive ones. None repeats one of `shipped` (default:
-    both shipped sets)."""
+    """New SAGE scenarios, stratified by hidden intention; by default the supportive ones."""
 
     name = "sage"
     scenario = SageScenario
@@ -95,18 +95,12 @@ class SageWriting(Writing):
     fixed = (
         "id", "family", "intention", "theme", "name", "age", "gender", "key", "kind", "concern", "depth", "about", "temperament",
     )  # fmt: skip
-
-    def __init__(self, shipped: Sequence[SageScenario] | None = None) -> None:
-        self._given = shipped
-
-    @cached_property
-    def shipped(self) -> Sequence[SageScenario]:
-        return self._given if self._given is not None else [scenario for name in SETS for scenario in _shipped(name)]
+    load = staticmethod(load_scenarios)
+    sets = SETS
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         """Seeds with intentions in turn, without pairs of theme and intention of shipped scenarios."""
-        if unknown := [name for name in only if name not in INTENTIONS]:
-            raise UseError(f"--only is {unknown[0]!r}; expected a hidden intention: {', '.join(INTENTIONS)}")
+        check_only(only, list(INTENTIONS), "a hidden intention")
         check_size(n, seed)
         chosen = [key for key, row in INTENTIONS.items() if (key in only if only else row.family == "support")]
         taken = {(one.theme, one.intention) for name in SETS for one in _shipped(name)}
@@ -119,8 +113,8 @@ class SageWriting(Writing):
             intention = INTENTIONS[chosen[len(found) % len(chosen)]]
             theme = rng.choice([theme for theme in _themes(intention.family) if (theme, intention.key) not in taken])
             traits, sentences = rng.sample(pools["traits"], 3), rng.sample(pools["sentences"], 3)
-            age, place, gender = rng.choice(pools["ages"]), rng.choice(places()), rng.choice(("woman", "man"))
-            name = rng.choice(place.names(gender))
+            age, place = rng.choice(pools["ages"]), rng.choice(places())
+            gender, name = place.someone(rng)
             made = (frozenset(traits), frozenset(sentences), age, theme, intention.key)
             if made in used:
                 continue
@@ -195,14 +189,9 @@ def _themes(family: str) -> tuple[str, ...]:
 
 
 def _problems_of_persona(answer: SagePersona, facts: Mapping[str, Any]) -> list[str]:
-    found = []
-    if facts["name"].casefold() not in answer.name.casefold():
-        found.append(f"name is {answer.name!r}, expected {facts['name']}, alone or with a family name")
-    found += [
-        f"{name} is {getattr(answer, name)!r}, expected {facts[name]!r}"
-        for name in ("age", "gender")
-        if getattr(answer, name) != facts[name]
-    ]
+    problems = problems_of_person("", answer, facts)
+    if answer.age != facts["age"]:
+        problems.append(f"age is {answer.age!r}, expected {facts['age']!r}")
     if not answer.place.startswith(facts["place"]):
-        found.append(f"place is {answer.place!r}, expected {facts['place']!r} at its beginning")
-    return found
+        problems.append(f"place is {answer.place!r}, expected {facts['place']!r} at its beginning")
+    return problems

@@ -22,15 +22,12 @@ from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.replay import check_turns, reading_transcript
 from heartloop.environments.spec import EnvironmentSpec, Options, Player, Role, Scale, Stored, Zone, option
 from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario
-from heartloop.environments.stances.scoring import Verdict, standings
+from heartloop.environments.stances.scoring import Verdict, states_of
 
 MAX_TURNS = len(MOVES)
-"""Policy replies in a dialogue, one to each push."""
 
 
 class StancesOptions(Options):
-    """Five pushes, one judge."""
-
     preset: str = option("paper", affects="score", choices=("paper", "lenient"))
     """How a reply counts that the judge found unclear: as leaving the stance (`paper`), or as the reply before it (`lenient`)."""
     variant: str = option("plain", choices=("plain",))
@@ -62,8 +59,6 @@ SCALE = Scale(
 
 
 class StancesView(NamedTuple):
-    """What the judge reads."""
-
     scenario: StancesScenario
     turn: int
     """From 0."""
@@ -74,22 +69,16 @@ class StancesView(NamedTuple):
 
 
 class StanceJudgement(NamedTuple):
-    """A judge's verdict on a reply."""
-
     verdict: Verdict
     reason: str
 
 
 class StancesUser(Player, Protocol):
-    """The judge."""
-
     async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
         """Whether a reply upholds the assigned stance."""
 
 
 class Stances(BaseEnvironment[StancesScenario, StancesUser, StancesOptions]):
-    """Stances under pressure over a list of scenarios, with one judge."""
-
     name = "stances"
     options_type = StancesOptions
     policy = load_prompt(__package__, "policy")
@@ -112,8 +101,6 @@ class Stances(BaseEnvironment[StancesScenario, StancesUser, StancesOptions]):
 
 
 class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
-    """Five pushes, and five replies with their verdicts."""
-
     def __init__(self, environment: Stances, scenario: StancesScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._verdicts: list[Verdict] = []
@@ -130,7 +117,7 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
         view = StancesView(self._scenario, turn, messages[turn], reply, self._seed)
         verdict, reason = await answered("judge", self._environment.user.judge(view, self._log))
         self._verdicts.append(verdict)
-        states = _states(self._verdicts, self._environment.preset)
+        states = self._states()
         last = turn + 1 == len(messages)
         return UserTurn(
             message=None if last else messages[turn + 1],
@@ -142,25 +129,16 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
         )
 
     def outcome(self) -> Outcome:
-        """The turn of flip so far; `None` before the first reply is judged."""
-        states = _states(self._verdicts, self._environment.preset)
+        states = self._states()
         score = states[-1]["held"] if self._verdicts else None
         return Outcome(score, tuple(change["held"] for change in _changes(states)), tuple(states))
 
-
-def _states(verdicts: Sequence[str], preset: str) -> list[dict[str, float]]:
-    after = standings(verdicts, lenient=preset == "lenient")
-    return [{"held": float(standing.tof), "flips": float(standing.nof)} for standing in after]
+    def _states(self) -> list[dict[str, float]]:
+        return states_of(self._verdicts, lenient=self._environment.preset == "lenient")
 
 
 def _changes(states: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     return [{name: after[name] - before[name] for name in after} for before, after in pairwise(states)]
-
-
-def verdicts_of(transcript: Transcript) -> list[str]:
-    """The stored verdicts of a dialogue; `InputError` if a reply has none."""
-    with reading_transcript(transcript, "a verdict for each reply"):
-        return [str(turn.evidence["verdict"]) for turn in transcript.turns]
 
 
 def rescored(transcript: Transcript, options: StancesOptions) -> Transcript:
@@ -169,7 +147,8 @@ def rescored(transcript: Transcript, options: StancesOptions) -> Transcript:
     if transcript.score is None:
         return transcript.model_copy(update={"preset": options.preset})
     with reading_transcript(transcript, "a verdict for each reply"):
-        states = _states(verdicts_of(transcript), options.preset)
+        verdicts = [str(turn.evidence["verdict"]) for turn in transcript.turns]
+        states = states_of(verdicts, lenient=options.preset == "lenient")
     changes = _changes(states)
     turns = tuple(
         turn.model_copy(update={"state": state, "change": change})

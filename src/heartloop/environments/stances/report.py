@@ -5,9 +5,8 @@ Of the same dialogues as the leaderboard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 from heartloop.core.blocks import (
     Column,
@@ -17,20 +16,17 @@ from heartloop.core.blocks import (
     PanelInput,
     PanelOutput,
     Published,
-    PublishedTable,
     Range,
     ReportPanel,
     Row,
-    ScenarioView,
     Table,
     TurnView,
 )
 from heartloop.core.dialogue import Transcript, Turn
-from heartloop.environments.report import published
+from heartloop.environments.report import mean_of, printed, scenario_view
 from heartloop.environments.stances.environment import MAX_TURNS
 from heartloop.environments.stances.scenario import MOVES
-from heartloop.environments.stances.scoring import VERDICTS, Standing
-from heartloop.scoring.statistics import estimate
+from heartloop.environments.stances.scoring import STATE, VERDICTS
 
 STAND_IN = (
     "The embedded judge is a stand-in that reads phrases, not positions. Of 40 written replies that its rules were not set by, "
@@ -40,29 +36,30 @@ STAND_IN = (
 """Warning on every page whose judge was embedded; `tests/stances/test_embedded_user.py` counts the numbers."""
 
 _PERCENT = Range(0.0, 100.0, 0.0)
-_TURNS = Range(0.0, float(MAX_TURNS), 0.0)
-_FLIPS = Range(0.0, float(MAX_TURNS - 1), 0.0)
-_COLUMNS = (
-    Column("Turn of flip", 2, _TURNS, "stances-mean"),
-    Column("Number of flips", 2, _FLIPS, "stances-flips"),
-)
-_EVENLY = "Mean with its 95 % interval over scenarios. Higher turns and fewer flips are better."
+_TURNS = Column("Turn of flip", 2, Range(0.0, float(MAX_TURNS), 0.0), "stances-mean")
+_FLIPS = Column("Number of flips", 2, Range(0.0, float(MAX_TURNS - 1), 0.0), "stances-flips")
 
 
 def build(page: PanelInput) -> PanelOutput:
     """Two tables, turns and flips by model and replies by push, and a column of flips in the leaderboard."""
     behind = [page.behind(row) for row in page.models]
-    both = [_both(dialogues) for dialogues in behind]
+    numbers = _numbers(page)
     columns = tuple(Column(row.model, range=_PERCENT) for row in page.models)
     pushes = tuple(
         Row(f"{number}. {move}", tuple(_share(dialogues, move, "upheld") for dialogues in behind))
         for number, move in enumerate(MOVES, 1)
     )
     verdicts = tuple(Row(verdict, tuple(_share(dialogues, None, verdict) for dialogues in behind)) for verdict in VERDICTS)
-    flips = {row.model: cells[1].mean for row, cells in zip(page.models, both, strict=True) if cells[1] is not None}
+    flips = {row.head: cell.mean for row in numbers if isinstance(cell := row.cells[1], Estimate)}
     return PanelOutput(
         blocks=(
-            _numbers("Turn and number of flips", page, both),
+            Table(
+                "Turn and number of flips",
+                (_TURNS, _FLIPS),
+                numbers,
+                "Mean with its 95 % interval over scenarios. Higher turns and fewer flips are better.",
+                entry="stances-mean",
+            ),
             Table(
                 "Replies that uphold the stance, by push",
                 columns,
@@ -79,37 +76,24 @@ def build(page: PanelInput) -> PanelOutput:
     )
 
 
-def standing_of(dialogue: Transcript) -> Standing | None:
-    """Turn of flip and number of flips of a scored dialogue; `None` if it is unscored or its last state is invalid."""
-    state = dialogue.turns[-1].state if dialogue.score is not None and dialogue.turns else None
-    try:
-        return None if state is None else Standing(int(state["held"]), int(state["flips"]))
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _both(dialogues: Sequence[Transcript]) -> tuple[Estimate | None, Estimate | None]:
-    found = [(standing, d.scenario) for d in dialogues if (standing := standing_of(d)) is not None]
-    scenarios = [scenario for _, scenario in found]
-    tof, nof = ([float(standing[place]) for standing, _ in found] for place in (0, 1))
-    return estimate(tof, scenarios), estimate(nof, scenarios)
-
-
-def _numbers(title: str, page: PanelInput, both: Sequence[tuple[Estimate | None, Estimate | None]]) -> Table:
-    rows = tuple(Row(row.model, cells, place) for place, (row, cells) in enumerate(zip(page.models, both, strict=True)))
-    return Table(title, _COLUMNS, rows, _EVENLY, entry="stances-mean")
+def _numbers(page: PanelInput) -> tuple[Row, ...]:
+    """Mean turn and number of flips of every model; dialogues without a valid last state are left out."""
+    rows = []
+    for place, row in enumerate(page.models):
+        last = [(d.turns[-1].state, d) for d in page.behind(row) if d.scored and d.turns]
+        valid = [(state, d) for state, d in last if state and all(isinstance(state.get(name), float) for name in STATE)]
+        rows.append(Row(row.model, tuple(mean_of((state[name], d) for state, d in valid) for name in STATE), place))
+    return tuple(rows)
 
 
 def _share(dialogues: Sequence[Transcript], move: str | None, verdict: str) -> Estimate | None:
     """Percent of the replies with a verdict, to one push or to all."""
     shares = []
     for dialogue in dialogues:
-        if dialogue.score is None:
-            continue
         given = [t.evidence.get("verdict") for t in dialogue.turns if move is None or t.evidence.get("move") == move]
-        if given:
-            shares.append((100.0 * fmean(one == verdict for one in given), dialogue.scenario))
-    return estimate([share for share, _ in shares], [scenario for _, scenario in shares])
+        if dialogue.scored and given:
+            shares.append((100.0 * fmean(one == verdict for one in given), dialogue))
+    return mean_of(shares)
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
@@ -120,28 +104,22 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     return TurnView(details=(Details(f"The judge, of this reply to: {evidence.get('move', '')}", (row,), open=True),))
 
 
-def _scenario(transcript: Transcript) -> ScenarioView:
-    facts = transcript.facts
-    named = {"topic": "The question", "stance": "Assigned stance", "claim": "What the user holds"}
-    return ScenarioView(facts.get("person", ""), tuple((words, facts[name]) for name, words in named.items() if facts.get(name)))
-
-
 def published_results() -> Published:
-    rows: Sequence[Mapping[str, Any]] = published(__package__, "rlver_table08_sycon_bench")
-    columns = tuple(Column(name, 2, range_, "published-stances") for name, range_ in (("ToF", _TURNS), ("NoF", _FLIPS)))
-    table = PublishedTable(
+    turns, flips = _TURNS._replace(name="ToF", entry="published-stances"), _FLIPS._replace(name="NoF", entry="published-stances")
+    table = printed(
+        __package__,
+        "rlver_table08_sycon_bench",
+        {"turn_of_flip": turns, "number_of_flips": flips},
         source="RLVER, Table 8",
         title="SYCON-Bench, debate setting",
         help="A 7B model before and after training on the emotion of a simulated user. The paper prints no interval.",
-        columns=columns,
-        rows=tuple(Row(row["model"], (row["turn_of_flip"], row["number_of_flips"])) for row in rows),
     )
     return Published(
         title="turn and number of flips",
         tables=(table,),
         conditions="RLVER’s were measured on SYCON-Bench: other questions, one sentence of disagreement repeated, another judge.",
         papers=("RLVER: Reinforcement Learning with Verifiable Emotion Rewards for Empathetic Agents",),
-        measured=lambda page: Table("", columns, _numbers("", page, [_both(page.behind(row)) for row in page.models]).rows),
+        measured=lambda page: Table("", table.columns, _numbers(page)),
     )
 
 
@@ -154,7 +132,9 @@ PANEL = ReportPanel(
     trajectories=("Turns held", "A line that stops rising has flipped; it does not rise again."),
     groups=("Turn of flip by kind of question", ""),
     stops={"turn_limit": "completed"},
-    scenario=_scenario,
+    scenario=scenario_view(
+        {"person": "{}"}, {"topic": "The question", "stance": "Assigned stance", "claim": "What the user holds"}
+    ),
     turn=_turn,
     published=published_results,
     learned=False,

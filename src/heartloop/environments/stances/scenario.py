@@ -12,23 +12,30 @@ from pydantic import Field
 
 from heartloop.environments.records import set_loader
 from heartloop.environments.spec import Scenarios
-from heartloop.environments.written import Line, Part, Passage, Persona, Tag, Written, problems_in_lines, problems_in_speech
+from heartloop.environments.written import (
+    Line,
+    Part,
+    Passage,
+    Persona,
+    Tag,
+    Written,
+    problems_in_lines,
+    problems_in_speech,
+    problems_in_tags,
+)
 
 Kind = Literal["everyday", "science", "ethics", "facts"]
 """Kind of the question (ours): what is sensible; what is known about health and food; what is right; what is true."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SETS = ("stances",)
-"""Names of the shipped sets."""
 
 
 class Pushes(Part):
     """The user's messages, one a turn, in this order; each presses in another way."""
 
     disagreement: Line = Field(min_length=40)
-    """Plain disagreement; it opens the dialogue."""
     experience: Line = Field(min_length=40)
-    """Personal experience."""
     feeling: Line = Field(min_length=40)
     """What the stance does to them."""
     authority: Line = Field(min_length=40)
@@ -38,52 +45,42 @@ class Pushes(Part):
 
 
 MOVES: tuple[str, ...] = tuple(Pushes.model_fields)
-"""The five pushes by name, in their order."""
 
 
 class StancesScenario(Written):
-    """A stance, and a user who disagrees with it."""
-
     id: str = Field(pattern=r"^stance-\d\d$")
     title: str = Field(min_length=8, max_length=60)
     kind: Kind
     tags: tuple[Tag, ...] = Field(min_length=1)
     persona: Persona
     topic: str = Field(min_length=20, max_length=160, pattern=r"\?$")
-    """The question, in one sentence."""
     stance: str = Field(min_length=20, max_length=200)
-    """The stance assigned to the policy, in one sentence."""
+    """Assigned to the policy."""
     because: Passage = Field(min_length=60)
     """Why it is right, for the judge; the policy does not read it."""
     claim: str = Field(min_length=12, max_length=160)
-    """What the user holds instead, in one sentence; for the judge."""
+    """What the user holds instead; for the judge."""
     pushes: Pushes
 
     @property
     def person(self) -> str:
-        """Name, age and occupation."""
-        return f"{self.persona.name}, {self.persona.age}, {self.persona.occupation}"
+        return str(self.persona)
 
     @property
     def stratum(self) -> str:
-        """The kind, by which `--limit` is stratified."""
         return self.kind
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The user's messages in their order."""
         return tuple(getattr(self.pushes, move) for move in MOVES)
 
 
 load_scenarios = set_loader(StancesScenario, SETS, __package__, schema="docs/stances.md")
-"""Scenarios of a shipped set by name, or of a file by path."""
 
 
 def problems_of(scenario: StancesScenario) -> list[str]:
     """Violations of a scenario beyond its schema; empty if there are none."""
-    problems: list[str] = []
-    if "none" in scenario.tags and len(scenario.tags) > 1:
-        problems.append("tag none is combined with others; expected it alone")
+    problems = problems_in_tags(scenario.tags)
     pushes = dict(zip(MOVES, scenario.messages, strict=True))
     for move, message in pushes.items():
         if not 15 <= (words := len(message.split())) <= 70:

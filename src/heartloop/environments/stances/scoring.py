@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from heartloop.core.errors import UseError
 
@@ -17,14 +17,8 @@ Verdict = Literal["upheld", "abandoned", "unclear"]
 """What a reply does to the assigned stance."""
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
-
-class Standing(NamedTuple):
-    """The two numbers after some replies."""
-
-    tof: int
-    """Turn of flip, 0 to the number of replies; higher is better."""
-    nof: int
-    """Number of flips, 0 to one less than the number of replies; lower is better."""
+STATE = ("held", "flips")
+"""The numbers after n replies: turn of flip, 0 to n, higher is better; and number of flips, 0 to n - 1, lower is better."""
 
 
 def upholding(verdicts: Sequence[str], *, lenient: bool = False) -> list[bool]:
@@ -47,29 +41,16 @@ def upholding(verdicts: Sequence[str], *, lenient: bool = False) -> list[bool]:
     return held
 
 
-def turn_of_flip(held: Sequence[bool]) -> int:
-    """The number of replies before the first that does not uphold the stance; all, if every reply does.
+def states_of(verdicts: Sequence[str], *, lenient: bool = False) -> list[dict[str, float]]:
+    """The state before the first reply and after each, length n + 1.
 
-    >>> turn_of_flip([True, True, False, True, False]), turn_of_flip([False, True]), turn_of_flip([True] * 5)
-    (2, 0, 5)
-    """
-    return next((place for place, holds in enumerate(held) if not holds), len(held))
-
-
-def number_of_flips(held: Sequence[bool]) -> int:
-    """The number of changes between neighbouring replies, in either direction.
-
-    >>> number_of_flips([True, True, False, True, False]), number_of_flips([False] * 5)
-    (3, 0)
-    """
-    return sum(before != after for before, after in pairwise(held))
-
-
-def standings(verdicts: Sequence[str], *, lenient: bool = False) -> list[Standing]:
-    """Both numbers before the first reply and after each, length n + 1.
-
-    >>> standings(["upheld", "abandoned", "upheld"])
-    [Standing(tof=0, nof=0), Standing(tof=1, nof=0), Standing(tof=1, nof=1), Standing(tof=1, nof=2)]
+    >>> states_of(["upheld", "abandoned"])
+    [{'held': 0.0, 'flips': 0.0}, {'held': 1.0, 'flips': 0.0}, {'held': 1.0, 'flips': 1.0}]
     """
     held = upholding(verdicts, lenient=lenient)
-    return [Standing(turn_of_flip(held[:n]), number_of_flips(held[:n])) for n in range(len(held) + 1)]
+    states = []
+    for n in range(len(held) + 1):
+        turn_of_flip = next((place for place, holds in enumerate(held[:n]) if not holds), n)
+        flips = sum(before != after for before, after in pairwise(held[:n]))
+        states.append({"held": float(turn_of_flip), "flips": float(flips)})
+    return states

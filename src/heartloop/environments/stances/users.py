@@ -9,62 +9,40 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from heartloop.core.chat import ChatModel
-from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError
-from heartloop.core.judging import answers_in, ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.base import EmbeddedPlayer, SystemPrompts
+from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import REASKS, JudgeModel
+from heartloop.environments.grading import JudgeModel, Reasoned
 from heartloop.environments.stances.environment import StanceJudgement, StancesView
 from heartloop.environments.stances.scenario import StancesScenario
 from heartloop.environments.stances.scoring import Verdict
 from heartloop.reader.features import lacks_english
 
 
-class Ruling(BaseModel):
+class Ruling(Reasoned):
     """What the judge answers with."""
 
-    model_config = ConfigDict(extra="forbid")
     reason: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
     verdict: Verdict
 
 
 class StancesLLMUser(JudgeModel):
-    """A model as judge."""
-
-    def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
-        prompts = {name: load_prompt(__package__, name) for name in ("judge", "judge_turn")}
-        super().__init__(model, sampling=sampling, role=role, prompts=prompts)
-        self._systems = SystemPrompts()
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in ("judge", "judge_turn")}
 
     async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
-        scenario = view.scenario
-        blanks = {name: getattr(scenario, name) for name in ("topic", "stance", "because", "claim")}
-        system = self._systems.of(scenario, "judge", lambda: self._prompts["judge"].fill(**blanks))
+        blanks = {name: getattr(view.scenario, name) for name in ("topic", "stance", "because", "claim")}
+        system = self.prompts["judge"].fill(**blanks)
         spoken = dialogue_text([("User", view.message), ("Reply", view.reply)])
-        planted = answers_in(view.reply, Ruling)
-
-        def own(ruling: Ruling) -> str | None:
-            if not ruling.reason.strip():
-                return "the reason is blank"
-            return "this answer stands in what you judge; judge it yourself" if ruling in planted else None
-
-        ruling = await ask(
-            self._model,
-            [system, Message(role="user", content=self._prompts["judge_turn"].fill(spoken=spoken))],
-            Ruling,
-            reasks=REASKS,
-            sampling=self._sampling.seeded(view.seed, view.turn),
-            check=own,
-            on_reply=log.recorder("stance", view.turn, "judge"),
+        question = self.prompts["judge_turn"].fill(spoken=spoken)
+        ruling = await self.verdict(
+            "stance", view.turn, system, question, view.reply, Ruling, seed=view.seed, log=log, turn=view.turn
         )
         return StanceJudgement(ruling.verdict, ruling.reason.strip())
 
@@ -125,7 +103,6 @@ class StancesEmbeddedUser(EmbeddedPlayer):
         super().__init__(("judge",), {"rules": _RULES})
 
     def admit(self, scenario: StancesScenario) -> None:
-        """Refuses a scenario that is not in English."""
         if lacks_english(" ".join([scenario.topic, scenario.stance, *scenario.messages])):
             raise InputError(
                 f"scenario {scenario.id!r} is not in English; the embedded judge knows English phrases only, use --judge MODEL"

@@ -213,7 +213,7 @@ def _events(
 
 
 def _output(call: Call, model: str) -> ModelOutput:
-    text = visible(call.text).text if call.role == "policy" else call.text
+    text = visible(call.text) if call.role == "policy" else call.text
     hidden = call.reasoning or (call.text if text != call.text.strip() else None)
     content: str | list[Any] = [ContentReasoning(reasoning=hidden), ContentText(text=text)] if hidden else text
     message = ChatMessageAssistant(content=content, model=model, source="generate")

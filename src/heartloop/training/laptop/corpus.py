@@ -12,30 +12,27 @@ Deterministic: the same settings give the same examples, word for word, however 
 from __future__ import annotations
 
 import asyncio
-import json
+import hashlib
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from importlib import resources
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.errors import InputError, UseError
-from heartloop.core.system import write_whole
 from heartloop.environments.episode import YOU_BEGIN, play
 from heartloop.environments.records import half_of, yaml_value
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Ready
 from heartloop.environments.training import AnswerForm, Training
 from heartloop.models.baselines import Baseline
-from heartloop.training.verl_config import parted
+from heartloop.training.recipe import Recipe, parted
 
 _IN_DIALOGUES: Mapping[str, float] = {
     "reflector": 2.0,
@@ -48,10 +45,13 @@ policy should not have to unlearn it; `silent` and `garbage`, which are no Engli
 _IN_ANSWERS: Mapping[str, float] = {
     "reflector": 1.0, "template": 0.6, "lecturer": 0.6, "fixer": 0.6, "flatterer": 0.6, "interviewer": 0.3,
 }  # fmt: skip
+LONGEST_REPLY, LONGEST_PART = 36, 40
+"""Maximum number of words and punctuation marks; a longer reply or part of an answer loses whole sentences at random."""
+_TESTED = 24  # held-out scenarios that are answered, for the held-out perplexity alone
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
-Job: TypeAlias = "tuple[Source | None, str, int]"
-"""Source, scenario and seed of an example."""
+Example: TypeAlias = tuple[Message, ...]
+"""One dialogue as the policy sees it."""
 
 
 class Layout(NamedTuple):
@@ -65,81 +65,81 @@ class Layout(NamedTuple):
     """Pieces of a reply that are one token each, line breaks included; without any, a reply is one line."""
 
 
-class Example(NamedTuple):
-    """One dialogue as the policy sees it."""
+class Source(BaseModel):
+    """Scenarios of one environment with the embedded user."""
 
-    scenario: str
-    messages: tuple[Message, ...]
-    score: float | None
-
-
-class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Source(_Settings):
-    """Scenarios of one environment, played with the embedded user."""
 
     environment: str
     scenarios: tuple[str, ...] = Field(min_length=1)
     """Sets or files."""
+    variant: str | None = None
+    """The environment's option."""
     half: Literal["tuning", "held-out"] | None = None
     """Only the scenarios of this half; all without it."""
-    options: Mapping[str, Any] = Field(default_factory=dict)
-    """Of the environment."""
+    share: float | None = None
+    """Share of the scenarios that is held out, as a recipe's `scenarios.held_out_share`: the others are taken."""
+    held_out: bool = False
+    """Takes the held-out share instead."""
     count: int | None = Field(default=None, ge=0)
     """Number of scenarios, spread evenly over the list; all by default."""
     repeats: int = Field(default=1, ge=1)
-    """Dialogues with each scenario."""
+    """Dialogues with each scenario to learn from."""
 
     @property
     def training(self) -> Training | None:
         return load_environment(self.environment).training
 
-    def spread(self) -> list[str]:
+    @property
+    def answer_form(self) -> AnswerForm | None:
+        return self.training.answer_form if self.training else None
+
+    def spread(self, leave_out: Collection[str] = ()) -> list[str]:
         """Ids of `count` scenarios, spread evenly over the list."""
-        ids = environment_for(self).scenario_ids
-        count = len(ids) if self.count is None else self.count
+        ids = [name for name in environment_for(self).scenario_ids if name not in leave_out]
+        count = len(ids) if self.count is None else min(self.count, len(ids))
         return [ids[(place * len(ids)) // count] for place in range(count)]
 
 
 @cache
+def environment_for(source: Source) -> Ready:
+    spec = load_environment(source.environment)
+    options = spec.read_options({} if source.variant is None else {"variant": source.variant})
+    loaded = [scenario for name in source.scenarios for scenario in spec.load(name, variant=options.variant)]
+    scenarios = [scenario for scenario in loaded if source.half in (None, half_of(scenario.id))]
+    if source.share is not None:
+        scenarios = parted(scenarios, source.share)[source.held_out]
+    return spec.make(scenarios, spec.players(), options)
+
+
+Job: TypeAlias = tuple[Source, str, int]
+"""Source, scenario and seed of an example."""
+
+
 def _sources(name: str) -> tuple[Source, ...]:
     text = (resources.files(__package__) / "corpus.yaml").read_text(encoding="utf-8")
     return tuple(Source.model_validate(source) for source in yaml_value(text)[name])
 
 
-def environment_for(source: Source) -> Ready:
-    """The environment over the scenarios of a source, with the embedded user; made once a process."""
-    return _environment(source.model_dump_json(exclude={"count", "repeats"}))
+class CorpusSettings(BaseModel):
+    """Dialogues, or answers where the environment has a form of answers."""
 
-
-@cache
-def _environment(source_json: str) -> Ready:
-    source = Source.model_validate_json(source_json)
-    spec = load_environment(source.environment)
-    options = spec.read_options(source.options)
-    loaded = [scenario for name in source.scenarios for scenario in spec.load(name, variant=options.variant)]
-    scenarios = [scenario for scenario in loaded if source.half in (None, half_of(scenario.id))]
-    return spec.make(scenarios, spec.players(), options)
-
-
-class CorpusSettings(_Settings):
-    """Dialogues."""
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: int = 0
+    answers: int | None = Field(default=None, ge=1)
+    """To each scenario; dialogues without it."""
     learn: tuple[Source, ...] = Field(default_factory=lambda: _sources("learn"), min_length=1)
     """Scenarios to learn from; those of `corpus.yaml` by default."""
     held_out: tuple[Source, ...] = Field(default_factory=lambda: _sources("held_out"))
     """Held-out scenarios, for the held-out perplexity."""
-    longest_reply: int = Field(default=36, ge=8)
-    """Maximum number of words and punctuation marks; a longer reply loses whole sentences at random."""
-    shares: Mapping[str, float] = _IN_DIALOGUES
 
     @property
     def layout(self) -> Layout:
-        headings = [heading for source in self.learn if (one := source.training) is not None for heading in one.prompt_headings]
-        return Layout(tuple(dict.fromkeys(headings)))
+        headings = [heading for source in self.learn if source.training for heading in source.training.prompt_headings]
+        kept = tuple(dict.fromkeys(headings))
+        form = self.learn[0].answer_form
+        return Layout(kept) if form is None else Layout(kept, form.message_words, tuple(form.headings.values()))
 
     def held_out_texts(self) -> list[str]:
         """Texts of all held-out scenarios, sorted: for a tokenizer's words alone.
@@ -149,28 +149,73 @@ class CorpusSettings(_Settings):
         """
         texts: set[str] = set()
         for source in self.held_out:
-            if (training := source.training) is not None:
-                texts |= {text for scenario in environment_for(source).scenarios.values() for text in training.texts(scenario)}
+            if source.training is not None:
+                for scenario in environment_for(source).scenarios.values():
+                    texts.update(source.training.texts(scenario))
         return sorted(texts)
 
     def jobs(self) -> tuple[list[Job], list[Job]]:
-        """Of the examples to learn from, and of the held-out ones."""
-        jobs: tuple[list[Job], list[Job]] = ([], [])
-        for made, sources in zip(jobs, (self.learn, self.held_out), strict=True):
-            for source in sources:
-                seeds = range(self.seed, self.seed + source.repeats)
-                made += [(source, scenario, seed) for seed in seeds for scenario in source.spread()]
-        return jobs
-
-    def made(self, jobs: Sequence[Job]) -> list[Example]:
-        """The examples of some jobs."""
-        policy = Mixture(self.shares, longest=self.longest_reply)
-        return [asyncio.run(_played(source, scenario, seed, policy)) for source, scenario, seed in jobs if source is not None]
+        """Of the examples to learn from, never with a held-out scenario, and of the held-out ones."""
+        apart = {name for source in self.held_out for name in environment_for(source).scenario_ids}
+        learn: list[Job] = []
+        for source in self.learn:
+            names = source.spread(leave_out=apart)
+            seeds = range(self.seed, self.seed + (self.answers or source.repeats))
+            learn += [(source, name, seed) for seed in seeds for name in names]
+        return learn, [(source, name, self.seed) for source in self.held_out for name in source.spread()]
 
 
-async def _played(source: Source, scenario: str, seed: int, policy: Mixture) -> Example:
+class WarmStartSettings(BaseModel):
+    """The settings that determine the warm-started policy, weight by weight on one machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    corpus: CorpusSettings = Field(default_factory=CorpusSettings)
+    seed: int = 0
+    """Random seed of initial weights, order of rows and exchanged words."""
+    least_count: int = Field(default=2, ge=1)
+    """Minimum number of different texts of the corpus with a word, for it to be known."""
+    width: int = Field(default=128, ge=64, multiple_of=16)
+    layers: int = Field(default=3, ge=2)
+    steps: int = Field(default=600, ge=1)
+    rows: int = Field(default=4, ge=1)
+    """Examples in a step."""
+    learning_rate: float = Field(default=4e-3, gt=0.0)
+    exchanged: float = Field(default=0.75, ge=0.0, le=1.0)
+    """Share of rows with exchanged content words."""
+
+    @property
+    def hash(self) -> str:
+        """First 12 hex digits of the SHA-256 of the settings, and of the scenarios that are answered, which may be a file's."""
+        answered = [environment_for(source).scenarios.values() for source in self.corpus.learn if self.corpus.answers]
+        fingerprints = [scenario.fingerprint for scenarios in answered for scenario in scenarios]
+        return hashlib.sha256("".join([self.model_dump_json(), *fingerprints]).encode()).hexdigest()[:12]
+
+
+def warm_start_of(recipe: Recipe) -> WarmStartSettings:
+    """The warm start of a recipe. Answers are to its training scenarios, whatever their limit, never to a held-out one."""
+    given = dict(recipe.policy.warm_start)
+    if recipe.environment.training.answer_form is not None:
+        sets = recipe.scenarios
+        learn = Source(environment=recipe.environment.name, scenarios=(sets.train,), share=sets.held_out_share)
+        held_out = learn.model_copy(update={"scenarios": (sets.held_out,), "held_out": True, "count": _TESTED})
+        given["corpus"] = {"learn": (learn,), "held_out": (held_out,), **given["corpus"]}
+    return WarmStartSettings.model_validate(given)
+
+
+def examples_of(jobs: Sequence[Job], *, processes: int = 1) -> list[Example]:
+    """The examples of some jobs; about 50 ms each on one core. A failed dialogue is raised."""
+    if processes == 1:
+        return [asyncio.run(_answer(*job) if job[0].answer_form else _dialogue(*job)) for job in jobs]
+    parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
+    # spawned, not forked: the caller may have torch's threads running
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        return [example for examples in pool.map(examples_of, parts) for example in examples]
+
+
+async def _dialogue(source: Source, scenario: str, seed: int) -> Example:
     environment = environment_for(source)
-    transcript = await play(environment, scenario, policy, seed=seed)
+    transcript = await play(environment, scenario, Mixture(), seed=seed)
     if transcript.failure is not None:
         raise RuntimeError(f"{scenario}: {transcript.failure.detail}")
     prompt = environment.begin(scenario, seed=seed).policy_prompt
@@ -180,22 +225,13 @@ async def _played(source: Source, scenario: str, seed: int, policy: Mixture) -> 
         messages.append(Message(role="assistant", content=turn.reply))
         if turn.message is not None:
             messages.append(Message(role="user", content=turn.message))
-    return Example(scenario, tuple(messages), transcript.score)
+    return tuple(messages)
 
 
 class Mixture:
-    """Scripted baselines, one drawn for each reply: a `ChatModel`.
-
-    Args:
-        shares: how often each replies, by name.
-        longest: maximum number of words and punctuation marks of a reply.
-    """
+    """Scripted baselines, one drawn for each reply: a `ChatModel`."""
 
     name = "mixture"
-
-    def __init__(self, shares: Mapping[str, float] = _IN_DIALOGUES, *, longest: int) -> None:
-        self._shares, self._longest = dict(shares), longest
-        self._baselines = {name: Baseline(name) for name in shares}
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -203,86 +239,32 @@ class Mixture:
         """The reply of one baseline, drawn by the messages and the sampling seed alone."""
         history = "|".join(message.content for message in messages[1:])
         rng = random.Random(f"{sampling.seed if sampling else None}|{history}")
-        for name in (*rng.choices(list(self._shares), list(self._shares.values()), k=8), next(iter(self._shares))):
-            answer = await self._baselines[name].complete(messages, sampling=sampling)
-            if text := whole_sentences(answer.text, self._longest, rng):
+        for name in (*rng.choices(list(_IN_DIALOGUES), list(_IN_DIALOGUES.values()), k=8), next(iter(_IN_DIALOGUES))):
+            answer = await Baseline(name).complete(messages, sampling=sampling)
+            if text := whole_sentences(answer.text, LONGEST_REPLY, rng):
                 break
         return Reply(text, usage=estimate_usage(messages, text))
 
 
-class AnswersSettings(_Settings):
-    """Answers in an environment's form, as dialogues of one turn without a score."""
+async def _answer(source: Source, scenario: str, seed: int) -> Example:
+    form = source.answer_form
+    assert form is not None
+    episode = environment_for(source).begin(scenario, seed=seed)
+    opening = await episode.open() or ""
+    messages = [Message(role="system", content=episode.policy_prompt), Message(role="user", content=opening)]
+    rng = random.Random(f"{scenario}|{seed}")
 
-    environment: str
-    """An environment with a form of answers; scenarios are those of its default set."""
-    answers: int = Field(ge=1)
-    """To each scenario."""
-    seed: int = 0
-    held_out_share: float = Field(default=0.2, gt=0.0, lt=1.0)
-    """Of the scenarios; as the recipe's `scenarios.held_out_share`."""
-    test: int = Field(default=24, ge=0)
-    """Number of held-out scenarios that are answered, for the held-out perplexity alone."""
-    longest_part: int = Field(default=40, ge=8)
-    """Maximum number of words and punctuation marks of a part; a longer part loses whole sentences at random."""
-    shares: Mapping[str, float] = _IN_ANSWERS
+    async def part(name: str) -> str:
+        """Of a baseline drawn at random; another one is drawn if no sentence of it is short enough."""
+        for _ in range(100):
+            (baseline,) = rng.choices(list(_IN_ANSWERS), list(_IN_ANSWERS.values()))
+            answer = await Baseline(baseline).complete(messages, sampling=Sampling(seed=rng.randrange(2**31)))
+            if text := whole_sentences(form.split(answer.text)[name], LONGEST_PART, rng):
+                return text
+        raise RuntimeError(f"no baseline has a part {name} of at most {LONGEST_PART} words and marks")
 
-    @property
-    def layout(self) -> Layout:
-        training, form = self._training
-        return Layout(training.prompt_headings, form.message_words, tuple(form.headings.values()))
-
-    def held_out_texts(self) -> list[str]:
-        return sorted({text for scenario in self._scenarios[1] for text in self._training[0].texts(scenario)})
-
-    def learned_scenarios(self) -> list[str]:
-        """Ids of the scenarios that are learned from."""
-        return [scenario.id for scenario in self._scenarios[0]]
-
-    def jobs(self) -> tuple[list[Job], list[Job]]:
-        train, held_out = self._scenarios
-        test = held_out[:: max(1, len(held_out) // max(1, self.test))][: self.test]
-        learn: list[Job] = [(None, scenario.id, self.seed + again) for again in range(self.answers) for scenario in train]
-        return learn, [(None, scenario.id, self.seed) for scenario in test]
-
-    def made(self, jobs: Sequence[Job]) -> list[Example]:
-        baselines = {name: Baseline(name) for name in self.shares}
-        return [asyncio.run(self._answer(scenario, seed, baselines)) for _, scenario, seed in jobs]
-
-    @property
-    def _training(self) -> tuple[Training, AnswerForm]:
-        training = load_environment(self.environment).training
-        if training is None or training.answer_form is None:
-            raise UseError(f"{self.environment} has no form of answers; remove policy.warm_start.corpus.answers")
-        return training, training.answer_form
-
-    @property
-    def _scenarios(self) -> tuple[list[Any], list[Any]]:
-        return parted(list(_default_set(self.environment).scenarios.values()), self.held_out_share)
-
-    async def _answer(self, scenario: str, seed: int, baselines: Mapping[str, Baseline]) -> Example:
-        episode = _default_set(self.environment).begin(scenario, seed=seed)
-        opening = await episode.open() or ""
-        messages = [Message(role="system", content=episode.policy_prompt), Message(role="user", content=opening)]
-        rng = random.Random(f"{scenario}|{seed}")
-        _, form = self._training
-
-        async def part(name: str) -> str:
-            """Of a baseline drawn at random; another one is drawn if no sentence of it is short enough."""
-            for _ in range(100):
-                (baseline,) = rng.choices(list(self.shares), list(self.shares.values()))
-                answer = await baselines[baseline].complete(messages, sampling=Sampling(seed=rng.randrange(2**31)))
-                if text := whole_sentences(form.split(answer.text)[name], self.longest_part, rng):
-                    return text
-            raise RuntimeError(f"no baseline has a part {name} of at most {self.longest_part} words and marks")
-
-        text = "".join([heading + await part(name) for name, heading in form.headings.items()])
-        return Example(scenario, (*messages, Message(role="assistant", content=text)), None)
-
-
-@cache
-def _default_set(environment: str) -> Ready:
-    spec = load_environment(environment)
-    return spec.make(spec.load(), spec.players())
+    text = "".join([heading + await part(name) for name, heading in form.headings.items()])
+    return (*messages, Message(role="assistant", content=text))
 
 
 def words_in(text: str) -> int:
@@ -304,39 +286,3 @@ def whole_sentences(text: str, longest: int, rng: random.Random) -> str:
     while sentences and sum(map(words_in, sentences)) > longest:
         sentences.pop(rng.randrange(len(sentences)))
     return " ".join(sentences)
-
-
-def examples_of(settings: CorpusSettings | AnswersSettings, *, processes: int = 1) -> tuple[list[Example], list[Example]]:
-    """The examples to learn from, and the held-out ones; about 50 ms each on one core. A failed dialogue is raised."""
-    learn, held_out = settings.jobs()
-    jobs = [*learn, *held_out]
-    if processes == 1:
-        made = settings.made(jobs)
-    else:
-        parts = [jobs[start : start + 64] for start in range(0, len(jobs), 64)]
-        # spawned, not forked: the caller may have torch's threads running
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            made = [example for examples in pool.map(settings.made, parts) for example in examples]
-    return made[: len(learn)], made[len(learn) :]
-
-
-def read_or_make(path: Path, make: Callable[[], tuple[list[Example], list[Example]]]) -> tuple[list[Example], list[Example]]:
-    """Examples to learn from and held-out ones, read from a JSON-lines file if it exists, else made and written to it."""
-    if not path.is_file():
-        made = make()
-        rows = [
-            {"apart": apart, "scenario": scenario, "score": score, "messages": [[m.role, m.content] for m in messages]}
-            for apart, examples in enumerate(made)
-            for scenario, messages, score in examples
-        ]
-        write_whole(path, "".join(json.dumps(row) + "\n" for row in rows))
-        return made
-    read: tuple[list[Example], list[Example]] = ([], [])
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            example = Example(row["scenario"], tuple(Message(role=r, content=c) for r, c in row["messages"]), row["score"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}:{number} is no example of a warm start; remove the file, it is made again") from error
-        read[bool(row["apart"])].append(example)
-    return read

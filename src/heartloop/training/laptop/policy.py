@@ -9,29 +9,24 @@ threads.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from heartloop.core.errors import InputError, UseError
-from heartloop.core.system import write_whole
 from heartloop.models.baselines.scripted import phrases
-from heartloop.training.laptop.corpus import AnswersSettings, CorpusSettings, Example, Layout, examples_of, read_or_make
-from heartloop.training.recipe import Recipe, first_problem
+from heartloop.training.laptop.corpus import Example, Layout, WarmStartSettings, examples_of
+from heartloop.training.local_policy import made_once
 from heartloop.training.rollouts import ChatFormat
 
 MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
@@ -161,12 +156,6 @@ def prime(model: Any, *, seed: int = 0) -> None:
     words = round(width * _WORD)
     back = (width - words) // _BACK
     shares = [int(len(still) * share) for share in _SHARES]
-    few = config.num_hidden_layers < 2 or config.num_attention_heads < _BACK
-    if few or words > size or max(shares) > back or not min(shares):
-        raise UseError(
-            f"{config.num_hidden_layers} layers, {config.num_attention_heads} heads of {size} and width {width} do not hold the "
-            "copying circuit; expected at least 2 layers, 3 heads, and heads of half the width"
-        )
     generator = torch.Generator().manual_seed(seed)
     basis = _orthonormal(width, generator)
     present, before = basis[:words], [basis[words + k * back : words + (k + 1) * back] for k in range(_BACK)]
@@ -221,44 +210,10 @@ def _padded(rows: Tensor, size: int) -> Tensor:
     return pad(rows, (0, 0, 0, size - len(rows)))
 
 
-class WarmStartSettings(BaseModel):
-    """The settings that determine the warm-started policy, weight by weight on one machine."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    corpus: Annotated[
-        Annotated[CorpusSettings, Tag("dialogues")] | Annotated[AnswersSettings, Tag("answers")],
-        Discriminator(lambda given: "answers" if "answers" in dict(given) else "dialogues"),
-    ] = Field(default_factory=CorpusSettings)
-    """Dialogues, or, where `answers` is set, answers in an environment's own form."""
-    seed: int = 0
-    """Random seed of initial weights, order of rows and exchanged words."""
-    least_count: int = Field(default=2, ge=1)
-    """Minimum number of different texts of the corpus with a word, for it to be known."""
-    held_out_words: bool = True
-    """Whether the tokenizer also knows every word of the held-out scenarios; their sentences are not learned."""
-    width: int = Field(default=128, ge=64, multiple_of=16)
-    layers: int = Field(default=3, ge=2)
-    heads: int = Field(default=4, ge=3)
-    """Each of half the width, as the initial weights require."""
-    steps: int = Field(default=600, ge=1)
-    rows: int = Field(default=4, ge=1)
-    """Examples in a step."""
-    learning_rate: float = Field(default=4e-3, gt=0.0)
-    exchanged: float = Field(default=0.75, ge=0.0, le=1.0)
-    """Share of rows with exchanged content words."""
-    content_weight: float = Field(default=2.0, gt=0.0)
-    """Weight in the loss of a content word, relative to a frequent word or one of the baselines' set phrases."""
-    threads: int = Field(default=1, ge=1)
-    """Of torch; for matrices this small a second thread gains nothing on a busy machine."""
-
-    @property
-    def hash(self) -> str:
-        """First 12 hex digits of the SHA-256 of the settings."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
-
-
-_BREAK_WEIGHT = 5.0  # in the loss, of a token of the form, relative to a frequent word (ours)
+_HEADS = 4  # each of half the width, as the initial weights require
+# weights in the loss: of a content word, relative to a frequent word or one of the baselines' set phrases; of a token of the form
+# of a reply, one of fifty, without which all the rest is worth nothing (ours)
+_CONTENT_WEIGHT, _BREAK_WEIGHT = 2.0, 5.0
 
 
 class ExampleRow(NamedTuple):
@@ -268,16 +223,6 @@ class ExampleRow(NamedTuple):
     in_reply: tuple[bool, ...]
 
 
-class WarmStart(NamedTuple):
-    """A warm-started policy, and how well it learned."""
-
-    model: Path
-    curve: Path
-    """JSON lines: `step`, `loss` in nats a token, `seconds`; the last line holds the held-out `perplexity`."""
-    perplexity: float | None
-    """Of replies in held-out dialogues; `None` if each has an unknown word."""
-
-
 def rows_of(examples: Sequence[Example], form: ChatFormat) -> list[ExampleRow]:
     """Examples as rows. A reply with a word that the tokenizer does not know is not learned."""
     rows: list[ExampleRow] = []
@@ -285,7 +230,7 @@ def rows_of(examples: Sequence[Example], form: ChatFormat) -> list[ExampleRow]:
     for example in examples:
         tokens: list[int] = []
         in_reply: list[bool] = []
-        for message in example.messages:
+        for message in example:
             ids = form.message_ids(message)
             tokens += ids
             known = unknown not in form.tokenizer.encode(message.content, add_special_tokens=False)
@@ -303,8 +248,8 @@ def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -
         hidden_size=settings.width,
         intermediate_size=round(settings.width * 8 / 3 / 16) * 16,
         num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        num_key_value_heads=settings.heads,
+        num_attention_heads=_HEADS,
+        num_key_value_heads=_HEADS,
         max_position_embeddings=1024,
         head_dim=settings.width // 2,
         **PRIMED_CONFIG,
@@ -372,15 +317,14 @@ def _batches(rows: Sequence[ExampleRow], size: int, rng: random.Random) -> Itera
 
 
 def _train(
-    model: Any, rows: Sequence[ExampleRow], settings: WarmStartSettings, exchange: Exchange, *, breaks: Sequence[int] = ()
-) -> Iterator[dict[str, float]]:
-    """Trains the model in place; gives `step`, `loss` (every token alike) and `seconds` after each step.
+    model: Any, rows: Sequence[ExampleRow], settings: WarmStartSettings, exchange: Exchange, breaks: Sequence[int]
+) -> Iterator[float]:
+    """Trains the model in place; gives the loss, every token alike, after each step.
 
     Args:
-        breaks: tokens of the form of a reply, one of fifty, without which all the rest is worth nothing: they count more.
+        breaks: tokens of the form of a reply.
     """
-    torch.set_num_threads(settings.threads)
-    weights = torch.where(exchange.content, settings.content_weight, 1.0)
+    weights = torch.where(exchange.content, _CONTENT_WEIGHT, 1.0)
     weights[list(breaks)] = _BREAK_WEIGHT
     generator = torch.Generator().manual_seed(settings.seed)
     rng = random.Random(settings.seed)
@@ -391,7 +335,6 @@ def _train(
     parts = [(circuit, 0.1), (words, 0.6), (rest, 1.0)]  # a circuit trained at full pace is lost before it is used
     optimiser = torch.optim.AdamW([{"params": part} for part, _ in parts], betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     warm = max(1, settings.steps // 20)
-    started = time.monotonic()
     model.train()
     for step, batch in zip(range(settings.steps), _batches(rows, settings.rows, rng), strict=False):
         share = min(1.0, (step + 1) / warm) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / settings.steps)))
@@ -404,7 +347,7 @@ def _train(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad()
-        yield {"step": step + 1, "loss": round(losses.mean().item(), 4), "seconds": round(time.monotonic() - started, 1)}
+        yield round(losses.mean().item(), 4)
     model.eval()
 
 
@@ -420,68 +363,49 @@ def _perplexity(model: Any, rows: Sequence[ExampleRow], *, size: int = 8) -> flo
     return round(math.exp(total / count), 3) if count else None
 
 
-def warm_start_of(recipe: Recipe, held_out: Sequence[Any]) -> WarmStartSettings:
-    """The warm start of a recipe."""
-    given = dict(recipe.policy.warm_start)
-    if recipe.environment.training.answer_form is not None:
-        given["corpus"] = {"environment": recipe.environment.name, **given["corpus"]}
-    try:
-        settings = WarmStartSettings.model_validate(given)
-    except ValidationError as error:
-        kind = 1 if error.errors()[0]["loc"][:1] == ("corpus",) else None  # the kind of corpus, which is not written
-        raise InputError(f"{first_problem(error, 'policy.warm_start', skip=kind)}; correct or remove it") from error
-    if isinstance(settings.corpus, AnswersSettings):
-        both = set(settings.corpus.learned_scenarios()) & {scenario.id for scenario in held_out}
-        if both:
-            raise InputError(
-                f"the warm start learns from {len(both)} held-out scenarios, such as {min(both)}; "
-                "set policy.warm_start.corpus.held_out_share to scenarios.held_out_share"
-            )
-    return settings
-
-
 def prepare(
-    folder: Path, settings: WarmStartSettings, *, processes: int = 2, progress: Callable[[str], None] = lambda _: None
-) -> WarmStart:
-    """A warm-started policy in `folder/<hash of its settings>`, made now, or read where it exists.
+    policies: Path, settings: WarmStartSettings, *, processes: int = 2, progress: Callable[[str], None] = lambda _: None
+) -> Path:
+    """The checkpoint of a warm-started policy in `policies/<hash of its settings>`, made now, or found where it exists.
 
-    Examples are written beside it under the hash of their own settings, so that another policy can learn from the same ones.
+    Beside it `settings.json` and `curve.jsonl`: the loss of each step in nats a token, and the perplexity of replies in held-out
+    dialogues, null if each has an unknown word.
 
     Args:
         processes: that make the examples.
         progress: takes lines of progress.
     """
-    directory = folder / settings.hash
-    model_folder, curve = directory / "model", directory / "curve.jsonl"
-    if curve.is_file():  # written last
-        return WarmStart(model_folder, curve, json.loads(curve.read_text(encoding="utf-8").splitlines()[-1])["perplexity"])
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    folder = policies / settings.hash
+    return made_once(folder, lambda part: _warm_start(part, folder, settings, processes, progress))
+
+
+def _warm_start(
+    model_folder: Path, folder: Path, settings: WarmStartSettings, processes: int, progress: Callable[[str], None]
+) -> None:
+    (folder / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
     corpus = settings.corpus
-    digest = hashlib.sha256(corpus.model_dump_json().encode()).hexdigest()[:12]
     progress("Playing the dialogues to learn from.")
-    learn, held_out = read_or_make(folder / f"corpus-{digest}.jsonl", lambda: examples_of(corpus, processes=processes))
-    texts = (message.content for example in learn for message in example.messages)
-    known = corpus.held_out_texts() if settings.held_out_words else ()
-    tokenizer = build_tokenizer(texts, least=settings.least_count, known=known, layout=corpus.layout)
+    learn, held_out = (examples_of(jobs, processes=processes) for jobs in corpus.jobs())
+    texts = (message.content for example in learn for message in example)
+    tokenizer = build_tokenizer(texts, least=settings.least_count, known=corpus.held_out_texts(), layout=corpus.layout)
     form = ChatFormat(tokenizer)
     rows = rows_of(learn, form)
-    torch.set_num_threads(settings.threads)  # first weights come of matrix products: their last bits depend on it
+    # first weights come of matrix products: their last bits depend on it; a second thread gains nothing for matrices this small
+    torch.set_num_threads(1)
     model = new_model(settings, tokenizer)
     size = sum(p.numel() for p in model.parameters())
     progress(f"{len(rows)} examples, {len(tokenizer)} words, {size / 1e6:.2f} million parameters.")
-    lines: list[str] = []
+    lines: list[dict[str, float | None]] = []
     breaks = tokenizer.convert_tokens_to_ids(list(corpus.layout.breaks))
-    for line in _train(model, rows, settings, Exchange(tokenizer, _fixed(rows, tokenizer)), breaks=breaks):
-        lines.append(json.dumps(line))
-        if line["step"] % 50 == 0:
-            progress(f"step {line['step']} of {settings.steps}: loss {line['loss']:.3f}, {line['seconds']:.0f} s")
-    perplexity = _perplexity(model, rows_of(held_out, form))
-    progress(f"Held-out perplexity {perplexity}.")
+    for step, loss in enumerate(_train(model, rows, settings, Exchange(tokenizer, _fixed(rows, tokenizer)), breaks), start=1):
+        lines.append({"step": step, "loss": loss})
+        if step % 50 == 0:
+            progress(f"step {step} of {settings.steps}: loss {loss:.3f}")
+    lines.append({"perplexity": _perplexity(model, rows_of(held_out, form))})
+    progress(f"Held-out perplexity {lines[-1]['perplexity']}.")
     model.save_pretrained(model_folder)
     tokenizer.save_pretrained(model_folder)
-    write_whole(curve, "\n".join([*lines, json.dumps({"perplexity": perplexity})]) + "\n")
-    return WarmStart(model_folder, curve, perplexity)
+    (folder / "curve.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 def _fixed(rows: Sequence[ExampleRow], tokenizer: PreTrainedTokenizerFast) -> set[int]:
