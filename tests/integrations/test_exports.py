@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,28 +170,24 @@ def test_a_silent_or_truncated_reply_is_no_example(run: Path, tmp_path: Path) ->
         export_dpo(copy, tmp_path / "pairs")
 
 
-def test_replies_to_the_same_messages_are_paired_by_what_they_changed(run: Path, tmp_path: Path) -> None:
+def test_replies_are_paired_by_what_they_changed_and_dialogues_by_their_score(run: Path, tmp_path: Path) -> None:
     export_dpo(run, tmp_path / "out")
-    rows = lines(tmp_path / "out" / "replies.jsonl")
-    assert rows
-    for row in rows:
-        chosen, rejected = (dialogues(run)[row["scenario"], row[f"{side}_model"]] for side in ("chosen", "rejected"))
-        changes = []
-        for side, played in (("chosen", chosen), ("rejected", rejected)):
-            (reply,) = row[side]
-            turn = played.turns[row["turn"]]
-            assert reply == {"role": "assistant", "content": turn.reply}
-            assert turn.change is not None
-            changes.append(turn.change["emotion"])
+
+    def pairs(name: str) -> Iterator[tuple[dict[str, Any], Transcript, Transcript]]:
+        for row in lines(tmp_path / "out" / f"{name}.jsonl"):
+            chosen, rejected = (dialogues(run)[row["scenario"], row[f"{side}_model"]] for side in ("chosen", "rejected"))
+            yield row, chosen, rejected
+
+    assert list(pairs("replies"))
+    for row, *played in pairs("replies"):
+        turns = [one.turns[row["turn"]] for one in played]
+        replies = [[{"role": "assistant", "content": turn.reply}] for turn in turns]
+        assert [row["chosen"], row["rejected"]] == replies
+        better, worse = (turn.change["emotion"] for turn in turns if turn.change)
         assert row["prompt"][-1]["role"] == "user"
-        assert row["margin"] == pytest.approx(changes[0] - changes[1])
+        assert row["margin"] == pytest.approx(better - worse)
         assert row["margin"] > 0
-
-
-def test_dialogues_with_the_same_person_are_paired_by_their_score(run: Path, tmp_path: Path) -> None:
-    export_dpo(run, tmp_path / "out")
-    for row in lines(tmp_path / "out" / "dialogues.jsonl"):
-        chosen, rejected = (dialogues(run)[row["scenario"], row[f"{side}_model"]] for side in ("chosen", "rejected"))
+    for row, chosen, rejected in pairs("dialogues"):
         assert (row["score_chosen"], row["score_rejected"]) == (chosen.score, rejected.score)
         assert row["margin"] == row["score_chosen"] - row["score_rejected"] > 0
         assert row["prompt"][-1] == {"role": "user", "content": chosen.opening}
@@ -203,6 +199,11 @@ def test_a_pair_has_at_least_the_margin_and_an_unscored_dialogue_is_in_none(run:
     margins = sorted(row["margin"] for row in lines(tmp_path / "all" / "dialogues.jsonl"))
     export_dpo(run, tmp_path / "wide", margin=margins[-1])
     assert [row["margin"] for row in lines(tmp_path / "wide" / "dialogues.jsonl")] == margins[-1:]
+    again = changed(run, tmp_path / "again", lambda one: one.model_copy(update={"repeat": 1}))
+    with (again / "transcripts.jsonl").open("a", encoding="utf-8") as file:
+        file.write((run / "transcripts.jsonl").read_text(encoding="utf-8"))
+    export_dpo(again, tmp_path / "twice")
+    assert sorted(row["margin"] for row in lines(tmp_path / "twice" / "dialogues.jsonl")) == margins, "counts once"
     broken = changed(run, tmp_path / "run", lambda one: unscored(one) if one.model == FIXER else one)
     with pytest.raises(InputError, match="2 scored dialogues of 2 scenarios"):
         export_dpo(broken)

@@ -6,8 +6,9 @@ import gc
 import hashlib
 import json
 import random
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ pytest.importorskip("inspect_ai", reason="the extra inspect is not installed")
 from inspect_ai import eval_async, eval_retry_async
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
-from inspect_ai.model import get_model
+from inspect_ai.model import GenerateConfig, get_model
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
@@ -35,6 +36,7 @@ from heartloop.integrations.inspect.samples import KEY
 from heartloop.integrations.inspect.task import TASKS
 from heartloop.models.names import close, resolve
 from tests import faulty_server
+from tests.commands import heartloop
 from tests.faulty_server import FaultyServer, Request
 
 pytestmark = [
@@ -70,15 +72,29 @@ async def run(environment: str = "sage", /, *, model: Any = "heartloop/reflector
     return read_eval_log(log.location)
 
 
-async def over_http(server: FaultyServer, monkeypatch: pytest.MonkeyPatch, **how: Any) -> EvalLog:
-    """The same with policy and user behind Inspect's own OpenAI-compatible provider."""
-    monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
-    monkeypatch.setenv("FAULTY_API_KEY", CANARY)
-    port = server.base_url.rpartition(":")[2].partition("/")[0]  # models are remembered by name for the whole process
-    roles = how.pop("model_roles", {"user": f"openai-api/faulty/sim{port}"})
-    arguments = {"limit": 2, "max_turns": 3, **how.pop("task_args", {})}
-    how = {"max_retries": 0, **how}
-    return await run(model=f"openai-api/faulty/{port}", model_roles=roles, task_args=arguments, **how)
+Http = Callable[..., Awaitable[tuple[EvalLog, FaultyServer]]]
+
+
+@pytest.fixture
+def http(monkeypatch: pytest.MonkeyPatch) -> Http:
+    """The same, with one scenario, policy and user behind Inspect's own OpenAI-compatible provider, and a server with faults."""
+
+    async def over_http(*faults: str, **how: Any) -> tuple[EvalLog, FaultyServer]:
+        async with FaultyServer(*faults, answer=by_words) as server:
+            monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
+            monkeypatch.setenv("FAULTY_API_KEY", CANARY)
+            port = server.base_url.rpartition(":")[2].partition("/")[0]  # models are remembered by name for the whole process
+            user: Any = f"openai-api/faulty/sim{port}"
+            if "user_config" in how:
+                user = get_model(user, config=how.pop("user_config"), memoize=False)
+            roles = how.pop("model_roles", {"user": user})
+            arguments = {"limit": 1, "max_turns": 3, **how.pop("task_args", {})}
+            environment = how.pop("environment", "sage")
+            how = {"max_retries": 0, **how}
+            model = f"openai-api/faulty/{port}"
+            return await run(environment, model=model, model_roles=roles, task_args=arguments, **how), server
+
+    return over_http
 
 
 def samples(log: EvalLog) -> list[EvalSample]:
@@ -148,9 +164,10 @@ class TestParity:
         assert [effect["emotion"] for effect in effects] == [turn.state["emotion"] for turn in transcript.turns if turn.state]
         assert all(effect["thoughts"]["activity"] for effect in effects)
 
-    async def test_a_user_model_over_http(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_user_model_over_http(self, http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+        log, _ = await http(task_args={"preset": "released", "limit": 2})
         async with FaultyServer(answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"preset": "released"})
+            monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
             policy, user = resolve("faulty/any"), resolve("faulty/other")
             ours = await played(SageLLMUser(user), policy, preset="released")
             await close([policy, user])
@@ -186,13 +203,9 @@ class TestEnvironments:
         with pytest.raises(PrerequisiteError, match="bystander_weight"):
             await run("perm", task_args={**arguments, "bystander_weight": -1})
 
-    async def test_each_role_may_have_its_own_model_and_the_users_plays_the_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer(answer=by_words) as server:
-            port = server.base_url.rpartition(":")[2].partition("/")[0]
-            monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
-            monkeypatch.setenv("FAULTY_API_KEY", CANARY)
-            roles = {"user": f"openai-api/faulty/user{port}", "judge": f"openai-api/faulty/judge{port}"}
-            log = await run("empa", model_roles=roles, task_args={"limit": 1, "max_turns": 1}, max_retries=0)
+    async def test_each_role_may_have_its_own_model_and_the_users_plays_the_others(self, http: Http) -> None:
+        roles = {"user": "openai-api/faulty/one", "judge": "openai-api/faulty/two"}
+        log, _ = await http(environment="empa", model_roles=roles, task_args={"max_turns": 1})
         [sample] = samples(log)
         assert sample.error is None, sample.error
         models = played_in(sample).models
@@ -218,11 +231,8 @@ class TestFailures:
             ("content_filter@feel", "user", "AnswerError"),
         ],
     )
-    async def test_a_failed_instrument_is_an_error_and_unscored(
-        self, fault: str, role: str, kind: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async with FaultyServer(fault, answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"limit": 1})
+    async def test_a_failed_instrument_is_an_error_and_unscored(self, fault: str, role: str, kind: str, http: Http) -> None:
+        log, _ = await http(fault)
         [sample] = samples(log)
         assert log.status == "success", "the others would go on"
         assert sample.error is not None
@@ -234,37 +244,29 @@ class TestFailures:
         assert isnan(results(log)["mean"])
         assert CANARY not in sample.scores["points"].model_dump_json() + json.dumps(sample.store)
 
-    @pytest.mark.parametrize("fault", ["content_filter@policy", "length@policy"])
-    async def test_what_the_policy_does_is_scored(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer(fault, answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"limit": 1})
+    @pytest.mark.parametrize(
+        "fault", ["content_filter@policy", "length@policy", "no_seed", "no_schema", "no_usage", "half_emoji"]
+    )
+    async def test_what_the_policy_does_is_scored_and_what_endpoints_do_differently_does_no_harm(
+        self, fault: str, http: Http
+    ) -> None:
+        log, server = await http(fault)
         [sample] = samples(log)
         assert sample.error is None
         assert results(log)["scored"] == 1
-
-    @pytest.mark.parametrize("fault", ["no_seed", "no_schema", "no_usage", "half_emoji"])
-    async def test_what_endpoints_do_differently_does_no_harm(self, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer(fault, answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"limit": 1})
-        assert results(log)["scored"] == 1
         assert server.fired
 
-    async def test_eval_retry_plays_the_failed_and_keeps_the_scored(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer("unknown_model@policy:1", answer=by_words) as server:
-            log = await over_http(server, monkeypatch, max_samples=1)
-            assert sorted(isnan(value(s)) for s in samples(log)) == [False, True]
-            before = len(server.requests)
+    async def test_eval_retry_plays_the_failed_and_keeps_the_scored(self, http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+        log, server = await http("unknown_model@policy:1", task_args={"limit": 2}, max_samples=1)
+        assert sorted(isnan(value(s)) for s in samples(log)) == [False, True]
+        async with FaultyServer(answer=by_words, port=int(server.base_url.rpartition(":")[2].partition("/")[0])) as second:
             [again] = await eval_retry_async(log, log_dir=str(Path.cwd() / "logs"))
-            assert results(again)["scored"] == 2
-            assert len(server.requests) - before < before, "the scored one was not played again"
+        assert results(again)["scored"] == 2
+        assert len(second.requests) < len(server.requests), "the scored one was not played again"
 
     @pytest.mark.parametrize("limit", [{"message_limit": 4}, {"token_limit": 2_000}, {"time_limit": 2}])
-    async def test_a_sample_cut_by_a_limit_is_unscored_and_keeps_what_there_was(
-        self, limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        faults = ["timeout@speak"] if "time_limit" in limit else []
-        async with FaultyServer(*faults, answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"limit": 1}, **limit)
+    async def test_a_sample_cut_by_a_limit_is_unscored_and_keeps_what_there_was(self, limit: dict[str, int], http: Http) -> None:
+        log, _ = await http(*(["timeout@speak"] if "time_limit" in limit else []), **limit)
         [sample] = samples(log)
         assert sample.limit is not None
         assert isnan(value(sample))
@@ -274,51 +276,33 @@ class TestFailures:
 
 
 class TestCalls:
-    async def test_thinking_stays_where_it_was_thought(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer("thinking", answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"limit": 1})
+    async def test_thinking_stays_where_it_was_thought(self, http: Http) -> None:
+        log, server = await http("thinking")
         assert server.fired["thinking"] == len(server.requests)
         assert "sound hurt" not in json.dumps(server.bodies)
         assert "sound hurt" not in json.dumps(samples(log)[0].store)
 
-    async def test_a_seed_and_the_time_limit_reach_both_and_the_temperature_the_policy_alone(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async with FaultyServer(answer=by_words) as server:
-            log = await over_http(server, monkeypatch, temperature=0.3, attempt_timeout=17, task_args={"limit": 1})
+    async def test_seed_and_time_limit_reach_both_and_sampling_the_policy_alone(self, http: Http) -> None:
+        numbers: dict[str, Any] = {"temperature": 0.3, "presence_penalty": 1.5, "frequency_penalty": 0.5}
+        given = {"stop_seqs": ["END"], "reasoning_effort": "low", "extra_body": {"min_p": 0.1}}
+        log, server = await http(attempt_timeout=17, **numbers, **given)
         assert all("seed" in body for body in server.bodies)
-        parts = {request.part: request.body.get("temperature") for request in server.requests}
-        assert parts == {"policy": 0.3, "feel": None, "speak": None}
+        sent = {**numbers, "stop": ["END"], "min_p": 0.1}  # Inspect sends an effort to models that it knows to reason
+        for request in server.requests:
+            assert {name: request.body.get(name) for name in sent} == (sent if request.part == "policy" else dict.fromkeys(sent))
+        assert played_in(samples(log)[0]).sampling["policy"] == Sampling(
+            **numbers, stop=("END",), reasoning_effort="low", request={"min_p": 0.1}
+        )
         calls = [event for event in samples(log)[0].events if event.event == "model"]
-        assert {(call.role, call.config.attempt_timeout, call.config.max_retries) for call in calls} == {
-            (None, 17, 0),
-            ("user", 17, 0),
-        }
+        settings = {(call.role, call.config.attempt_timeout, call.config.max_retries) for call in calls}
+        assert settings == {(None, 17, 0), ("user", 17, 0)}
 
-    async def test_a_role_has_settings_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with FaultyServer(answer=by_words) as server:
-            monkeypatch.setenv("OWN_BASE_URL", server.base_url)
-            monkeypatch.setenv("OWN_API_KEY", CANARY)
-            from inspect_ai.model import GenerateConfig
-
-            role = get_model("openai-api/own/sim", config=GenerateConfig(temperature=0.7, seed=9), memoize=False)
-            log = await over_http(server, monkeypatch, model_roles={"user": role}, task_args={"limit": 1})
+    async def test_a_role_has_settings_of_its_own(self, http: Http) -> None:
+        log, server = await http(user_config=GenerateConfig(temperature=0.7, seed=9))
         asked = [request.body for request in server.requests if request.part != "policy"]
         assert {body["temperature"] for body in asked} == {0.7}
         assert sorted(body["seed"] for body in asked) == [9, 10, 11, 12, 13]
         assert played_in(samples(log)[0]).sampling["user"] == Sampling(temperature=0.7, seed=9)
-
-    async def test_every_sampling_setting_and_field_is_sent_and_recorded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        numbers: dict[str, Any] = {"presence_penalty": 1.5, "frequency_penalty": 0.5}
-        given = {"stop_seqs": ["END"], "reasoning_effort": "low", "extra_body": {"min_p": 0.1}}
-        async with FaultyServer(answer=by_words) as server:
-            log = await over_http(server, monkeypatch, task_args={"limit": 1}, **numbers, **given)
-        asked = [request.body for request in server.requests if request.part == "policy"]
-        sent = {**numbers, "stop": ["END"], "min_p": 0.1}  # Inspect sends an effort to models that it knows to reason
-        assert all({name: body.get(name) for name in sent} == sent for body in asked)
-        assert played_in(samples(log)[0]).sampling["policy"] == Sampling(
-            **numbers, stop=("END",), reasoning_effort="low", request={"min_p": 0.1}
-        )
 
 
 class TestArguments:
@@ -348,15 +332,9 @@ class TestArguments:
         assert not any({"death", "eating"} & set(str(s.metadata["tags"]).split()) for s in samples(log))
 
 
-def test_without_the_extra_the_error_says_what_to_install() -> None:
-    import subprocess
-    import sys
-
-    program = (
-        "import sys; sys.modules['inspect_ai'] = None\n"
-        "import heartloop, heartloop.cli.main\n"
-        "sys.argv = ['heartloop', 'export', 'somewhere', '--to', 'inspect']\n"
-        "heartloop.cli.main.main()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, install_command("inspect") in done.stderr) == (2, True), done.stderr
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in sys.modules if name.startswith("heartloop.integrations.inspect")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    done = heartloop("export", "somewhere", "--to", "inspect", cwd=tmp_path)
+    assert (done.code, install_command("inspect") in done.err) == (2, True), done

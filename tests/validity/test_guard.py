@@ -66,23 +66,18 @@ def compared(folder: Path) -> Change:
     return one
 
 
-@pytest.fixture
-def before(tmp_path: Path) -> Path:
-    return tmp_path / "before"
+def both(folder: Path, task: str, before: Sequence[Any], after: Sequence[Any], **how: Any) -> Change:
+    """One run before and one after, compared."""
+    for side, values in (("before", before), ("after", after)):
+        lm_eval(folder / side, task, values, **how)
+    return compared(folder)
 
 
-@pytest.fixture
-def after(tmp_path: Path) -> Path:
-    return tmp_path / "after"
-
-
-def test_the_difference_is_of_the_same_items_over_their_repeats(tmp_path: Path, before: Path, after: Path) -> None:
-    for run, values in enumerate(([1, 0, 1, 0], [1, 0, 0, 0])):  # rates 1, 0, 1/2, 0
-        lm_eval(before, "aime25", values, run=run)
-    for run, values in enumerate(([1, 1, 1, 0], [1, 0, 1, 0])):  # rates 1, 1/2, 1, 0
-        lm_eval(after, "aime25", values, run=run)
-    one = compared(tmp_path)
+def test_the_difference_is_of_the_same_items_over_their_repeats(tmp_path: Path) -> None:
+    both(tmp_path, "aime25", [1, 0, 1, 0], [1, 1, 1, 0])
+    one = both(tmp_path, "aime25", [1, 0, 0, 0], [1, 0, 1, 0], run=1)
     assert (one.benchmark.name, one.items, one.paired) == ("AIME 2025", 4, True)
+    # rates 1, 0, 1/2, 0 before and 1, 1/2, 1, 0 after
     assert [one.before, one.after] == pytest.approx([37.5, 62.5])
     # differences 0, 50, 50, 0: mean 25, SD 28.87, t of 3 degrees 3.182
     assert one.difference == pytest.approx(25.0)
@@ -91,44 +86,35 @@ def test_the_difference_is_of_the_same_items_over_their_repeats(tmp_path: Path, 
     assert "2 of 8 repeats after" in one.notes
 
 
-def test_items_that_all_stay_do_not_prove_that_none_would_change(tmp_path: Path, before: Path, after: Path) -> None:
-    for place in (before, after):
-        lm_eval(place, "aime25", [1, 0, 1])
-    one = compared(tmp_path)
+def test_items_that_all_stay_do_not_prove_that_none_would_change(tmp_path: Path) -> None:
+    one = both(tmp_path, "aime25", [1, 0, 1], [1, 0, 1])
     wilson = 1.959964**2 / (3 + 1.959964**2)  # the upper end for none of three
     assert one.difference == 0
     assert one.high == pytest.approx(100 * wilson, abs=1e-3)
     assert one.verdict(2.0).startswith("inconclusive")
 
 
-def test_an_item_counts_by_its_instructions(tmp_path: Path, before: Path, after: Path) -> None:
-    name = "inst_level_strict_acc"
-    lm_eval(before, "ifeval", [[True], [True, False, False], [True, True]], metric=name, stderr="N/A")
-    lm_eval(after, "ifeval", [[False], [True, True, False], [True, True]], metric=name, stderr="N/A")
-    one = compared(tmp_path)
+def test_an_item_counts_by_its_instructions(tmp_path: Path) -> None:
+    sides = [[True], [True, False, False], [True, True]], [[False], [True, True, False], [True, True]]
+    one = both(tmp_path, "ifeval", *sides, metric="inst_level_strict_acc", stderr="N/A")
     assert one.benchmark.name == "IFEval, instructions"
-    assert one.before == pytest.approx(100 * 4 / 6)
-    assert one.after == pytest.approx(100 * 4 / 6)
-    assert one.difference == pytest.approx(0.0)
+    assert [one.before, one.after, one.difference] == pytest.approx([100 * 4 / 6, 100 * 4 / 6, 0.0])
     assert (one.high or 0.0) > 0
 
 
-def test_without_samples_the_standard_errors_serve(tmp_path: Path, before: Path, after: Path) -> None:
-    lm_eval(before, "humaneval_plus", [0] * 4, metric="pass@1", chosen="create_test", samples=False, mean=0.86, stderr=0.03)
-    lm_eval(after, "humaneval_plus", [0] * 4, metric="pass@1", chosen="create_test", samples=False, mean=0.80, stderr=0.04)
+def test_without_samples_the_standard_errors_serve_and_without_these_there_is_no_interval(tmp_path: Path) -> None:
+    for side, mean, error in (("before", 0.86, 0.03), ("after", 0.80, 0.04)):
+        how: Any = {"metric": "pass@1", "chosen": "create_test", "samples": False, "mean": mean}
+        lm_eval(tmp_path / side, "humaneval_plus", [0] * 4, stderr=error, **how)
+        lm_eval(tmp_path / "means" / side, "humaneval_plus", [0] * 4, stderr="N/A", **how)
     one = compared(tmp_path)
     assert not one.paired
     assert one.difference == pytest.approx(-6.0)
     assert one.low == pytest.approx(-6 - 1.959964 * 5, abs=1e-4)
     assert any("not paired" in note for note in one.notes)
-
-
-def test_without_samples_and_errors_there_is_no_interval(tmp_path: Path) -> None:
-    for side, mean in (("before", 0.5), ("after", 0.4)):
-        lm_eval(tmp_path / side, "aime25", [0], samples=False, mean=mean, stderr="N/A")
-    one = compared(tmp_path)
-    assert (one.low, one.high, one.verdict(2.0)) == (None, None, "no interval")
-    assert [block.kind for block in guard_result([one], [], 2.0).page] == ["table"]
+    means = compared(tmp_path / "means")
+    assert (means.low, means.high, means.verdict(2.0)) == (None, None, "no interval")
+    assert [block.kind for block in guard_result([means], [], 2.0).page] == ["table"]
 
 
 @pytest.mark.parametrize(
@@ -146,34 +132,34 @@ def test_what_an_interval_says(low: float, mean: float, high: float, words: str)
     assert Change(benchmark, benchmark.tasks[0], 50, 50 + mean, mean, low, high, 30, True, ()).verdict(2.0) == words
 
 
-def test_settings_that_differ_are_said(tmp_path: Path, before: Path, after: Path) -> None:
-    lm_eval(before, "aime25", [1, 0, 1])
-    lm_eval(after, "aime25", [1, 0, 1], kwargs={"do_sample": False, "max_gen_toks": 1024})
+def test_settings_that_differ_are_noted(tmp_path: Path) -> None:
+    greedy = {"do_sample": False, "max_gen_toks": 1024}
+    lm_eval(tmp_path / "before", "aime25", [1, 0, 1])
+    lm_eval(tmp_path / "after", "aime25", [1, 0, 1], kwargs=greedy)
     notes = compared(tmp_path).notes
     assert "temperature is 0.6 before and 0 after" in notes
     assert "max_tokens is 32768 before and 1024 after" in notes
-    lm_eval(before, "aime25", [1, 0, 1], kwargs={"do_sample": False, "max_gen_toks": 1024})
-    same = compared(tmp_path).notes
-    assert "max_tokens is 1024, in the paper 32768" in same
+    assert "max_tokens is 1024, in the paper 32768" in both(tmp_path, "aime25", [1, 0, 1], [1, 0, 1], kwargs=greedy).notes
 
 
-def test_what_stands_on_one_side_or_is_no_benchmark_is_named(before: Path, after: Path) -> None:
-    lm_eval(before, "aime25", [1, 0, 1])
-    lm_eval(after, "arc_easy", [1, 0], metric="acc")
-    found, notes = changes(read_results(before), read_results(after))
+def test_what_is_on_one_side_or_is_no_benchmark_is_named(tmp_path: Path) -> None:
+    lm_eval(tmp_path / "before", "aime25", [1, 0, 1])
+    lm_eval(tmp_path / "after", "arc_easy", [1, 0], metric="acc")
+    found, notes = changes(read_results(tmp_path / "before"), read_results(tmp_path / "after"))
     assert not found
     assert "AIME 2025 has results only before training" in notes[0]
     assert "arc_easy" in notes[1]
 
 
-def test_livecodebench_is_read_by_problem(tmp_path: Path, before: Path, after: Path) -> None:
-    for place, graded in ((before, [[True, False], [False, False]]), (after, [[True, True], [False, False]])):
+def test_livecodebench_is_read_by_problem(tmp_path: Path) -> None:
+    for side, graded in (("before", [[True, False], [False, False]]), ("after", [[True, True], [False, False]])):
+        place = tmp_path / side
         place.mkdir()
         rows = [{"question_id": f"q{n}", "graded_list": each, "pass@1": 0.0} for n, each in enumerate(graded)]
         (place / "codegeneration_2_0.6_eval_all.json").write_text(json.dumps(rows))
     one = compared(tmp_path)
     assert (one.benchmark.name, one.before, one.after) == ("LiveCodeBench", 25.0, 50.0)
-    assert read_results(before)[0].settings == {"temperature": 0.6}
+    assert read_results(tmp_path / "before")[0].settings == {"temperature": 0.6}
 
 
 @pytest.mark.parametrize(
@@ -243,10 +229,9 @@ def test_the_largest_published_falls() -> None:
     assert min(against_base) == (-2.6, "math500")
 
 
-def test_the_command_compares_and_can_gate(tmp_path: Path, before: Path, after: Path) -> None:
-    lm_eval(before, "humaneval_plus", [1] * 40, metric="pass@1", chosen="create_test")
-    lm_eval(after, "humaneval_plus", [0] * 30 + [1] * 10, metric="pass@1", chosen="create_test")
-    words = ("guard", str(before), str(after), "--out", str(tmp_path / "out"))
+def test_the_command_compares_and_can_gate(tmp_path: Path) -> None:
+    both(tmp_path, "humaneval_plus", [1] * 40, [0] * 30 + [1] * 10, metric="pass@1", chosen="create_test")
+    words = ("guard", "before", "after", "--out", "out")
     done = heartloop(*words, cwd=tmp_path)
     assert done.code == 0, done.err
     assert "HumanEval+: fell by 75.0 points" in " ".join(done.out.split())

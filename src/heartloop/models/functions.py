@@ -86,13 +86,12 @@ class PythonChat:
         result.set_running_or_notify_cancel()  # a call that timed out still ends in its thread
 
         def work() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the run ended earlier
-                try:
-                    result.set_result(self._function(messages))
-                except Exception as error:
-                    result.set_exception(error)
-                except BaseException as error:  # sys.exit() in the function ends the call, not the run
-                    result.set_exception(ModelError(f"{self.name} raised {type(error).__name__}({error})"))
+            try:
+                result.set_result(self._function(messages))
+            except Exception as error:
+                result.set_exception(error)
+            except BaseException as error:  # sys.exit() in the function ends the call, not the run
+                result.set_exception(ModelError(f"{self.name} raised {type(error).__name__}({error})"))
 
         # one daemon thread a call, no pool: concurrency is that of the dialogues, and a hanging call cannot block the exit
         threading.Thread(target=work, daemon=True, name=self.name).start()

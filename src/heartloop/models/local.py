@@ -155,12 +155,11 @@ class LocalChat:
 
     async def _has_ended(self) -> bool:
         """Whether the process ends within a second: its socket is closed before the process is gone."""
-        process = self._process
         for _ in range(20):
-            if process is None or process.poll() is not None:
+            if self._process is None or self._process.poll() is not None:
                 break
             await asyncio.sleep(0.05)
-        return process is not None and process.poll() is not None
+        return self._process is not None and self._process.poll() is not None
 
     def end(self) -> None:
         """Ends the process, from any thread."""
