@@ -182,30 +182,6 @@ def test_no_module_has_a_name_for_everything() -> None:
     assert [name for name in classes if name.endswith(("Manager", "Helper", "Handler", "Util", "Utils"))] == []
 
 
-class TestErrors:
-    """The tree of errors is the one drawn in its docstring."""
-
-    def test_every_error_is_drawn_and_every_drawn_error_exists(self) -> None:
-        from heartloop.core import errors
-
-        drawing = (errors.__doc__ or "").split("\n\n")[1]
-        drawn = {line.lstrip(" │├└─").split()[0] for line in drawing.splitlines()}
-        assert drawn == defined(errors)
-
-    def test_the_drawn_parent_is_the_parent(self) -> None:
-        from heartloop.core import errors
-
-        path: list[tuple[int, str]] = []
-        for line in (errors.__doc__ or "").split("\n\n")[1].splitlines():
-            name = line.lstrip(" │├└─").split()[0]
-            depth = line.index(name)
-            while path and path[-1][0] >= depth:
-                path.pop()
-            parent = path[-1][1] if path else "Exception"
-            assert [base.__name__ for base in getattr(errors, name).__bases__] == [parent]
-            path.append((depth, name))
-
-
 class TestWheel:
     """What a wheel holds, without building one."""
 
