@@ -2,11 +2,7 @@
 
 It answers by the system prompt: as SAGE's user simulator (appraisals contain `"change"`, messages `"leaves"`), as EMPA's judges
 (`"regress"`, `"score"`), as PERM's judges (`"score"`, `"relevant"`), and otherwise as a policy; `/embeddings` returns vectors of
-letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists `models`. From a
-shell:
-
-    python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
-    FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --user faulty/other --limit 4
+letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists `models`.
 
 A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak, embed, check or any; without one it is policy
 and user, so that a run begins and meets the fault. The amount is the number of first requests with the fault (`:2`) or a share of
@@ -16,14 +12,11 @@ depend on the order of requests.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
 import random
 import re
-import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -180,7 +173,6 @@ class FaultyServer:
         answer: Callable[[dict[str, Any]], str] | None = None,
         play: Callable[[Request, random.Random, str | None], str] | None = None,
         models: Iterable[str] = (),
-        port: int = 0,
     ) -> None:
         self.faults = [Fault.parse(text) for text in faults]
         self.requests: list[Request] = []
@@ -192,7 +184,7 @@ class FaultyServer:
         self.served: list[Served] = []
         """What was done to every request, in order."""
         self.in_flight = self.most_in_flight = 0
-        self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, port
+        self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, 0
         self._play, self._keeps = play or _play, play is None
         self._had: Counter[Fault] = Counter()
         self._seen: Counter[str] = Counter()
@@ -569,36 +561,3 @@ def broken(kind: str | None, answer: dict[str, Any]) -> str:
     if kind == "wrong_answer":
         return json.dumps({name: [value] for name, value in answer.items()})
     return text
-
-
-def main(arguments: Iterable[str]) -> None:
-    """Serves until interrupted."""
-    parser = argparse.ArgumentParser(description="A local OpenAI-compatible server with faults.", epilog=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--port", type=int, default=8123)
-    parser.add_argument("--fault", action="append", default=[], metavar="NAME[@PART][:AMOUNT]")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--delay", type=float, default=0.0, help="seconds before every answer")
-    parser.add_argument("--retry-after", default="1")
-    given = parser.parse_args(list(arguments))
-    try:
-        for fault in given.fault:
-            Fault.parse(fault)
-    except ValueError as error:
-        parser.error(str(error))
-
-    async def serve() -> None:
-        options = {"seed": given.seed, "delay": given.delay, "retry_after": given.retry_after, "port": given.port}
-        async with FaultyServer(*given.fault, **options) as server:
-            print(f"FAULTY_BASE_URL={server.base_url}", flush=True)
-            stop = asyncio.Event()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
-            await stop.wait()
-            print(f"{len(server.requests)} requests; faults: {dict(server.fired)}", flush=True)
-
-    asyncio.run(serve())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -19,7 +19,6 @@ import pytest
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
 from heartloop.core.system import install_command
-from heartloop.models.budget import is_paid, is_scripted
 from heartloop.models.local import SLOTS, LocalChat, model_path
 from heartloop.models.names import close, local_speed, resolve
 
@@ -135,12 +134,6 @@ def test_one_process_serves_all_calls_and_ends_when_the_model_is_closed(wanted: 
     assert answers(model)[0]["pid"] != first["pid"], "the next call starts it again"
 
 
-def test_no_process_starts_before_the_first_call() -> None:
-    model = resolve("local/small.gguf")
-    assert isinstance(model, LocalChat)
-    assert model._process is None
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
 def test_the_server_ends_when_its_parent_is_killed(stub: Path) -> None:
     program = textwrap.dedent("""
@@ -195,8 +188,3 @@ def test_what_is_not_installed_is_named_with_the_command(stub: Path, monkeypatch
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UseError, match=re.escape(install_command("local"))):
         resolve("local/small.gguf")
-
-
-def test_a_local_model_is_no_baseline_and_costs_nothing() -> None:
-    assert not is_paid("local/smollm2")
-    assert not is_scripted("local/smollm2")

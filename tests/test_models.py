@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
-from heartloop.models.baselines import Baseline
 from heartloop.models.budget import Meter, Metered, Price, Spend, is_paid, is_scripted, load_prices
 from heartloop.models.client import LOCAL, SERVICES, Connections, EndpointChat, variable
 from heartloop.models.functions import PythonChat
@@ -39,9 +38,6 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     return tmp_path
-
-
-# 1 and 2. names, keys, addresses
 
 
 @pytest.mark.parametrize(
@@ -101,15 +97,6 @@ async def test_a_resolved_model_calls_its_address_with_its_key(monkeypatch: pyte
     assert server.requests[0].authorization == "Bearer sk-or-123456789"
 
 
-async def test_a_refused_connection_over_http_names_address_and_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAB_BASE_URL", "http://127.0.0.1:9/v1")
-    model = resolve("lab/a", retries=0)
-    with pytest.raises(TransportError, match=r"127\.0\.0\.1:9 \(") as refused:
-        await model.complete([Message(role="user", content="Hello")])
-    await close([model])
-    assert "ssl" not in str(refused.value)
-
-
 async def test_models_can_share_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FaultyServer(delay=0.005) as server, Connections(5) as shared:
         monkeypatch.setenv("VLLM_BASE_URL", server.base_url)
@@ -165,10 +152,6 @@ async def test_an_environment_brings_a_baseline_of_its_own() -> None:
 def test_a_baseline_that_cannot_be_loaded_is_wrong_use(name: str) -> None:
     with pytest.raises(UseError, match=f"heartloop/{name}.*tests.test_models:{name}"):
         resolve(f"heartloop/{name}", baselines=OWN)
-
-
-def test_a_built_in_baseline_cannot_be_replaced() -> None:
-    assert isinstance(resolve("heartloop/reflector", baselines=OWN), Baseline)
 
 
 def test_importing_models_is_quick() -> None:
@@ -357,7 +340,7 @@ async def test_a_paid_model_without_a_price_leaves_the_cost_unknown() -> None:
     assert meter.summary() == "20 tokens"
 
 
-@pytest.mark.parametrize("name", ["heartloop/reflector", "python:m:f", "vllm/qwen", "ollama/llama", "sglang/x", "embedded"])
+@pytest.mark.parametrize("name", ["heartloop/reflector", "python:m:f", "vllm/qwen", "sglang/x", "local/smollm2", "embedded"])
 async def test_local_and_scripted_models_cost_nothing_unless_priced(name: str) -> None:
     assert not is_paid(name)
     meter = Meter(max_cost=0.000001, models=[name])
@@ -471,9 +454,6 @@ def test_whatever_calls_take_the_limit_is_passed_by_the_last_wave_only(taken: li
     assert tokens <= limit + max(taken)
 
 
-# 5. prices
-
-
 def test_a_limit_on_money_without_a_price_names_the_model() -> None:
     with pytest.raises(UseError, match=r"--max-cost.*openai/new"):
         Meter(max_cost=1.0, prices=PRICES, models=["heartloop/reflector", "openai/a", "openai/new"])
@@ -513,11 +493,7 @@ def test_a_price_file_that_does_not_fit_says_where(text: str, said: str, tmp_pat
     path.write_text(text)
     with pytest.raises(InputError) as caught:
         load_prices(path)
-    assert said in str(caught.value)
-    assert "prices.toml" in str(caught.value)
-    assert "expected" in str(caught.value)
-
-
-def test_a_price_file_that_is_not_there(tmp_path: Path) -> None:
+    for part in (said, "prices.toml", "expected"):
+        assert part in str(caught.value)
     with pytest.raises(InputError, match=r"nowhere\.toml"):
         load_prices(tmp_path / "nowhere.toml")

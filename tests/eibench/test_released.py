@@ -1,8 +1,4 @@
-"""Released records as scenarios of EIBench.
-
-1. A simulator model gets its own free text and the anchors, the policy the other text, and neither gets both.
-2. States start at the record's anchors, whole or not; the outcome is by them.
-"""
+"""Released EIBench records as scenarios: what each side is told, and the outcome by the record's anchors."""
 
 from __future__ import annotations
 

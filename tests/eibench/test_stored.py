@@ -1,9 +1,4 @@
-"""Stored EIBench dialogues computed or read again.
-
-1. Another weight is another outcome of the same states, worked by hand.
-2. The presets differ over a change beyond ±10 alone: what was clamped, asked again, or refused; nothing is guessed.
-3. Another judge: the same replies, the same words, the judge's changes; the talk ends where it ended.
-"""
+"""Stored EIBench dialogues: another weight, the other preset, another judge."""
 
 from __future__ import annotations
 
