@@ -85,7 +85,6 @@ FAULTS = {
     "speaks_for_npc": "user: an answer that goes on as the NPC",
     "silence": "policy: an empty reply",
 }
-"""What can be switched on."""
 VECTOR_FAULTS = {
     "short_vector": "the last vector is one number shorter",
     "nan_vector": "a number that is none",
@@ -112,8 +111,6 @@ _PARTS = {
 
 
 class Fault(NamedTuple):
-    """One fault and which requests have it."""
-
     kind: str
     parts: frozenset[str]
     first: int | None = None
@@ -133,23 +130,18 @@ class Fault(NamedTuple):
 
 
 class Request(NamedTuple):
-    """One request as it came in."""
-
     body: dict[str, Any]
     authorization: str
     part: str
 
 
 class Served(NamedTuple):
-    """What was done to one request."""
-
     digest: str
     """Of the body: the attempts of one call share it, a re-ask has another."""
     part: str
     seed: int | None
     fault: str | None
     answered: float
-    """Monotonic seconds."""
 
 
 class FaultyServer:
@@ -176,13 +168,9 @@ class FaultyServer:
     ) -> None:
         self.faults = [Fault.parse(text) for text in faults]
         self.requests: list[Request] = []
-        """Those of dialogues, judgements and embeddings."""
         self.checks: list[Request] = []
-        """Those before a run."""
         self.fired: Counter[str] = Counter()
-        """Faults so far, by kind."""
         self.served: list[Served] = []
-        """What was done to every request, in order."""
         self.in_flight = self.most_in_flight = 0
         self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, 0
         self._play, self._keeps = play or _play, play is None
@@ -198,12 +186,10 @@ class FaultyServer:
 
     @property
     def base_url(self) -> str:
-        """Up to `/v1`."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """The requests' bodies, in order."""
         return [request.body for request in self.requests]
 
     async def __aenter__(self) -> Self:
@@ -299,7 +285,6 @@ _BYTES = {"stall", "huge_stream", "bad_utf8", "garbage", "bad_gzip", "no_http"}
 async def _bytes(
     kind: str, data: bytes, request: web.Request, draw: random.Random, stopping: asyncio.Event
 ) -> web.StreamResponse:
-    """The answers whose fault lies in their bytes."""
     if kind == "bad_utf8":
         return web.Response(body=data.replace(b'"content": "', b'"content": "\xff\xc3\x28'), content_type="application/json")
     if kind == "garbage":
@@ -328,7 +313,6 @@ async def _bytes(
 
 
 def _embedded(kind: str | None, texts: list[str]) -> dict[str, Any]:
-    """One vector a text: how often each letter occurs."""
     vectors = [[float(text.lower().count(letter)) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
     if kind == "short_vector":
         vectors[-1].pop()
@@ -354,7 +338,6 @@ def _part(body: dict[str, Any]) -> str:
 
 
 def _applies(kind: str, body: dict[str, Any]) -> bool:
-    """Whether a request has what the fault is about."""
     format_: str | None = body.get("response_format", {}).get("type")
     found = {
         "no_schema": format_ == "json_schema",
@@ -368,7 +351,6 @@ def _applies(kind: str, body: dict[str, Any]) -> bool:
 
 
 def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.Response | None:
-    """The answers that hold no completion."""
     header = asked.authorization
     errors: dict[str, tuple[int, dict[str, Any]]] = {
         "rate_limit": (429, {"message": "Rate limit reached for requests", "code": "rate_limit_exceeded"}),

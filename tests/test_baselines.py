@@ -37,7 +37,6 @@ async def dialogue(name: str, messages: Sequence[str], *, seed: int = 0, prompt:
 
 
 def messages_of(person: SageScenario, turns: int = 10) -> list[str]:
-    """What a person may say: the first message, then the beats."""
     return [person.first_message, *(beat.text for beat in person.beats)][:turns]
 
 
@@ -46,14 +45,11 @@ def words_of(text: str) -> list[str]:
 
 
 def runs_of(text: str, length: int) -> set[tuple[str, ...]]:
-    """All runs of words."""
     words = words_of(text)
     return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
 
 
 class TestNames:
-    """Names, groups, protocol."""
-
     async def test_each_is_a_chat_model_of_its_name_that_counts_its_tokens(self) -> None:
         for name in BASELINES:
             baseline = resolve(f"heartloop/{name}")
@@ -70,8 +66,6 @@ class TestNames:
 
 
 class TestWords:
-    """Deterministic, seeded, general."""
-
     async def test_the_same_messages_and_seed_give_the_same_replies(self) -> None:
         messages = messages_of(PEOPLE[0])
         for name in BASELINES:
@@ -140,8 +134,6 @@ class TestWords:
 
 
 class TestCounsellor:
-    """Replies that were written line by line."""
-
     OPENING, BEAT = list(_scenarios()["support-reflection-03"])[:2]
 
     async def test_a_known_line_gets_its_reply(self) -> None:
@@ -186,8 +178,6 @@ class TestCounsellor:
 
 
 class TestForms:
-    """Answer forms that a prompt asks for."""
-
     @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
     async def test_an_analysis_and_a_response(self, name: str) -> None:
         [answer] = await dialogue(name, ["My cat died on Sunday."], prompt=TWO_PARTS)
@@ -206,8 +196,6 @@ class TestForms:
 
 
 class TestAnyText:
-    """A baseline answers any text."""
-
     @pytest.mark.parametrize("name", BASELINES)
     @settings(max_examples=30)
     @given(messages=st.lists(st.text(max_size=120), min_size=1, max_size=4))

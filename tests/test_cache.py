@@ -34,7 +34,6 @@ def asked_more_than(server: FaultyServer, requests: int) -> bool:
 
 
 def transcripts(run: Path) -> list[str]:
-    """The lines of a run, sorted by dialogue, without timings."""
     found = {t.key: t for t in read_transcripts(run / "transcripts.jsonl")}
     return [write_line(found[key].model_copy(update={"seconds": 0.0})) for key in sorted(found)]
 

@@ -135,12 +135,10 @@ async def test_a_transient_fault_is_retried_and_a_lasting_one_raises(fault: str,
 
 
 async def test_a_timeout_is_retried() -> None:
-    async with served("timeout:1", timeout=0.2) as (server, model, _):
-        assert (await model.complete(HELLO)).text
-        assert len(server.requests) == 2
-    async with served("stall:1", timeout=0.2) as (server, model, _):
-        assert (await model.complete(HELLO)).text
-        assert len(server.requests) == 2
+    for fault in ("timeout:1", "stall:1"):
+        async with served(fault, timeout=0.2) as (server, model, _):
+            assert (await model.complete(HELLO)).text
+            assert len(server.requests) == 2
     async with served("timeout", timeout=0.1, retries=1) as (_, model, _):
         assert "within 0.1 s" in await failure(model, TransportError)
 
@@ -538,15 +536,6 @@ async def test_scripted_answers_in_order_raises_and_counts() -> None:
     assert model.asked == [tuple(HELLO)] * 4
     assert model.schemas[0] is SCHEMA
     assert model.samplings[2] == Sampling(seed=1)
-
-
-async def test_scripted_cycles_or_is_a_function() -> None:
-    last = ScriptedChat(["a", "b"], cycle=True)
-    assert [(await last.complete(HELLO)).text for _ in range(3)] == ["a", "b", "b"]
-    echo = ScriptedChat(lambda messages: f"{len(messages)} messages")
-    reply = await echo.complete(HELLO)
-    assert reply.text == "2 messages"
-    assert reply.usage == Usage(prompt_tokens=8, completion_tokens=3, estimated=True)
 
 
 @given(st.text())

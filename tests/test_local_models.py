@@ -88,8 +88,6 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def answers(model: LocalChat, count: int = 1) -> list[dict[str, Any]]:
-    """What the stub says to some calls at once, with the model closed after them."""
-
     async def ask() -> list[dict[str, Any]]:
         try:
             return [json.loads(reply.text) for reply in await asyncio.gather(*[model.complete(HELLO) for _ in range(count)])]
@@ -108,7 +106,6 @@ def is_running(pid: int) -> bool:
 
 
 def until_ended(pid: int) -> bool:
-    """Whether a process ends within ten seconds."""
     for _ in range(100):
         if not is_running(pid):
             return True

@@ -87,8 +87,6 @@ class TestState:
 
 
 class TestView:
-    """What the user simulator gets in `feel` and `speak`."""
-
     async def test_the_emotion_before_the_reply_in_feel_and_after_it_in_speak(self) -> None:
         user = ScriptedUser([5, -3, 10])
         await dialogue(user, max_turns=4, seed=99)
@@ -161,8 +159,6 @@ class TestEnds:
 
 
 class TestTraining:
-    """RLVER's training rules: another start, another end, another policy prompt."""
-
     async def test_it_starts_at_30_and_the_person_stays_until_0(self) -> None:
         user = ScriptedUser([-10, -10, -3, -10])
         transcript = await dialogue(user, start=30, leaves_at=0, max_turns=8)
@@ -192,8 +188,6 @@ class TestTraining:
 
 
 class TestFailures:
-    """What a broken user simulator costs."""
-
     @pytest.mark.parametrize("error", [TransportError("gone"), AnswerError("answered 'maybe'")])
     async def test_a_failed_appraisal_or_answer_leaves_the_dialogue_unscored(self, error: Exception) -> None:
         for user in (ScriptedUser([5, error]), ScriptedUser([5], ["a", error])):

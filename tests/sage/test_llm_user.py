@@ -10,7 +10,6 @@ import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.core.errors import BudgetSpent, TransportError
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios, render_background, render_persona
@@ -31,7 +30,6 @@ async def dialogue(
     replies: Sequence[str | Reply | Exception] = ("I see.",),
     **how: Any,
 ) -> tuple[Transcript, ScriptedChat, ScriptedChat]:
-    """A dialogue with a scripted simulator and a scripted policy; both are handed back to be looked at."""
     simulator, policy = ScriptedChat(answers, name="sim"), ScriptedChat(replies, cycle=True)
     seed = how.pop("seed", 0)
     user = SageLLMUser(simulator, sampling=sampling)
@@ -40,8 +38,6 @@ async def dialogue(
 
 
 class TestPrompts:
-    """What the simulator gets."""
-
     async def test_two_calls_a_turn_feel_then_speak_and_one_for_the_last_reply(self) -> None:
         transcript, simulator, _ = await dialogue([feel(), speak(), feel(), speak(), feel()], max_turns=3)
         assert [len(messages) for messages in simulator.asked] == [2] * 5
@@ -111,8 +107,6 @@ class TestPrompts:
 
 
 class TestAnswers:
-    """What counts as an answer, and what is re-asked."""
-
     async def test_corrected_re_asks_for_a_change_out_of_range_with_the_reason(self) -> None:
         transcript, simulator, _ = await dialogue([feel(15), feel(8)], max_turns=1)
         assert "change is 15, expected a whole number from -10 to 10" in simulator.asked[1][-1].content
@@ -145,11 +139,8 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("answer", "why"),
         [
-            (feel("a lot"), "change: Input should be a valid integer"),
             (feel(2.5), "change: Input should be a valid integer"),
             (feel("1_0"), "change: Value error, no plain number; expected a whole number"),
-            (feel(None), "change: Input should be a valid integer"),
-            (feel(fit=""), "fit: String should have at least 1 character"),
             ('{"change": 5}', "content: Field required"),
             ("no JSON", "it holds no JSON object"),
         ],
@@ -162,9 +153,7 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("answer", "why"),
         [
-            (speak(""), "reply: String should have at least 1 character"),
             (speak("  \n"), "the reply is blank"),
-            (speak(leaves="perhaps"), "leaves: Input should be a valid boolean"),
             ('{"reply": "He left."}', "attitude: Field required"),
             (speak("NPC: I am sorry."), "speaks for the NPC"),
             (speak("He left.\nNPC: That must hurt."), "speaks for the NPC"),
@@ -186,18 +175,8 @@ class TestAnswers:
         assert (transcript.failure.role, transcript.failure.kind) == ("user", "AnswerError")
         assert "sim answered 'nothing doing' after 2 re-asks: it holds no JSON object" in transcript.failure.detail
 
-    async def test_a_transport_error_is_not_re_asked_and_a_spent_budget_passes_through(self) -> None:
-        transcript, simulator, _ = await dialogue([TransportError("503 after 5 tries")])
-        assert (len(simulator.asked), transcript.score) == (1, None)
-        assert transcript.failure is not None
-        assert (transcript.failure.role, transcript.failure.kind) == ("user", "TransportError")
-        with pytest.raises(BudgetSpent):
-            await dialogue([feel(), BudgetSpent("spent")])
-
 
 class TestWhoKnowsWhat:
-    """No written beat leaks to the simulator, and nothing secret to the policy."""
-
     def test_no_beat_beyond_the_voice_sample_reaches_the_simulator(self) -> None:
         for scenario in SCENARIOS:
             told = f"{render_persona(scenario)}\n{render_background(scenario)}\n{scenario.goal}"

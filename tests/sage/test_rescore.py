@@ -49,7 +49,6 @@ def moody(messages: Sequence[Message]) -> str:
 
 
 async def both(user: SageUser, scenario: str, policy: str, max_turns: int) -> tuple[Transcript, Transcript]:
-    """The same dialogue played under both presets."""
     corrected, released = [
         await play(Sage(SCENARIOS, user, preset=preset, max_turns=max_turns), scenario, Baseline(policy), seed=3)
         for preset in ("corrected", "released")
@@ -86,8 +85,6 @@ def to(preset: str, played: Transcript, max_turns: int = TURNS) -> Transcript:
 
 
 class TestToReleased:
-    """From `corrected`."""
-
     async def test_the_last_judgement_at_the_turn_limit_is_dropped(self) -> None:
         played = await talk([feel(5), speak(), feel(5), speak(), feel(5), speak(), feel(-10)], "corrected")
         assert (played.score, played.stop) == (45.0, "turn_limit")  # 40 + 5 + 5 + 5 - 10
@@ -136,8 +133,6 @@ class TestToReleased:
 
 
 class TestToCorrected:
-    """From `released`."""
-
     @pytest.mark.parametrize(
         ("answers", "kind"),
         [

@@ -46,7 +46,6 @@ GIVE_AWAYS = {
 
 
 def record_of(scenario: SageScenario) -> dict[str, Any]:
-    """A scenario as it is in its file."""
     record: dict[str, Any] = json.loads(scenario.model_dump_json())
     return record
 
@@ -129,8 +128,6 @@ class TestSchema:
 
 
 class TestRules:
-    """What the schema accepts and a shipped scenario may still not have."""
-
     @pytest.mark.parametrize("intention", INTENTIONS)
     def test_a_first_message_that_gives_its_own_intention_away_is_refused(self, intention: str) -> None:
         for other, refused in ((intention, True), ("passive" if intention != "passive" else "dialectic", False)):
@@ -169,8 +166,6 @@ class TestRules:
 
 
 class TestReading:
-    """From a file, with the place and what to do in every refusal."""
-
     def write(self, folder: Path, *lines: str) -> Path:
         path = folder / "mine.jsonl"
         path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
