@@ -16,10 +16,8 @@ from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Trouble
 
 QUESTION = "Reply with the word OK."
-"""The whole request."""
 
 ROLE = "check"
-"""Under which the meter counts the tokens."""
 
 _CONNECT = 5.0  # seconds until a connection is open; a wrong address may never answer
 _TRIES, _PAUSE = 3, 0.5  # attempts where no answer comes back, and seconds between them
@@ -29,8 +27,6 @@ _UNCLEAR = {400, 422}
 
 
 class AskedRole(NamedTuple):
-    """A model as a run calls it."""
-
     model: ChatModel
     sampling: Sampling | None = None
     under_test: bool = False
@@ -42,9 +38,6 @@ class _Endpoint(NamedTuple):
     sampling: Sampling
     under_test: bool
 
-    def needed(self, under_test: Container[str]) -> bool:
-        return not self.under_test or self.model.name in under_test
-
 
 class EndpointCheck:
     """One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue.
@@ -52,10 +45,6 @@ class EndpointCheck:
     The request asks for one word and one token, with the role's other settings, since a server may refuse those too. Some servers
     refuse so low a limit: after a 400 or 422 the request is sent once more with the role's own limit. A refused request, no
     connection, no response and a body that is no chat completion are errors. 429 and 5xx are not, since a run repeats its calls.
-
-    Args:
-        roles: the models; those without an endpoint are left out.
-        meter: counts the tokens that servers report.
     """
 
     def __init__(self, roles: Iterable[AskedRole], meter: Meter) -> None:
@@ -71,16 +60,14 @@ class EndpointCheck:
 
     def due(self, under_test: Container[str]) -> bool:
         """Whether an endpoint is still to be asked before dialogues of these models are played."""
-        return any(one.needed(under_test) for one in self._open)
+        return bool(self._due(under_test))
+
+    def _due(self, under_test: Container[str]) -> list[_Endpoint]:
+        return [one for one in self._open if not one.under_test or one.model.name in under_test]
 
     async def ask(self, under_test: Container[str], *, tell: Callable[[str], None] = lambda text: None) -> None:
-        """Asks the endpoints that are due, all at once, and no endpoint twice.
-
-        Args:
-            under_test: models whose dialogues are to be played.
-            tell: called with a sentence about each endpoint that is overloaded.
-        """
-        due = [one for one in self._open if one.needed(under_test)]
+        """Asks the endpoints that are due, all at once and none twice; `tell` gets a sentence about each overloaded one."""
+        due = self._due(under_test)
         try:
             problems = [found for found in await asyncio.gather(*map(self._ask, due)) if found is not None]
         finally:

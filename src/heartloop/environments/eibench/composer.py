@@ -68,9 +68,7 @@ class Core(Part):
     tags: tuple[Tag, ...]
     ages: tuple[int, int]
     slots: Mapping[str, tuple[str, ...]]
-    """Three or four details per slot; all are compatible with each other."""
     roles: Mapping[str, Mapping[str, str]]
-    """By relationship, the roles of `user` and `model`."""
     background: str
     rules: tuple[str, ...]
     goal: str
@@ -91,8 +89,6 @@ class Core(Part):
 
 
 class Combination(NamedTuple):
-    """A seed without its theme, which the keyword determines."""
-
     keyword: str
     relationship: str
     intensity: str
@@ -118,7 +114,6 @@ def _table(name: str) -> Mapping[str, Any]:
 
 
 def load_cores() -> list[Core]:
-    """The shipped situation cores."""
     text = (resources.files(__package__) / "scenarios" / "cores.jsonl").read_text(encoding="utf-8")
     return [Core.model_validate_json(line) for line in text.splitlines()]
 
@@ -145,7 +140,6 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
 
 
 def _filled(part: Any, values: Mapping[str, str], *, cues: bool = False) -> Any:
-    """A part of a core with the slots of all its texts filled; cues are lower case."""
     if isinstance(part, str):
         return fill_slots(part, values).lower() if cues else fill_slots(part, values)
     if isinstance(part, Mapping):

@@ -125,7 +125,6 @@ class Plane(NamedTuple):
 
 
 def plane_of(dialogues: Sequence[Transcript]) -> Plane | None:
-    """The plane of dialogues; `None` if none has anchors."""
     courses = [course for dialogue in dialogues if (course := axis_course(dialogue))]
     if not courses:
         return None

@@ -63,7 +63,6 @@ COUNTED = {
     "unknown intentions": "a hidden intention matches none of this project's; its own text is used",
     "repeats": "a dialogue repeats a scenario of the same model; it is imported as a repeat",
 }
-"""Descriptions of the counts."""
 
 _LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
 """What the released parser left at the start of a thought: a few words and a closing bracket."""

@@ -89,7 +89,6 @@ class StoredPerson(StandIn[SageUser]):
         )
 
     def _decided_to_leave(self, turn: int) -> bool:
-        """Whether the last answer to `speak` in a turn says that the user leaves."""
         answers = [visible(call.text) for call in self._played.calls if call.purpose == "speak" and call.turn == turn]
         match = _LEAVES.search(answers[-1]) if answers else None
         return match is not None and match[1] == "true"

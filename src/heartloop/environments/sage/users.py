@@ -179,7 +179,6 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
 
 
 def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, the concerns not mentioned yet, what lifts the person and what hurts them."""
     background = scenario.background
     return Context(
         tuple(messages),

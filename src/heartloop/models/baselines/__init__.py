@@ -75,7 +75,6 @@ def without_form(messages: Sequence[Message]) -> list[Message]:
 
 
 def in_sections(name: str, reply: str, headings: Sequence[str], context: BaselineContext, pick: Pick) -> str:
-    """The reply under the last heading, with an analysis under each of the others."""
     if name == "garbage":
         return reply
     analyses = analyses_of(name, context, pick)
@@ -92,10 +91,8 @@ def _scene(text: str) -> str:
 
 
 GENERAL: Mapping[str, Callable[[BaselineContext, Pick], str]] = {"counsellor": counsellor, **SCRIPTED}
-"""The baselines for any dialogue by name."""
 
 BASELINES: Mapping[str, Callable[[BaselineContext, Pick], str]] = {**GENERAL, **MANAGING}
-"""The built-in baselines by name."""
 
 RANKED: tuple[str, ...] = tuple(GENERAL)
 """Baselines whose order is claimed in every environment (docs/decisions/0013)."""
@@ -115,11 +112,7 @@ def baseline_group(name: str) -> tuple[str, ...]:
 
 
 class Baseline:
-    """A built-in baseline as a `ChatModel`, named `heartloop/<name>`.
-
-    Args:
-        seed: varies the wording; used where the call has no sampling seed.
-    """
+    """A built-in baseline as a `ChatModel`, named `heartloop/<name>`; the seed varies the wording where the call has none."""
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
         if name not in BASELINES:
