@@ -1,13 +1,9 @@
-"""A cache of model answers in one SQLite file: the same request is paid for once.
+"""A cache of model answers in one SQLite file, shared by processes: the same request is paid for once.
 
-The key is the SHA-256 of the model's name, the messages, the schema and the sampling settings, seed included. Neither the address
-nor the API key is part of it or of the file. A request that is repeated on purpose has an answer of its own: in another repeat,
-in a retry of a dialogue that failed by its answers, or a second time within one dialogue. A cached answer is never replaced.
-Failed calls (timeouts, refusals by the server) are not cached.
-
-Several processes may share a file. Answers are written in batches every `FLUSH_SECONDS`, and before their dialogue counts as
-finished: `kill -9` loses at most the last batch, of dialogues that are lost with it. A failed write (a full disk) loses the
-cached copy, never the dialogue.
+The key is the SHA-256 of the model's name, the messages, the schema and the sampling settings, seed included. A request that is
+repeated on purpose has an answer of its own: in another repeat, in a retry of a dialogue that failed by its answers, or a second
+time within one dialogue. A cached answer is never replaced, and failed calls are not cached. Answers are written before their
+dialogue counts as finished: `kill -9` loses only answers of dialogues that are lost with it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Language models of this machine, from GGUF files: `local/smollm2` and `local/PATH.gguf` (extra `local`).
 
-A model is served by llama.cpp in a child process (`python -m heartloop.models.local`) on the loopback address, with a random port
-and a random key. The process starts with the first call and ends when the model is closed, and with its parent, however that
-ends. It reads its settings as a line of JSON from standard input, prints its address, and ends when standard input is closed.
-
-With several slots the numbers depend on which requests are computed together: the same seed may give another reply.
+A model is served by llama.cpp in a child process (`python -m heartloop.models.local`) on the loopback address. It reads its
+settings as a line of JSON from standard input, prints its address, and ends when standard input is closed. With several slots the
+numbers depend on which requests are computed together: the same seed may give another reply.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The sets of EIBench: the shipped test set, and the training set of 2,009 scenarios, composed from hand-written situation cores.
 
-Every keyword of the seed pools has a core: a situation with slots for details, roles by relationship, openings by intensity,
-concerns, beats and lines. The composer adds a place and names (`places`), a manner of speaking with its lines (`manners.toml`, by
-personality) and anchors (`pools.toml`, by intensity). It uses no combination of keyword, relationship, intensity and personality
-of the test set. The result is deterministic.
+Every keyword of the seed pools has a core. The composer adds a place and names, a manner of speaking (`manners.toml`, by
+personality) and anchors (`pools.toml`, by intensity), and uses no seed combination of the test set. It is deterministic.
 """
 
 from __future__ import annotations
@@ -46,7 +44,6 @@ from heartloop.environments.written import Matter, Part, Tag, beats_of
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
 """Number of scenarios per scene (EIBench Table 3)."""
 
-_SLOT = re.compile(r"\{([a-z_]+)\}")
 _PRONOUNS = {
     "woman": {"they": "she", "them": "her", "their": "her", "themself": "herself"},
     "man": {"they": "he", "them": "him", "their": "his", "themself": "himself"},

@@ -103,8 +103,6 @@ class Reaction(NamedTuple):
 
 
 class EIBenchUser(Player, Protocol):
-    """The user simulator, which appraises the latest reply and answers it."""
-
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction: ...
 
 

@@ -1,8 +1,7 @@
 """The report panel of EIBench: a plane of both axes for all dialogues and for one, and published results.
 
 In the plane of all dialogues, coordinates are axis scores (EIBench Eq. 1): the relation is horizontal, the negative emotion
-vertical and inverted; the start is in the middle, success at the upper right, failure at the lower left. The plane of one
-dialogue has the units of the state and is drawn in the browser.
+vertical and inverted. The plane of one dialogue has the units of the state and is drawn in the browser.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 
 Published fields (EIBench sections 3.1, 3.2, App. C): two profiles, the opening line (none in Charm, where the model speaks
 first), anchors of negative emotion a and relation t, and the seed combination. Ours, for the embedded user: `concerns`, `demand`,
-`ways`, `wrongs`, `sores`, `beats` and the written lines; the short form (`EIBenchBrief`) requires the published fields alone.
-
-Released texts are Chinese and the authors' (CC BY-NC); none of them is part of this project. Their anchors are not changed: steps
-and gaps (`scoring.check_anchors`) are rules for our scenarios only. A record without a defined score is refused: a value outside
-[0, 100], or success and failure that are not on two sides of the start.
+`ways`, `wrongs`, `sores`, `beats` and the written lines. Released texts are Chinese and the authors' (CC BY-NC); their anchors
+are not changed (`scoring.check_anchors` is for our scenarios only), and a record without a defined score is refused.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
 Published fields are persona, background (event, timeline, conflict, failed attempts, reactions by mood, what raises and lowers
 it), goal, hidden intention, traits and first message (SAGE section 2.2 and App. E). Ours are `temperament`, `concerns`, `beats`
-and the written lines, from which the embedded user speaks; the short form (`SageBrief`) requires the published fields alone.
-
-Imported texts are Chinese and the authors'; none of them is part of this project. A profile has no written lines, so the embedded
-user cannot play it. The prompts are ours and English, so scores on imported scenarios are not comparable with published ones.
+and the written lines, from which the embedded user speaks. Imported texts are Chinese and the authors'; the prompts are ours and
+English, so scores on imported scenarios are not comparable with published ones.
 """
 
 from __future__ import annotations

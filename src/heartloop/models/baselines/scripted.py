@@ -126,7 +126,7 @@ def fixed(name: str) -> Callable[[BaselineContext, Pick], str]:
 
 def in_one_turn(name: str, reply: str, pick: Pick) -> str:
     """The reply where a dialogue has one turn: a baseline with fixed sentences picks one of them instead of its first."""
-    stock = [line for line in phrases().get(name, {}).get("says", ()) if line] if name != "garbage" else []
+    stock = [line for line in phrases().get(name, {}).get("says", ()) if line]
     return pick.one(stock) if stock else reply
 
 
