@@ -319,14 +319,6 @@ async def test_a_resumed_run_does_not_charge_what_was_free(tmp_path: Path) -> No
     assert sum("cached" in note for note in notes) == 4
 
 
-async def test_a_pilot_of_which_every_dialogue_fails_still_ends_the_run(tmp_path: Path) -> None:
-    async with FaultyServer("unauthorized") as server:
-        done = await over_http(server, *EVAL, "--out", "run", cwd=tmp_path)
-    assert done.code == 1
-    assert "every dialogue of the pilot failed" in done.err
-    assert rows(tmp_path / "answers.sqlite") == 0
-
-
 def _text(path: Path) -> None:
     path.write_text("my thesis, all of it\n" * 100)
 

@@ -21,10 +21,6 @@ from hypothesis import strategies as st
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat, estimate_tokens
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
-from heartloop.environments.episode import play
-from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.scenario import load_scenarios
-from heartloop.environments.sage.users import SageLLMUser
 from heartloop.models.client import Connections, EndpointChat, scrub
 from heartloop.models.formats import Trouble, _json, read_refusal, read_reply
 from tests.faulty_server import FAULTS, FaultyServer
@@ -497,31 +493,6 @@ def test_scrubbing_leaves_other_text_alone() -> None:
 async def test_a_short_placeholder_key_is_not_scrubbed() -> None:
     async with served(api_key="EMPTY", answer=lambda _: "The house is so EMPTY now.") as (_, model, _):
         assert (await model.complete(HELLO)).text == "The house is so EMPTY now."
-
-
-@pytest.mark.parametrize(
-    ("faults", "failed"),
-    [
-        ([], 0),
-        (["bad_json:2", "out_of_range:2", "speaks_for_npc:2", "length@user:2", "silence:1", "drop:2", "rate_limit:2"], 0),
-        (["bad_json"], 6),
-    ],
-)
-async def test_the_faulty_server_plays_whole_dialogues(faults: list[str], failed: int) -> None:
-    """Faults that retries or re-asks overcome do not change a score; others leave the dialogue unscored."""
-    async with FaultyServer(*faults) as server, Connections(8) as shared:
-        policy, simulator = (
-            EndpointChat(f"lab/{name}", model=name, base_url=server.base_url, connections=shared, sleep=Clock())
-            for name in ("policy", "simulator")
-        )
-        sage = Sage(load_scenarios("support")[:6], SageLLMUser(simulator))
-        ended = await asyncio.gather(*(play(sage, scenario, policy) for scenario in sage.scenario_ids))
-    assert sum(transcript.failure is not None for transcript in ended) == failed
-    assert all(transcript.scored or transcript.stop == "failed" for transcript in ended)
-    assert set(server.fired) == {fault.partition(":")[0].partition("@")[0] for fault in faults}
-    if not failed:
-        assert len({transcript.score for transcript in ended}) > 1
-        assert all(len(transcript.turns) > 2 for transcript in ended)
 
 
 async def test_scripted_answers_in_order_raises_and_counts() -> None:

@@ -52,10 +52,6 @@ class TestWeight:
         assert again(found, "paper", 0.5) == played, "the same weight again is the same dialogue"
         assert (found.turns, found.rewards, found.calls) == (played.turns, played.rewards, played.calls)
 
-    async def test_an_unscored_dialogue_stays_so(self) -> None:
-        played = await talk(Reply("no"), Reply("no"))
-        assert again(played, "paper", 0.9).score is None
-
     async def test_what_does_not_fit_is_refused(self) -> None:
         played = await talk(answer(0, 0, goes_on=False))
         with pytest.raises(InputError, match="no anchors"):

@@ -118,10 +118,6 @@ class TestEnds:
         assert (emotions(transcript), transcript.stop) == ([30.0, 20.0, 10.0, 9.0], "failure")
         assert transcript.turns[-1].message == "Enough. Bye."
 
-    async def test_success_on_the_last_reply_is_success_and_not_the_turn_limit(self) -> None:
-        transcript = await dialogue(ScriptedUser([10], ["x"]), start=90.0, max_turns=1)
-        assert (transcript.stop, transcript.turns[0].message) == ("success", "x")
-
     async def test_corrected_judges_the_tenth_reply_and_asks_for_no_farewell(self) -> None:
         user = ScriptedUser([1])
         transcript = await dialogue(user)

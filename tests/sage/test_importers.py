@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import InputError
 from heartloop.environments.records import write_records
 from heartloop.environments.report import published
 from heartloop.environments.sage.importers import read_profiles
@@ -66,11 +66,3 @@ def test_what_does_not_fit_is_refused_with_its_place(record: dict[str, Any], sai
     with pytest.raises(InputError, match=said) as refused:
         read_profiles(path)
     assert str(refused.value).startswith(str(path))
-
-
-def test_nothing_is_written_over(tmp_path: Path) -> None:
-    (tmp_path / "mine.jsonl").write_text("mine")
-    with pytest.raises(UseError, match="exists; choose another --out"):
-        write_records(tmp_path / "mine.jsonl", [])
-    with pytest.raises(UseError, match="cannot write"):
-        write_records(tmp_path / "mine.jsonl" / "below.jsonl", [])

@@ -126,11 +126,6 @@ class TestAnswers:
         transcript, _, _ = await dialogue([feel(10**400), feel(10), speak()], preset="released", max_turns=2)
         assert (transcript.score, transcript.counts["re-asks"]) == (50.0, 1)
 
-    @pytest.mark.parametrize("change", [10, -10])
-    async def test_ten_itself_is_in_range(self, change: int) -> None:
-        transcript, simulator, _ = await dialogue([feel(change)], max_turns=1)
-        assert (transcript.score, len(simulator.asked)) == (40 + change, 1)
-
     @pytest.mark.parametrize("reply", ["The NPC: that is what they call me.", "My partner said: go.", "I asked an AI: nothing."])
     async def test_a_person_may_mention_the_policy(self, reply: str) -> None:
         transcript, _, _ = await dialogue([feel(), speak(reply), feel()], max_turns=2)

@@ -152,7 +152,6 @@ class Meter:
             )
 
     def spend(self, model: str | None = None, role: str | None = None) -> Spend:
-        """Spending so far: in total, of one model, in one role."""
         total = Spend()
         for (name, name_role), tally in self._tallies.items():
             if (model is not None and name != model) or (role is not None and name_role != role):
@@ -205,7 +204,6 @@ class Meter:
             await self._settled.wait()
 
     def finish(self, usage: Mapping[tuple[str, str], Usage]) -> None:
-        """Counts one dialogue as finished, with the usage of each (model, role)."""
         self._dialogues += 1
         for key, used in usage.items():
             self._finished[key] = self._finished.get(key, Usage()) + used
@@ -288,7 +286,6 @@ class Meter:
 
     @property
     def prices(self) -> dict[str, dict[str, float]]:
-        """The given prices as a run's settings store them; may be empty."""
         return {name: price._asdict() for name, price in self._prices.items()}
 
     def _price(self, model: str) -> Price | None:

@@ -128,7 +128,6 @@ class AnswerCache:
     def __init__(self, path: Path) -> None:
         self.path = path / _FILE if path.is_dir() else path
         self.hits = self.misses = 0
-        """Answers from the cache, and calls sent to a model, by this process."""
         self.unwritten = 0
         self.new_folder = False
         """Whether entering created the parent folder, which may mean a mistyped path."""
@@ -184,7 +183,6 @@ class AnswerCache:
             self._file.close()
 
     def summary(self) -> str:
-        """Hits and failed writes in a sentence each; empty before the first request."""
         total = self.hits + self.misses
         parts = [f"{self.hits} of {total} answers from the cache."] if total else []
         if self.unwritten:

@@ -40,7 +40,7 @@ class _Endpoint(NamedTuple):
 
 
 class EndpointCheck:
-    """One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue.
+    """The check of a run's endpoints.
 
     The request asks for one word and one token, with the role's other settings, since a server may refuse those too. Some servers
     refuse so low a limit: after a 400 or 422 the request is sent once more with the role's own limit. A refused request, no
@@ -59,7 +59,6 @@ class EndpointCheck:
         self._open = list(distinct.values())
 
     def due(self, under_test: Container[str]) -> bool:
-        """Whether an endpoint is still to be asked before dialogues of these models are played."""
         return bool(self._due(under_test))
 
     def _due(self, under_test: Container[str]) -> list[_Endpoint]:
@@ -73,41 +72,35 @@ class EndpointCheck:
         finally:
             for one in due:
                 await one.model.close()
-        if errors := _lines(problem for problem in problems if not problem.passing):
+        if errors := _lines((model, text) for model, text, passing in problems if not passing):
             raise UseError("\n".join(errors))
         self._open = [one for one in self._open if one not in due]
-        for text in _lines(problems):
-            tell(text)
+        for line in _lines((model, text) for model, text, _ in problems):
+            tell(line)
 
-    async def _ask(self, one: _Endpoint) -> _Problem | None:
+    async def _ask(self, one: _Endpoint) -> tuple[str, str, bool] | None:
+        """The model, what is wrong with its endpoint, and whether the run may begin nevertheless."""
         model = one.model
         try:
             outcome, tries = await _attempts(model, one.sampling.model_copy(update={"max_tokens": 1}))
             if isinstance(outcome, Trouble) and outcome.status in _UNCLEAR:
                 outcome, tries = await _attempts(model, one.sampling)
         except UseError as error:  # without a key
-            return _Problem(model.name, f"{error}; nothing was played", False)
+            return model.name, f"{error}; nothing was played", False
         if isinstance(outcome, Reply):
             if not outcome.usage.estimated:
                 self._meter.record(model.name, ROLE, outcome.usage)
             return None
         if outcome.passing and outcome.status != 200:
-            return _Problem(model.name, f"{model.name} at {model.address} answered {outcome.text} before the run.", True)
+            return model.name, f"{model.name} at {model.address} answered {outcome.text} before the run.", True
         text = f"{model.error_of(outcome, tries)}{await _nearest(model, outcome)}; nothing was played"
-        return _Problem(model.name, text, False)
+        return model.name, text, False
 
 
-class _Problem(NamedTuple):
-    model: str
-    text: str
-    passing: bool
-    """Whether the run may begin nevertheless."""
-
-
-def _lines(problems: Iterable[_Problem]) -> list[str]:
+def _lines(problems: Iterable[tuple[str, str]]) -> list[str]:
     """A line for each text, with the names of its models: a wrong key is one problem."""
     models: dict[str, dict[str, None]] = {}
-    for model, text, _ in problems:
+    for model, text in problems:
         models.setdefault(text.removeprefix(model), {})[model] = None
     return [" and ".join(names) + text for text, names in models.items()]
 

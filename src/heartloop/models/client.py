@@ -55,8 +55,6 @@ def _in_base64(secret: str) -> tuple[str, ...]:
 
 
 class _Key:
-    """An API key; `others` are secrets in the address, removed from texts too."""
-
     def __init__(self, value: str, *others: str) -> None:
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
@@ -78,11 +76,9 @@ class _Key:
 
 
 CONNECTIONS = 64
-"""Maximum concurrent calls to one address."""
 TIMEOUT = 120.0
 """Seconds for one attempt, from connecting to the last byte."""
 RETRIES = 6
-"""Further attempts after the first."""
 
 Answer = TypeVar("Answer", Reply, Embedded, tuple[str, ...])
 
@@ -111,11 +107,6 @@ LOCAL: Mapping[str, str] = {
 
 
 def variable(service: str, what: str) -> str:
-    """The environment variable of a service.
-
-    >>> variable("my-lab.v2", "API_KEY")
-    'MY_LAB_V2_API_KEY'
-    """
     return f"{re.sub(r'[-.]', '_', service.upper())}_{what}"
 
 
@@ -156,7 +147,6 @@ class Connections:
         return self._habits.get((address, model), Habits())
 
     def remember(self, address: str, model: str, habits: Habits) -> None:
-        """Merges what a successful call detected into what is known."""
         known = self.habits(address, model)
         self._habits[address, model] = Habits(
             max(known.format, habits.format), known.long_name or habits.long_name, known.refused | habits.refused
@@ -224,7 +214,6 @@ class EndpointChat:
         self._connections = Connections(connections) if isinstance(connections, int) else connections
         self._sleep = sleep
         self.retried = 0
-        """Retries so far."""
         self.dropped: Counter[str] = Counter()
         """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
 
@@ -352,7 +341,6 @@ class EndpointChat:
         return read_refusal(status, data, wait=_seconds(wait))
 
     def _scrubbed(self, trouble: Trouble) -> Trouble:
-        """The trouble without the key, which a server may repeat."""
         text = " ".join(writable(self._key.scrub(trouble.text)).split())
         text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
         return trouble._replace(text=text, names=self._key.scrub(trouble.names))
@@ -448,7 +436,6 @@ def _pause(tries: int, wait: float | None) -> float:
 
 
 def _seconds(header: str | None) -> float | None:
-    """A Retry-After header in seconds from now."""
     if header is None:
         return None
     try:

@@ -39,15 +39,12 @@ _MOST_TOKENS = 10**9  # of one call; a larger count is ignored
 
 
 class Trouble(NamedTuple):
-    """Why an attempt returned no reply."""
-
     kind: type[ModelError]
     text: str
     status: int = 200
     names: str = ""
     """The part of the message in which the server may name an unsupported parameter."""
     passing: bool = True
-    """Whether a retry may succeed."""
     wait: float | None = None
 
 
@@ -180,7 +177,6 @@ def _json(data: bytes) -> Any:
 
 
 def _text(data: bytes) -> str:
-    """A body as text; HTML without tags, scripts and styles."""
     text = data[:_READ].decode("utf-8", "replace")
     if "<" in text[:200]:  # both patterns stop at the next `<`: otherwise a page of `<` takes seconds
         text = re.sub(r"(?is)<(script|style)\b(?:(?!<\1\b).)*?</\1>|<[^<>]*>", " ", text)
@@ -198,7 +194,6 @@ def _error_of(data: bytes) -> tuple[str, str, str]:
 
 
 def _error_fields(body: Any) -> tuple[str, str, str]:
-    """Message, parameter and code of an error's JSON; empty where missing."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):

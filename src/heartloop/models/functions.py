@@ -97,12 +97,7 @@ class PythonChat:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """`python:<module>:<qualified name>`; of a callable object, that of its class.
-
-    >>> def reply(messages): return "Tell me more."
-    >>> function_name(reply).endswith(":reply")
-    True
-    """
+    """`python:<module>:<qualified name>`; of a callable object, that of its class."""
     if inspect.isclass(function):
         raise UseError(f"a model is the class {function.__name__}; expected a name, or a function that takes messages")
     named: Any = function

@@ -41,7 +41,6 @@ CONTEXT = 8192
 PATIENCE = 1800.0
 """Seconds for one answer. The server makes an answer to the end even where its client went away, so asking again is no help."""
 _START = 120.0
-"""Seconds within which the server has read the model."""
 
 
 def is_local(name: str) -> bool:
@@ -59,7 +58,6 @@ def model_path(name: str) -> Path:
 
 
 def gguf_file(name: str) -> Path:
-    """The GGUF file of `local/smollm2` or `local/PATH.gguf`."""
     model = name.removeprefix(LOCAL_PREFIX)
     if model == SMOLLM2:
         return smollm2_file()
@@ -101,7 +99,6 @@ class LocalChat:
 
     @property
     def source(self) -> str:
-        """First 12 hex digits of the SHA-256 of the file."""
         return _sha256(self.path, self.path.stat().st_mtime_ns)[:12]
 
     @property

@@ -224,7 +224,6 @@ def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict
 
 
 def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyEIBenchScenario]:
-    """Scenarios of a set by name, or of a file by path, in this project's form or imported."""
     if name == "train":
         return list(without_tags(training(), exclude_tags, name))
     form, command = EIBenchReleasedScenario, "eibench-scenarios"

@@ -21,7 +21,6 @@ from heartloop.environments.spec import ExternalRanking
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """The plane of every model, over the dialogues behind its score."""
     planes = [(n, row, plane) for n, row in enumerate(page.models) if (plane := plane_of(page.behind(row))) is not None]
     return PanelOutput(sections=(("planes", "Axes"),) if planes else (), context={"planes": planes})
 

@@ -306,7 +306,6 @@ def problems_of(scenario: EIBenchBrief) -> list[str]:
 
 
 def lines_of(scenario: EIBenchBrief | EIBenchReleasedScenario) -> list[str]:
-    """The written lines of all groups; none in the short form and in an imported scenario."""
     return written_lines(scenario.lines) if isinstance(scenario, EIBenchScenario) else []
 
 
@@ -314,16 +313,13 @@ SETS = ("test", "train")
 """The shipped test set, and the training set, which `composer` composes when it is loaded."""
 
 load_scenarios = set_loader(EIBenchScenario, SETS, __package__, schema="docs/eibench.md")
-"""The test set, or a file of complete scenarios."""
 
 load_any: Callable[..., list[EIBenchBrief]] = set_loader(
     EIBenchScenario, SETS, __package__, schema="docs/eibench.md", brief=EIBenchBrief
 )
-"""As `load_scenarios`, where a file may hold the short form."""
 
 
 FORM: Literal["eibench-released/1"] = "eibench-released/1"
-"""Value of `form` in every line of an imported file."""
 
 
 def _point(value: object) -> object:
@@ -425,7 +421,6 @@ class EIBenchReleasedScenario(BaseModel):
 
     form: Literal["eibench-released/1"]
     source: str
-    """File name and number of the record."""
     record: ReleasedRecord
 
     place: ClassVar[str] = ""

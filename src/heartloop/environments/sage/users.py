@@ -193,7 +193,6 @@ READING = LearnedReading(
 
 class _Variant(NamedTuple):
     up: float
-    """Factor of gains."""
     down: float
     core_from: float
     """Emotion from which the person says what matters most."""
@@ -274,7 +273,6 @@ _LINES: Mapping[Missed, str] = {
     "silence": "silence", "repeat": "repeat", "cruel": "cold", "lecture": "lecture", "advice": "advice", "template": "template",
     "flattery": "flattery", "misread": "misread", "unfelt": "minimise", "vague": "vague",
 }  # fmt: skip
-"""Which of the written lines answer what was missed."""
 
 _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
     ("tried", r"\b(tried|try|attempt\w*|done about|so far|already)\b"),

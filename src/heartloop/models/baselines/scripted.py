@@ -1,11 +1,7 @@
 """The baselines' replies; none repeats what the other person said. The wording is in `phrases.toml` and `written/`.
 
 `counsellor` has replies written line by line for some held-out scenarios (data card: data/counsellor/README.md), and else those
-of `reflector`, which gives back in general words that something was said and asks an open question. `assistant` thanks,
-validates, lists options and offers more help; `template` gives stock sympathy; `fixer` advises at once; `lecturer` instructs;
-`flatterer` compliments; `silent` says next to nothing; `garbage` is what a broken endpoint might send; `hostile` belittles and
-blames. Four make the mistakes of dialogues in which the policy has a role and limits (EIBench): `pushover` gives in to every
-demand; `rigid` repeats the rule; `excuser` justifies itself; `interviewer` asks one question after the other.
+of `reflector`. `MANAGING` make the mistakes of dialogues in which the policy has a role and limits (EIBench).
 """
 
 from __future__ import annotations
@@ -149,8 +145,6 @@ MANAGING: Mapping[str, Callable[[BaselineContext, Pick], str]] = {
 
 
 class WrittenReply(NamedTuple):
-    """What was written for a line."""
-
     reply: str
     analysis: str
     """For an answer in two parts; empty where the reply is the whole answer."""
