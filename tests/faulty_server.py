@@ -358,15 +358,7 @@ def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.R
         "rate_limit_odd": (429, {"message": "Too many requests"}),
         "error_500": (500, {"message": "The server had an error while processing your request"}),
         "no_schema": (400, {"message": "response_format 'json_schema' is not supported", "param": "response_format"}),
-        "no_max_tokens": (
-            400,
-            {
-                "message": "Unsupported parameter: 'max_tokens' is not supported with this model. "
-                "Use 'max_completion_tokens' instead.",
-                "param": "max_tokens",
-                "code": "unsupported_parameter",
-            },
-        ),
+        "no_max_tokens": (400, {"message": "Unsupported parameter. Use 'max_completion_tokens' instead.", "param": "max_tokens"}),
         "no_temperature": (400, {"message": "Unsupported value: only the default (1) is supported", "param": "temperature"}),
         "no_seed": (400, {"message": "unknown field: seed"}),
         "no_one_token": (400, {"message": "Could not finish the message because the output limit was reached"}),

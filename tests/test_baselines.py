@@ -40,12 +40,8 @@ def messages_of(person: SageScenario, turns: int = 10) -> list[str]:
     return [person.first_message, *(beat.text for beat in person.beats)][:turns]
 
 
-def words_of(text: str) -> list[str]:
-    return re.findall(r"[a-z']+", text.lower())
-
-
 def runs_of(text: str, length: int) -> set[tuple[str, ...]]:
-    words = words_of(text)
+    words = re.findall(r"[a-z']+", text.lower())
     return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
 
 

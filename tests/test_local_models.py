@@ -19,7 +19,7 @@ import pytest
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
 from heartloop.core.system import install_command
-from heartloop.models.local import SLOTS, LocalChat, model_path
+from heartloop.models.local import CONTEXT, SLOTS, LocalChat, model_path
 from heartloop.models.names import close, local_speed, resolve
 
 HELLO = [Message(role="user", content="hello")]
@@ -115,13 +115,13 @@ def until_ended(pid: int) -> bool:
 
 @pytest.mark.parametrize(("wanted", "slots"), [(3, 3), (500, SLOTS)])
 def test_one_process_serves_all_calls_and_ends_when_the_model_is_closed(wanted: int, slots: int) -> None:
-    model = LocalChat("local/small.gguf", slots=wanted, context=1000)
+    model = LocalChat("local/small.gguf", slots=wanted)
     assert local_speed([model]) == ""
     replies = answers(model, 4)
     first = replies[0]
     assert len({one["pid"] for one in replies}) == 1
     assert first["pid"] != os.getpid()
-    assert (first["host"], first["slots"], first["context"]) == (["127.0.0.1"], slots, 1000 * slots)
+    assert (first["host"], first["slots"], first["context"]) == (["127.0.0.1"], slots, CONTEXT * slots)
     assert len(model._key) > 20
     assert model._key not in str(first["argv"]), "other users see the arguments"
     assert until_ended(first["pid"])

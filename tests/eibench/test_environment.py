@@ -9,7 +9,7 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError, UseError
+from heartloop.core.errors import UseError
 from heartloop.environments.eibench.environment import SPEC, EIBench, EIBenchOptions, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import AnyEIBenchScenario, EIBenchScenario, load_scenarios
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
@@ -23,10 +23,9 @@ class Fixed:
 
     name = "fixed"
 
-    def __init__(self, *changes: tuple[float, float], leaves_after: int = 99, breaks_at: int = 99) -> None:
+    def __init__(self, *changes: tuple[float, float], leaves_after: int = 99) -> None:
         self.changes = changes
         self.leaves_after = leaves_after
-        self.breaks_at = breaks_at
         self.views: list[EIBenchView] = []
 
     def admit(self, scenario: AnyEIBenchScenario) -> None:
@@ -37,8 +36,6 @@ class Fixed:
 
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         self.views.append(view)
-        if view.turn == self.breaks_at:
-            raise AnswerError("no JSON")
         a, t = self.changes[min(view.turn, len(self.changes) - 1)]
         return Reaction(a, t, f"line {view.turn}", view.turn + 1 < self.leaves_after, {"need": "n"}, {"e": 1})
 

@@ -141,9 +141,3 @@ class TestJudges:
         played = again(await talk(answer(-5, 0), answer(0, 0), answer(0, 0)), "paper", 0.0)
         found = await read(played, Fixed((-10, 0), (0, 0)))
         assert found.score == pytest.approx(10 / 50)
-
-    async def test_a_judge_who_fails(self) -> None:
-        played = await talk(answer(-6, 4), answer(-4, 2), answer(0, 0))
-        found = await read(played, Fixed((0, 0), breaks_at=1))
-        assert found.failure is not None
-        assert (found.score, found.failure.role) == (None, "judge")

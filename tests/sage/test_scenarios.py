@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.records import half_of
 from heartloop.environments.sage.scenario import (
     INTENTIONS,
     SCENARIOS,
@@ -82,12 +81,6 @@ class TestShippedSets:
         assert all(s.id.startswith(f"{name}-{s.intention}-") and s.family == name for s in scenarios)
         for distinct in ({s.id for s in scenarios}, {s.persona.name for s in scenarios}, {s.first_message for s in scenarios}):
             assert len(distinct) == len(scenarios)
-
-    def test_the_halves_depend_on_the_id_alone_and_are_both_large(self) -> None:
-        halves = Counter(half_of(s.id) for s in SUPPORT)
-        assert set(halves) == {"tuning", "held-out"}
-        assert min(halves.values()) >= 35
-        assert half_of(ONE.id) == half_of(ONE.model_copy(update={"title": "Another title"}).id)
 
 
 class TestSchema:

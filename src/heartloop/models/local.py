@@ -85,9 +85,9 @@ def smollm2_file() -> Path:
 class LocalChat:
     """A GGUF file as a `ChatModel`; it computes at most `SLOTS` requests at once, and further ones wait."""
 
-    def __init__(self, name: str, *, slots: int = SLOTS, context: int = CONTEXT) -> None:
+    def __init__(self, name: str, *, slots: int = SLOTS) -> None:
         self.name, self.path = name, model_path(name)
-        self.slots, self.context = max(1, min(slots, SLOTS)), context
+        self.slots = max(1, min(slots, SLOTS))
         self._starting = threading.Lock()
         self._key = ""
         self._process: subprocess.Popen[str] | None = None
@@ -168,7 +168,7 @@ class LocalChat:
             )  # fmt: skip
             self._key = secrets.token_urlsafe(24)
             settings = {
-                "parent": os.getpid(), "model": str(self.path), "key": self._key, "slots": self.slots, "context": self.context,
+                "parent": os.getpid(), "model": str(self.path), "key": self._key, "slots": self.slots, "context": CONTEXT,
                 "threads": _threads(),
             }  # fmt: skip
             assert self._process.stdin is not None
