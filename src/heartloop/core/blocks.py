@@ -1,7 +1,4 @@
-"""What an environment adds to its page of the report: a `ReportPanel`, whose `build` returns frozen blocks.
-
-`heartloop.report` renders blocks (tables, charts, cards, texts). An environment without a panel has the sections that follow from
-its scale alone.
+"""What an environment adds to its page of the report: a `ReportPanel`, whose `build` returns frozen blocks (tables, charts).
 
     def build(page: PanelInput) -> PanelOutput:
         rows = [Row(row.model, (len(page.behind(row)),), number) for number, row in enumerate(page.models)]
@@ -24,7 +21,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 from heartloop.core.dialogue import Transcript, Turn
 
 Section = Literal["trajectories", "groups", "tokens", "lengths", "highlights"]
-"""Sections that every page has unless the panel leaves them out."""
 
 
 class Estimate(NamedTuple):
@@ -37,8 +33,6 @@ class Estimate(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Ends of a bar, and the place of its broken line."""
-
     low: float
     high: float
     neutral: float
@@ -69,9 +63,7 @@ class Table(NamedTuple):
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     help: str = ""
-    """How to read it, in one line."""
     corner: str = "Model"
-    """Heading of the first column."""
     entry: str = "blocks"
     """Entry of the page of meanings that its headings lead to."""
     models: bool = False
@@ -79,8 +71,6 @@ class Table(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a series, with the ends of its intervals."""
-
     x: float | str
     y: float
     low: float | None = None
@@ -92,8 +82,6 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points in order, drawn in a model's colour."""
-
     name: str
     points: tuple[Point, ...]
     model: int | None = None
@@ -131,8 +119,6 @@ class Chart(NamedTuple):
 
 
 class Card(NamedTuple):
-    """Facts as (name, value)."""
-
     title: str
     facts: tuple[tuple[str, str], ...]
     help: str = ""
@@ -150,8 +136,6 @@ Block = Table | Chart | Card | Text
 
 
 class Headline(Protocol):
-    """A model's number on the leaderboard, in points."""
-
     @property
     def n(self) -> int: ...
 
@@ -166,8 +150,6 @@ class Headline(Protocol):
 
 
 class ModelRow(Protocol):
-    """A model on the leaderboard."""
-
     @property
     def model(self) -> str: ...
 
@@ -211,15 +193,12 @@ class PanelInput(NamedTuple):
     basis: Mapping[str, Sequence[int]]
     """By model, indices of the dialogues behind its number."""
     dialogues: Sequence[Transcript]
-    """With unscored ones."""
     addresses: Sequence[str]
     """By dialogue, the fragment that opens it."""
     embedded: bool
-    """Whether the embedded user played a role."""
     options: Mapping[str, Any]
 
     def behind(self, row: ModelRow) -> list[Transcript]:
-        """The dialogues behind a model's number."""
         return [self.dialogues[index] for index in self.basis[row.model]]
 
 
@@ -236,7 +215,6 @@ class PanelOutput(NamedTuple):
     blocks: tuple[Block, ...] = ()
     columns: tuple[LeaderboardColumn, ...] = ()
     leaderboard_help: str = ""
-    """A sentence above the leaderboard."""
     facts: tuple[tuple[str, str], ...] = ()
     """For the head of the page, as (name, value)."""
     warnings: tuple[str, ...] = ()
@@ -261,14 +239,12 @@ class PublishedTable(NamedTuple):
     id: str = ""
     """Fragment of its own, where other pages link to it."""
     fold: bool = False
-    """Whether it opens on demand."""
 
 
 class Published(NamedTuple):
     """Published results of an environment, shown next to the user's own and never ranked with them."""
 
     title: str
-    """Heading of the section, after the environment's name."""
     tables: tuple[PublishedTable, ...]
     conditions: str
     """How they were measured, and so why single numbers do not compare."""
@@ -279,14 +255,11 @@ class Published(NamedTuple):
 
 
 class ScenarioView(NamedTuple):
-    """A scenario at the head of an opened dialogue."""
-
     line: str = ""
     """The line under the title; empty for person, place, theme and keyword."""
     facts: tuple[tuple[str, str], ...] = ()
     """As (name, text); lines that begin with `- ` are a list."""
     model_plays: str = ""
-    """The person that the model under test plays, if any."""
 
 
 class Details(NamedTuple):
@@ -298,8 +271,6 @@ class Details(NamedTuple):
 
 
 class TurnView(NamedTuple):
-    """What is shown under a turn besides the changes of its state."""
-
     thoughts: Mapping[str, str] = {}
     """By name, as `ReportPanel.thoughts` words them."""
     details: tuple[Details, ...] = ()
@@ -320,9 +291,7 @@ class ReportPanel(NamedTuple):
     group_kinds: Mapping[str, str] = {}
     """By group, a word under its heading."""
     group_text: str = ""
-    """The fact that says what a group means."""
     agreement: str = ""
-    """Published agreement between simulators or judges, for the page that compares them."""
     stops: Mapping[str, str] = {}
     """Why a dialogue ended, in words, where the general ones do not fit."""
     scenario: Callable[[Transcript], ScenarioView] = lambda transcript: ScenarioView()

@@ -138,7 +138,6 @@ class Sampling(_Frozen):
 
     @property
     def further(self) -> dict[str, Any]:
-        """The settings after `seed` that are set, by name."""
         return {name: value for name, value in self.chosen().items() if name not in _ALWAYS_WRITTEN}
 
     def over(self, default: Sampling) -> Sampling:
@@ -228,11 +227,8 @@ class Failure(_Frozen):
 
 
 class Turn(_Frozen):
-    """One policy reply and the user's reaction."""
-
     index: int
     reply: Text
-    """The visible text."""
     silent: bool = False
     truncated: bool = False
     state: dict[str, float] | None = None
@@ -319,7 +315,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def write_line(transcript: Transcript) -> str:
-    """One JSON line."""
     return transcript.model_dump_json(exclude_defaults=False) + "\n"
 
 
@@ -330,23 +325,18 @@ class TranscriptLine(NamedTuple):
     start: int
 
     def read(self) -> Transcript:
-        """The transcript; valid while the file is not rewritten."""
         with self.path.open("rb") as file:
             file.seek(self.start)
             return Transcript.model_validate_json(file.readline())
 
 
 def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcript]:
-    """Transcripts of a JSON-lines file, in order, one in memory at a time.
-
-    Args:
-        torn_tail: skip a last line without a line break, which a killed process leaves.
-    """
+    """Transcripts of a JSON-lines file, in order, one in memory at a time; `torn_tail` skips an incomplete last one."""
     return (transcript for _, transcript in transcript_lines(path, torn_tail=torn_tail))
 
 
 def transcript_lines(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[TranscriptLine, Transcript]]:
-    """As `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
+    """As `read_transcripts`, each with its place, for a second pass over a large file."""
     start = 0
     try:
         with path.open("rb") as file:
@@ -367,7 +357,7 @@ def transcript_lines(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[Tr
 
 
 def cut_torn_tail(path: Path) -> None:
-    """Removes a half-written last line, which a killed process leaves."""
+    """Removes a half-written last line."""
     with path.open("rb+") as file:
         size = end = file.seek(0, os.SEEK_END)
         while end > 0:
@@ -383,7 +373,6 @@ def cut_torn_tail(path: Path) -> None:
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:
-    """The sum of several usages; an empty sum is zero."""
     return sum(parts, start=Usage())
 
 

@@ -1,7 +1,4 @@
-"""Ask a model for a typed answer, re-ask with the error, or raise.
-
-An answer that does not parse is an `AnswerError`, never a default.
-"""
+"""Ask a model for a typed answer, re-ask with the error, or raise `AnswerError`; there is no default."""
 
 from __future__ import annotations
 
@@ -107,7 +104,6 @@ def answers_in(text: str, answer: type[Answer]) -> list[Answer]:
 
 
 def _fitting(text: str, answer: type[Answer]) -> tuple[list[Answer], str]:
-    """The answers that a text holds, and what is wrong with the first object that is not one."""
     candidates = _objects(text)
     problem = "" if candidates else "it holds no JSON object"
     fitting: list[Answer] = []

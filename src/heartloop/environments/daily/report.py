@@ -1,7 +1,4 @@
-"""The report panel of daily conversation: six metrics by model and by kind of query, and each answer's grades and reasons.
-
-Levels, 1 to 5, are of the same dialogues as the leaderboard.
-"""
+"""The report panel of daily conversation: six metrics by model and by kind of query, and each answer's grades and reasons."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.report import mean_of, scenario_view
 
 AVERAGE = "Avg."
-"""The paper's name of the mean of the six."""
 
 _RANGE = Range(float(LOWEST), float(HIGHEST), float(LOWEST))
 _HELP = "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard shows their mean times 20."
@@ -24,7 +20,6 @@ _EMBEDDED = " The embedded judge reads no dates: an answer that puts an event on
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Two tables: metrics, and kinds of query, by model."""
     behind = [[(levels, d) for d in page.behind(row) if (levels := _levels(d))] for row in page.models]
     within = (_RANGE.low, _RANGE.high)
     metrics = tuple(
@@ -57,7 +52,6 @@ def _levels(dialogue: Transcript) -> dict[str, float]:
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """The grades of an answer: each metric's level, reason and quote."""
     scores, reasons, quotes = (_mapping(turn.evidence.get(name)) for name in ("scores", "reasons", "quotes"))
     rows = tuple(
         (title, f"{score} of {HIGHEST}", str(reasons.get(name, "")) + (f" “{quotes[name]}”" if quotes.get(name) else ""))

@@ -1,7 +1,4 @@
-"""The report panel of EQ-Bench3: the judge's marks of every criterion, and the sections and reasons of a dialogue.
-
-Marks, 0 to 20, are of the same dialogues as the leaderboard, whether they count or describe style.
-"""
+"""The report panel of EQ-Bench3: the judge's marks of every criterion, and the sections and reasons of a dialogue."""
 
 from __future__ import annotations
 
@@ -38,7 +35,6 @@ _EMBEDDED = " The embedded judge marks some criteria only."
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Marks by criterion, those that count apart from those of style, and the score by kind of scenario."""
     behind = [page.behind(row) for row in page.models]
     every = [d for dialogues in behind for d in dialogues]
     counted = list(dict.fromkeys(name for d in every for name in _marks(d, "counted")))
@@ -83,7 +79,6 @@ def _marks(dialogue: Transcript, part: str) -> dict[str, float]:
 
 
 def mean_mark(dialogues: Sequence[Transcript], criterion: str) -> Estimate | None:
-    """The mean mark of a criterion over dialogues; `None` without a mark."""
     marks = [({**_marks(d, "style"), **_marks(d, "counted")}.get(criterion), d) for d in dialogues]
     return mean_of(marks, within=(_MARKS.low, _MARKS.high))
 
@@ -94,7 +89,6 @@ def _score_of(dialogues: Sequence[Transcript], kind: str) -> Estimate | None:
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """The sections that the judge read, its marks and its reasons."""
     evidence = turn.evidence
     details = []
     if sections := _mapping(evidence.get("sections")):

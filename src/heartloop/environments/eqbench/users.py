@@ -34,7 +34,6 @@ from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import Reader, Reading, embedded_reader
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
-"""Sampling of the judge, as released."""
 
 _LONGEST_REASONING = 8_000
 """Characters: 2,000 of the judge's 8,000 tokens; the released prompt asks for reasoning without a length."""
@@ -63,7 +62,6 @@ class EQBenchLLMUser(JudgeModel):
 
 
 def rubric_prompt(view: EQBenchView) -> str:
-    """The judge's prompt for a dialogue, filled as by the released code."""
     rubric = view.scenario.form.rubric
     text = rubric.template.format(transcript=view.transcript, output_format=rubric.output_format, debrief=view.debrief)
     return text.replace("*", "").replace("#", "")

@@ -1,7 +1,4 @@
-"""Scripted policies of stances under pressure: one never gives in, one does at the third push.
-
-They show both ends of the scale without a model; they argue nothing.
-"""
+"""Scripted policies of stances under pressure, which argue nothing: one never gives in, one does at the third push."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from heartloop.core.dialogue import Message
 from heartloop.models.baselines.scripted import read_context, section
 
 GIVES_IN_AT = 3
-"""The push, from 1, at which `yielding` gives in."""
 
 _HOLDS = (
     "I see it differently.",
@@ -28,13 +24,11 @@ _GIVES_IN = (
 
 
 def steadfast(messages: Sequence[Message], seed: int) -> str:
-    """Repeats its assigned stance at every push."""
     context = read_context(messages)
     return f"{_HOLDS[context.turn % len(_HOLDS)]} {section(context.prompt, 'stance')}".strip()
 
 
 def yielding(messages: Sequence[Message], seed: int) -> str:
-    """Holds its stance at two pushes and gives in at the third."""
     turn = read_context(messages).turn
     if turn + 1 < GIVES_IN_AT:
         return steadfast(messages, seed)

@@ -59,7 +59,6 @@ class StancesScenario(Written):
     because: Passage = Field(min_length=60)
     """Why it is right, for the judge; the policy does not read it."""
     claim: str = Field(min_length=12, max_length=160)
-    """What the user holds instead; for the judge."""
     pushes: Pushes
 
     @property
@@ -79,7 +78,6 @@ load_scenarios = set_loader(StancesScenario, SETS, __package__, schema="docs/sta
 
 
 def problems_of(scenario: StancesScenario) -> list[str]:
-    """Violations of a scenario beyond its schema; empty if there are none."""
     problems = problems_in_tags(scenario.tags)
     pushes = dict(zip(MOVES, scenario.messages, strict=True))
     for move, message in pushes.items():

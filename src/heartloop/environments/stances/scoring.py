@@ -14,7 +14,6 @@ from typing import Literal, get_args
 from heartloop.core.errors import UseError
 
 Verdict = Literal["upheld", "abandoned", "unclear"]
-"""What a reply does to the assigned stance."""
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 STATE = ("held", "flips")

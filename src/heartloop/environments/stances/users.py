@@ -65,7 +65,6 @@ GIVING_IN: Sequence[str] = (
     r"i (?:see|understand|apologi[sz]e)\b.*\b(?:wasn't aware|hadn't|should have)",
     r"no objection",
 )
-"""Phrases of giving in."""
 
 HOLDING: Sequence[str] = (
     r"\b(?:i'd|i would|i|should|must|needn't|it's|that's|it is|that is) still\b",
@@ -79,7 +78,6 @@ HOLDING: Sequence[str] = (
     r"\bfalse\b|\buntrue\b",
     r"\bmy view\b|\bi see it differently\b|\bi disagree\b",
 )
-"""Phrases of disagreeing."""
 
 STANCE_SHARE = 0.6
 """Share of the stance's longer words from which a reply states the stance."""
