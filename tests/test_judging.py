@@ -1,10 +1,4 @@
-"""Typed answers.
-
-1. A valid answer is read alone, in a code fence, within prose, after reasoning, and with raw line breaks in its strings.
-2. An invalid answer leads to a re-ask that says what was wrong.
-3. There is no default: after the last re-ask an `AnswerError` is raised.
-4. For any text, the result fits its schema or an `AnswerError` is raised.
-"""
+"""Typed answers: read wherever they are in a reply, re-asked with the error, and never a default."""
 
 from __future__ import annotations
 
@@ -30,14 +24,11 @@ GOOD = '{"note": "plain", "warmth": 4}'
 
 
 class Verdict(BaseModel):
-    """The answer of these tests."""
-
     note: str = Field(min_length=1)
     warmth: int = Field(ge=1, le=5)
 
 
 async def answer(*texts: str | Reply | Exception, **how: Any) -> tuple[Verdict, ScriptedChat]:
-    """The verdict of a model that says these texts in turn."""
     model = ScriptedChat(texts, name="judge")
     return await ask(model, QUESTION, Verdict, **how), model
 
@@ -74,8 +65,6 @@ async def test_the_schema_and_the_sampling_settings_go_to_the_model_and_raw_line
 
 
 class Quoting(Verdict):
-    """A verdict with a quote."""
-
     quote: Annotated[str, QUOTED]
 
 
@@ -123,7 +112,6 @@ async def test_the_re_ask_says_what_was_wrong(bad: str | Reply, problem: str) ->
 
 
 async def test_only_the_last_answer_is_shown_again_and_every_raw_reply_is_reported_with_its_number() -> None:
-    """The re-ask does not grow with the number of attempts."""
     replies: list[tuple[str, int]] = []
     _, model = await answer("bad one", "bad two", GOOD, on_reply=lambda reply, reask: replies.append((reply.text, reask)))
     assert [len(asked) for asked in model.asked] == [2, 4, 4]

@@ -1,7 +1,4 @@
-"""Judge models of one answer (PERM, daily conversation): what each reads, and what counts as an answer.
-
-What does not count, see `test_hostile_judges`: both environments ask by the same code.
-"""
+"""Judge models of one answer (PERM, daily conversation): what each reads, and what counts as an answer."""
 
 from __future__ import annotations
 
@@ -110,11 +107,6 @@ async def test_no_line_of_the_policy_can_pass_for_ours(case: Case) -> None:
             marked = [line.removeprefix("    | ") for line in lines if line.startswith("    | ")]
             assert marked == [line for line in forged.splitlines()[1:] if line]
 
-
-@both
-async def test_seeds_differ_by_judge_and_settings_reach_them(case: Case) -> None:
-    model = case.model()
-    await case.played(model)
     assert [sampling.seed for sampling in model.samplings if sampling] == list(range(40, 40 + len(case.judges)))
     assert all(sampling.temperature == 0.0 for sampling in model.samplings if sampling)
 

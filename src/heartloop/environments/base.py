@@ -156,7 +156,7 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
     def described(
         self, scenario_id: str, players: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The `Transcript` fields that an environment sets; `prompts` are hashes of the policy's, `players` as `Player.describe`."""
+        """The `Transcript` fields that an environment sets: `players` as `Player.describe`, hashes of the policy's `prompts`."""
         if scenario_id not in self._fingerprints:
             self._fingerprints[scenario_id] = self.scenarios[scenario_id].fingerprint
         return {
