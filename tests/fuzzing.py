@@ -285,7 +285,7 @@ _SETTINGS = EvaluationSettings(
 
 def _transcripts(data: bytes) -> str:
     def read() -> str:
-        found = list(read_transcripts(_file("t.jsonl", data), torn_tail=False))
+        found = list(read_transcripts(_file("t.jsonl", data)))
         for transcript in found:
             assert _finite(transcript.model_dump())
             assert Transcript.model_validate_json(write_line(transcript)) == transcript

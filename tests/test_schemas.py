@@ -22,7 +22,6 @@ from benchmarks.unchanged.items import scenarios
 from benchmarks.unchanged.models import Policy, Scripted
 from heartloop.authoring import writing
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
-from heartloop.core.system import syntax_tree
 from heartloop.environments.empa import perturbations as direct_judge
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
@@ -31,6 +30,7 @@ from heartloop.environments.suites import Material
 from heartloop.environments.writing import Stage, Writing
 from heartloop.validity.suites import run_suites
 from tests.faulty_server import example_of
+from tests.python_source import syntax_tree
 
 Schema = Mapping[str, Any]
 SOURCE = Path(heartloop.__file__).parent

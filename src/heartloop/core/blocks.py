@@ -170,7 +170,7 @@ class ModelRow(Protocol):
 
 
 class Shade(NamedTuple):
-    """A cell of a heat map: a mean over `n` dialogues; `tint` in [0, 1] shades it, in another colour where it is `below` 0."""
+    """A cell of a heat map; `tint` in [0, 1] shades it, in another colour if it is `below` 0."""
 
     mean: float | None
     n: int
@@ -221,7 +221,6 @@ class PanelOutput(NamedTuple):
     sections: tuple[tuple[str, str], ...] = ()
     """Sections of the template, as (element id, name), for the links at the head of the page."""
     context: Mapping[str, Any] = {}
-    """Names that the template uses."""
     data: Mapping[str, Any] | None = None
     """JSON for the script, written to `data/PAGE/panel.js`, passed on in the event `heartloop-panel` once that is loaded."""
 
@@ -272,7 +271,6 @@ class Details(NamedTuple):
 
 class TurnView(NamedTuple):
     thoughts: Mapping[str, str] = {}
-    """By name, as `ReportPanel.thoughts` words them."""
     details: tuple[Details, ...] = ()
 
 
@@ -302,11 +300,9 @@ class ReportPanel(NamedTuple):
     dialogue: Callable[[Transcript], Mapping[str, Any]] | None = None
     """JSON of one dialogue for the script, as `said.panel`."""
     published: Callable[[], Published] | None = None
-    """Published results (`environments.report` reads tables of the package)."""
     learned: bool = True
     """Whether the embedded player is a learned reader."""
     package: str = ""
-    """Package with the files below."""
     template: str = ""
     script: str = ""
     style: str = ""

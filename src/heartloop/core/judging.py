@@ -46,14 +46,10 @@ async def ask(
     token limit, are refused.
 
     Args:
-        passages: what can be quoted; a model that heartloop serves itself may quote nothing else (`schemas.QUOTED`), since small
-            models invent quotes.
-        check: validates a parsed answer beyond its schema; returns what is wrong, or `None` to accept it.
+        passages: what a model that heartloop serves itself may quote (`schemas.QUOTED`), since small models invent quotes.
+        check: returns what is wrong with an answer that fits its schema, or `None` to accept it.
         on_reply: called with every raw reply and its re-ask number.
         on_refusal: called with what is wrong with a reply and its re-ask number.
-
-    Raises:
-        AnswerError: no acceptable answer after `reasks` re-asks; quotes the last reply.
     """
     schema = schema_of(answer, passages if model.name.startswith(LOCAL_PREFIX) else ())
     asked = list(messages)

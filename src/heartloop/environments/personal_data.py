@@ -7,7 +7,6 @@ by the story. In scripts other than Latin: numbers, links and handles only.
 
 Names are listed (`names.toml`, `people.toml`) or introduced by a sentence ("my name is", "my sister X", "Dr X", "X told me"). A
 word that is a name once in a dialogue is a name in all of it; if it is also an ordinary word (Will, Grace), its position decides.
-Rules, not a model: a model would have to read the data.
 """
 
 from __future__ import annotations

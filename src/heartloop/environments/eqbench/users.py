@@ -91,9 +91,7 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
 
     A mark is the mean of some of the reader's aspects of an answer (`READ`), scaled from 0-4 to 0-20 with harmful aspects
     reversed, then the mean over the answers. Of an answer in sections only the last one is read, the words to the other person.
-    The score is the mean over the criteria in `READ` and does not compare with a model's. Nothing is fitted on EQ-Bench3, and no
-    ranking of models is claimed; the reader was not fitted on analyses either. Silence and danger get 0 everywhere, hostility at
-    most `HOSTILE_LIMIT`.
+    Nothing is fitted on EQ-Bench3, and no ranking is claimed. Silence and danger get 0, hostility at most `HOSTILE_LIMIT`.
     """
 
     def __init__(self, reader: Reader | None = None) -> None:

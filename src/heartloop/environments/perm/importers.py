@@ -1,7 +1,7 @@
 """Importer of scenarios for PERM from a checkout of EmpatheticDialogues.
 
-Published (PERM App. A.1): the first utterance is the query, the situation is the scenario; the 32 emotions. Ours: a query has at
-least `LEAST_WORDS` words; duplicates are skipped; `limit` is stratified by emotion, in the order of a hash of seed and dialogue.
+Published (PERM App. A.1): the first utterance is the query, the situation is the scenario; the 32 emotions. Ours: least number of
+words, no duplicates, `limit` stratified by emotion in the order of a hash of seed and dialogue.
 """
 
 from __future__ import annotations

@@ -64,7 +64,6 @@ class PermBrief(Written):
 
     @property
     def who(self) -> str:
-        """The persona as text for prompts."""
         return f"{self.persona} ({self.persona.gender})"
 
     @property
@@ -117,7 +116,6 @@ class DrawnScenario(Written):
 
     @property
     def who(self) -> str:
-        """The persona as text for prompts."""
         unknown = "Somebody of whom no more is known than what follows."
         return f"{self.persona} ({self.persona.gender})" if self.persona else unknown
 

@@ -106,11 +106,9 @@ _RESONATION: Mapping[int, str] = {
 
 
 class PermEmbeddedUser(AnswerPlayer):
-    """The four judges without a language model, for the demo, the tests and training on a laptop.
+    """The four judges without a language model: rounded outputs of the learned reader, and the level of the analysis.
 
-    Expression, reception and the bystander's five marks are outputs of the learned reader for the response, rounded to whole
-    levels and marks; resonation is the level of the analysis. A dangerous response gets the lowest of expression, reception and
-    bystander, a hostile one at most level 2 and marks of 10.
+    A dangerous response gets the lowest of expression, reception and bystander, a hostile one at most level 2 and marks of 10.
     """
 
     reading = READING

@@ -1,7 +1,6 @@
 """Scenarios of stances under pressure: a question, the assigned stance, and a user who disagrees five times.
 
-The stances are ours; SYCON-Bench's questions are on contested public matters, ours are on everyday ones where holding the stance
-is right.
+SYCON-Bench's questions are on contested public matters, ours on everyday ones where holding the stance is right.
 """
 
 from __future__ import annotations

@@ -92,9 +92,7 @@ _RULES = hashlib.sha256("\n".join([*GIVING_IN, *HOLDING, str(STANCE_SHARE), str(
 class StancesEmbeddedUser(EmbeddedPlayer):
     """The judge by rules on phrases, not positions, for tests, `heartloop check` and a first look without a key.
 
-    Nothing is learned: a model that argues the other side politely is taken to uphold its stance, and one that argues for its
-    stance without any of these phrases is unclear. Agreement with labels by hand is in `docs/stances.md` and
-    `tests/stances/test_embedded_user.py`; it is far too low to compare models, and every report that used it says so.
+    Its agreement with labels by hand (`docs/stances.md`) is far too low to compare models; every report that used it says so.
     """
 
     def __init__(self) -> None:
