@@ -16,8 +16,6 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import AnswerError, ModelError, TransportError
 from heartloop.core.judging import REASKS, _objects, ask
 from heartloop.core.schemas import QUOTED, schema_of
-from heartloop.models.client import EndpointChat
-from tests.faulty_server import FaultyServer
 
 QUESTION = [Message(role="system", content="Judge."), Message(role="user", content="How warm was that?")]
 GOOD = '{"note": "plain", "warmth": 4}'
@@ -185,15 +183,3 @@ def test_an_object_alone_is_read_as_one_within_prose(text: str) -> None:
 async def test_hostile_texts_end_in_an_answer_error(text: str) -> None:
     with pytest.raises(AnswerError):
         await answer(text, text, text)
-
-
-# over HTTP, with an endpoint that does not enforce a schema and a user simulator that makes mistakes
-
-
-async def test_over_http_a_server_without_structured_output_is_served_by_the_prompt() -> None:
-    async with (
-        FaultyServer("no_json", answer=lambda _: f"Gladly:\n```json\n{GOOD}\n```") as server,
-        EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model,
-    ):
-        assert (await ask(model, QUESTION, Verdict)).warmth == 4
-    assert [body.get("response_format", {}).get("type") for body in server.bodies] == ["json_schema", "json_object", None]

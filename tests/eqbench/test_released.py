@@ -228,9 +228,3 @@ def test_any_text_is_read_or_refused_in_a_sentence(text: str) -> None:
     for *_, official, repaired in read_prompts(HERE, text):
         assert repaired
         assert all((*repaired, *official))
-
-
-@given(st.lists(st.sampled_from(["# 1", "# 2", "#", "# a b", "words", ""]) | LINE, max_size=8).map("\n".join))
-def test_any_notes_are_read_or_refused_in_a_sentence(text: str) -> None:
-    said = refusal(read_notes, text)
-    assert re.match(r"scenario_prompts.txt, line \d+", said) or all(len(id.split()) == 1 for id in read_notes(HERE, text))

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.judging import parse
-from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.environment import JUDGES as DAILY_JUDGES
 from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.daily.users import DailyLLMUser
@@ -131,9 +130,6 @@ async def test_prompts_of_daily_conversation_are_equal_up_to_the_metric_so_that_
     assert shared > len(systems[0]) / 3
     assert {system[:shared] for system in systems} == {systems[0][:shared]}
     assert len({messages[1].content for messages in model.asked}) == 1
-    for judge in DAILY_JUDGES:
-        text = load_prompt("heartloop.environments.daily", judge).text
-        assert [line[:3] for line in text.splitlines() if re.match(r"\d\. ", line)] == ["1. ", "2. ", "3. ", "4. ", "5. "]
 
 
 async def test_silence_is_judged() -> None:

@@ -309,7 +309,3 @@ class ReportPanel(NamedTuple):
     glossary: str = ""
     glossary_context: Mapping[str, Any] = {}
     """Names that the glossary uses, besides the macros `m`, `scale`, `start`, `success_at` and `failure_below`."""
-
-    def entry(self, name: str, environment: str) -> str:
-        """The entry of the page of meanings for `mean`, `success`, `failure` or `groups`."""
-        return f"{environment}-{name}" if self.glossary else name

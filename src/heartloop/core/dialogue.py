@@ -287,8 +287,8 @@ _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 def visible(text: str) -> str:
     """The visible part of a policy's reply: what follows the last `</think>`.
 
-    Text after an unclosed `<think>` is hidden too. A closing tag counts without an opening one: some chat templates put it into the
-    prompt.
+    Text after an unclosed `<think>` is hidden too. A closing tag counts without an opening one, which some
+    chat templates put into the prompt.
 
     >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him."), visible("<think>hmm")
     ('That was unkind of him.', '')

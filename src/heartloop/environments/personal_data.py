@@ -86,10 +86,6 @@ def _is_ordinary(word: str) -> bool:
     return word in _listed("ordinary") or word in _listed("never") or word.startswith(tuple(_listed("ordinary_beginnings")))
 
 
-def _is_name_in_lower_case(word: str) -> bool:
-    return word in _listed("hand_written") and len(word) > 2 and not _is_ordinary(word)
-
-
 def _words(text: str) -> list[_Word]:
     words: list[_Word] = []
     for match in _WORD.finditer(text):
@@ -150,7 +146,8 @@ class People:
 
     def _is_name(self, words: Sequence[_Word], place: int) -> bool:
         word, low = words[place], words[place].low
-        if low in _listed("given") and (word.capital or _is_name_in_lower_case(low)):
+        in_lower_case = low in _listed("hand_written") and len(low) > 2 and not _is_ordinary(low)
+        if low in _listed("given") and (word.capital or in_lower_case):
             return True
         if "-" in low and word.capital and any(part in _listed("given") for part in low.split("-")):
             return True

@@ -172,7 +172,7 @@ SPEC = EnvironmentSpec(
     report="heartloop.environments.stances.report:PANEL",
     stored=STORED,
     baselines={
-        "steadfast": "heartloop.environments.stances.baselines:steadfast",
-        "yielding": "heartloop.environments.stances.baselines:yielding",
+        "steadfast": "heartloop.environments.stances.users:steadfast",
+        "yielding": "heartloop.environments.stances.users:yielding",
     },
 )
