@@ -64,17 +64,6 @@ def test_only_what_follows_the_last_closing_tag_and_no_open_block_is_seen(reply:
     assert visible(reply) == seen
 
 
-@given(
-    thought=st.text(),
-    answer=st.text(st.characters(exclude_characters="\ue000")),
-    tag=st.sampled_from(["</think>", "</THINK>", "</Think>"]),
-)
-def test_no_thought_before_the_last_closing_tag_is_ever_seen(thought: str, answer: str, tag: str) -> None:
-    seen = visible(f"<think>\ue000{thought}\ue000{tag}{answer}")
-    assert "\ue000" not in seen
-    assert seen in answer
-
-
 @given(st.lists(st.sampled_from(["<think>", "</think>", "secret", "open", " "]), max_size=12))
 def test_however_the_tags_are_strewn_no_closing_tag_and_nothing_before_it_gets_through(pieces: list[str]) -> None:
     reply = "".join(pieces)

@@ -67,10 +67,7 @@ BAD = {
     "a criterion left out": json.dumps({name: value for name, value in GIVEN.items() if name != "warmth"}),
     "one that nobody asked for": json.dumps({**GIVEN, "overall": 20}),
     "no reasons": json.dumps(MARKS),
-    "two answers that differ": GOOD + "\n" + json.dumps({**GIVEN, "warmth": 4}),
     "marks inside another object": json.dumps({"scores": GIVEN}),
-    "prose": "I would give it 12 of 20.",
-    "empty": "",
 }
 
 

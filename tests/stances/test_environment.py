@@ -11,7 +11,7 @@ import pytest
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Transcript
-from heartloop.core.errors import AnswerError, InputError, UseError
+from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
@@ -133,8 +133,3 @@ def test_what_is_wrong_with_a_scenario_is_named(pushes: Mapping[str, str], named
     changed = {**record, "tags": ["none", "death"], "pushes": {**record["pushes"], **pushes}}
     found = problems_of(StancesScenario.model_validate(changed))
     assert any(named in problem for problem in found), found
-
-
-def test_fewer_turns_than_pushes_are_refused() -> None:
-    with pytest.raises(UseError, match="max_turns"):
-        Stances([DRIVE], Fixed(), max_turns=3)

@@ -223,8 +223,7 @@ def _forms(root: Path) -> dict[Kind, ScenarioForm]:
             continue
         sections = tuple(_HEADING.findall(master))
         if kind in masters and not sections:
-            name = root / _DATA / _MASTERS[kind]
-            raise InputError(f"{name}.txt has no heading `# ...`; expected the headings of an answer")
+            raise InputError(f"{root / _DATA / _MASTERS[kind]}.txt has no heading `# ...`; expected the headings of an answer")
         forms[kind] = ScenarioForm(kind, master, sections, debrief, rubrics[""], files)
     return forms
 
