@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -111,10 +110,3 @@ def test_other_commands_know_the_file_and_the_embedded_judges_refuse_it(out: Pat
         Perm(people, PermEmbeddedUser())
     assert Perm(people, PermLLMUser(ScriptedChat([]))).scenario_ids
     assert all("no more is known" in one.who for one in people)
-
-
-def test_an_invalid_line_is_refused_with_its_place(out: Path) -> None:
-    lines = out.read_text(encoding="utf-8").splitlines()
-    out.write_text("\n".join([lines[0], json.dumps({**json.loads(lines[1]), "emotion": "moody"})]), encoding="utf-8")
-    with pytest.raises(InputError, match="line 2, emotion"):
-        load_scenarios(str(out))

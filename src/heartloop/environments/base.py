@@ -119,9 +119,8 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         for scenario in scenarios:
             if scenario.id in self.scenarios:
                 raise InputError(f"scenario {scenario.id!r} was given twice; ids must differ")
-            self.scenarios[scenario.id] = scenario
-        for scenario in scenarios:
             user.admit(scenario)
+            self.scenarios[scenario.id] = scenario
         self.user = user
         self.options = self.options_type.read(options, environment=self.name)
         self._fingerprints: dict[str, str] = {}
