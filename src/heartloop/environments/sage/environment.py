@@ -76,7 +76,6 @@ class SageView(NamedTuple):
 
     scenario: AnySageScenario
     messages: tuple[str, ...]
-    """The user's, including the first."""
     replies: tuple[str, ...]
     emotion: float
     """In [0, 100]: before the reply in `feel`, after it in `speak`."""
@@ -96,8 +95,6 @@ class SageView(NamedTuple):
 
 
 class Feeling(NamedTuple):
-    """The user simulator's appraisal of a reply, and the input of `speak`."""
-
     change: float
     """In points of emotion; may be outside ±10."""
     thoughts: Mapping[str, str]
@@ -106,8 +103,6 @@ class Feeling(NamedTuple):
 
 
 class Speech(NamedTuple):
-    """The user's next message."""
-
     message: str
     """Empty if a stored dialogue has no further message."""
     leaves: bool = False
@@ -116,8 +111,6 @@ class Speech(NamedTuple):
 
 
 class SageUser(Player, Protocol):
-    """The user simulator, which appraises the latest reply, then answers it, with the emotion after it."""
-
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]: ...
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling: ...
