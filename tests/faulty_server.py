@@ -165,6 +165,7 @@ class FaultyServer:
         answer: Callable[[dict[str, Any]], str] | None = None,
         play: Callable[[Request, random.Random, str | None], str] | None = None,
         models: Iterable[str] = (),
+        port: int = 0,
     ) -> None:
         self.faults = [Fault.parse(text) for text in faults]
         self.requests: list[Request] = []
@@ -172,7 +173,7 @@ class FaultyServer:
         self.fired: Counter[str] = Counter()
         self.served: list[Served] = []
         self.in_flight = self.most_in_flight = 0
-        self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, 0
+        self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, port
         self._play, self._keeps = play or _play, play is None
         self._had: Counter[Fault] = Counter()
         self._seen: Counter[str] = Counter()
