@@ -137,7 +137,6 @@ def enrich(
 
 
 def _part(environment: str, command: str) -> Callable[..., Writing]:
-    """The environment's implementation of a command."""
     from heartloop.environments.registry import load_environment, specs
     from heartloop.environments.spec import load_attribute
 
@@ -150,8 +149,6 @@ def _part(environment: str, command: str) -> Callable[..., Writing]:
 
 
 class _Calls(NamedTuple):
-    """The models that write, and the limits of their calls."""
-
     writer: str
     auditor: str | None
     """`None`: no audit and no comparison with other scenarios."""
@@ -224,7 +221,6 @@ def _write(
 
 
 def _print_read(read: RawDialogues) -> None:
-    """Prints the counts of read, repaired and refused records."""
     from heartloop.environments.importing import REPAIRS
 
     for one in read.refused[:REFUSED_SHOWN]:
@@ -259,7 +255,6 @@ def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
 
 
 def _report(written: WritingResult, out: Path, cost: str) -> int:
-    """Prints the result; returns the exit code."""
     from heartloop.authoring.store import steps_path
 
     not_written = {"skipped": written.skipped, "refused": written.refused, "failed": written.failed}

@@ -1,7 +1,4 @@
-"""A dialogue as text: for a user simulator or judge, quotes found in it again, and the choice of a person's written lines.
-
-Later turns are only appended, and a line of a message cannot be read as another turn.
-"""
+"""A dialogue as text, quotes found in it again, and the choice of a person's written lines."""
 
 from __future__ import annotations
 
@@ -70,7 +67,6 @@ def _speaker_pattern(others: tuple[str, ...]) -> re.Pattern[str]:
 
 
 SILENT = "(silence)"
-"""An empty message, as a judge sees and quotes it."""
 
 _LEAST = 3  # letters or digits of a quote: fewer are found in anything, so they must be the whole message
 _LONGEST, _MOST = 160, 60  # characters of a passage, and passages of a call, that a model is offered (ours)
@@ -80,8 +76,6 @@ _LEFT_OUT = re.compile(r"\s*(?:\[?\s*(?:\.{3,}|…)\s*\]?)\s*")
 
 def stands_in(quote: str, messages: Iterable[str]) -> bool:
     """Whether a quote occurs in one of the messages, word for word; parts between ellipses in their order.
-
-    A very short message, as dots or "Ok", is quoted whole.
 
     >>> stands_in("“Nobody asked ... the vests”", ["Nobody asked me about it, or about the vests."])
     True
@@ -150,7 +144,6 @@ def _plain(text: str) -> str:
 
 
 def file_hash(data: bytes) -> str:
-    """First 12 hex digits of the SHA-256."""
     return hashlib.sha256(data).hexdigest()[:12]
 
 
@@ -160,7 +153,6 @@ def chance(*parts: object) -> float:
 
 
 def pick(lines: Sequence[str], *parts: object) -> str:
-    """A line, by `chance`."""
     return lines[int(chance(*parts) * len(lines))]
 
 

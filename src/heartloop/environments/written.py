@@ -16,26 +16,22 @@ Tag = Literal[
     "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
     "eating", "pregnancy-loss", "discrimination", "war", "none",
 ]  # fmt: skip
-"""Content by which a user may want to exclude scenarios."""
 Tags = Annotated[tuple[Tag, ...], Field(min_length=1), Sent(maxItems=len(get_args(Tag)) - 1)]  # `none` stands alone
 
 Short = Annotated[str, Sent(maxLength=160)]
-"""A name, a title, a phrase. The lengths of `Short` to `Passage` are sent to a writer model and not required of a scenario; they
-are about twice what the shipped scenarios have."""
+"""The lengths of `Short` to `Passage` are sent to a writer model and not required of a scenario; they are about twice what the
+shipped scenarios have.
+"""
 Line = Annotated[str, Sent(maxLength=300)]
-"""A sentence, or what is said in one turn."""
 Sentences = Annotated[str, Sent(maxLength=600)]
-"""One to three sentences."""
 Passage = Annotated[str, Sent(maxLength=1200)]
-"""A paragraph."""
 Cue = Annotated[str, Sent(maxLength=60)]
-"""Words by which a reply would name something."""
 Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$"), Sent(pattern=r"^[a-z][a-z0-9-]{0,39}$", maxLength=40)]
-"""The name of a concern in a scenario; the pattern that is sent is bounded, since servers ignore `maxLength` beside a pattern."""
+"""The name of a concern; the pattern that is sent is bounded, since servers ignore `maxLength` beside a pattern."""
 
 
 def fingerprint_of(value: Any) -> str:
-    """First 16 hex digits of the SHA-256 of the canonical JSON of a value: changes when any word does."""
+    """First 16 hex digits of the SHA-256 of the canonical JSON of a value."""
     canonical = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -55,7 +51,6 @@ class Written(Part):
 
 
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z' -]{1,28}$")]
-"""A lower-case word or short phrase, as for a feeling."""
 
 
 class Persona(Part):
@@ -100,8 +95,6 @@ def crisis_tags(text: str) -> list[Tag]:
 
 
 class Cued(Protocol):
-    """Something with the words by which a reply would name it."""
-
     @property
     def text(self) -> str: ...
 
@@ -110,15 +103,11 @@ class Cued(Protocol):
 
 
 class Concern(Cued, Protocol):
-    """What a person may talk about, by key."""
-
     @property
     def key(self) -> str: ...
 
 
 class Beat(Protocol):
-    """A written message about a concern."""
-
     @property
     def concern(self) -> str: ...
 
@@ -151,7 +140,6 @@ _FIRST_PERSON = re.compile(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|myself|we|our|us)
 
 
 def matters_as_text(named: Iterable[tuple[str, Iterable[Cued]]]) -> str:
-    """Matters under their names, with their cues, a line each."""
     return "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, row in named for matter in row)
 
 
@@ -172,7 +160,6 @@ def problems_in_query(query: str, *, least: int, most: int) -> list[str]:
 
 
 def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
-    """Texts, by name, with a mark that nobody says."""
     return [
         f"the {name} has a bracket, mark or dash that nobody says"
         for name, text in texts.items()
@@ -201,16 +188,11 @@ def beats_of(scenario: Any) -> tuple[Any, ...]:
 
 
 def plain_words(text: str) -> str:
-    """Words in lower case with one space between them."""
     return re.sub(r"\W+", " ", text.lower()).strip()
 
 
 def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
-    """Sentences that are spoken twice, and lines with a mark that nobody speaks.
-
-    Args:
-        marks: whether bullets, brackets and asterisks are problems.
-    """
+    """Sentences that are spoken twice, and with `marks` lines with bullets, brackets or asterisks."""
     found: list[str] = []
     seen: set[str] = set()
     for line in lines:
@@ -225,7 +207,7 @@ def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
 
 
 def check_concerns(concerns: Sequence[Concern], beats: Iterable[Beat]) -> None:
-    """Refuses concerns with equal keys, and beats that tell of no listed concern."""
+    """Refuses concerns with equal keys, and beats of a concern that is not listed."""
     keys = [concern.key for concern in concerns]
     if len(set(keys)) < len(keys):
         raise ValueError("concern keys repeat")

@@ -1,9 +1,8 @@
 """EMPA: options, rules of a dialogue, score, rewards, and the spec (EMPA section 3.3, Algorithm 2).
 
-A window is `window` policy replies (the paper's K). After each window the judge gives its levels, the state changes, and, unless
-the dialogue ends, the director makes one call. A reply that does not close a window has no state. The last reply is always
-judged, in a shorter window if necessary (ours). Success, failure and the director's `end` are possible from turn 12 on; only the
-turn limit can end a dialogue earlier. The IEDR form is filled once and stored in the scenario.
+After each window of `window` replies (the paper's K) the judge gives its levels and, unless the dialogue ends, the director makes
+one call. The last reply is always judged, in a shorter window if necessary (ours). Only the turn limit ends a dialogue before
+turn 12. The IEDR form is filled once and stored in the scenario.
 """
 
 from __future__ import annotations
@@ -41,10 +40,8 @@ from heartloop.environments.training import Returns, Training, rewards_by_turn, 
 VARIANTS = ("plain",)
 
 MAX_TURNS = 45
-"""Policy replies in a dialogue (EMPA released code)."""
 
 MIN_TURNS = 12
-"""Minimum number of policy replies before a dialogue can end (released code)."""
 
 
 class EmpaOptions(Options):
@@ -65,10 +62,8 @@ class EmpaOptions(Options):
 # The director's calls. The director never speaks to the policy, and the user simulator knows only what was released.
 
 STAGES: tuple[str, ...] = tuple(source for source in SOURCES if source.startswith("stage") or source == "epilogue")
-"""Parts of the story, in order."""
 
 MEMORIES: tuple[str, ...] = tuple(source for source in SOURCES if source not in ("opening", *STAGES))
-"""Periods of life."""
 
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "reveal_stage": STAGES,
@@ -78,11 +73,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "wait": (),
     "end": (),
 }
-"""Functions by name, with the allowed arguments; an empty tuple means that the function takes no argument.
-
-`reveal_stage` and `reveal_memory` release a source, `adjust_focus` sets the axis that the user emphasises, `advise` gives advice
-without new information, `wait` changes nothing, `end` ends the dialogue.
-"""
+"""The director's functions with the allowed arguments; an empty tuple: the function takes none."""
 
 
 class Act(NamedTuple):
@@ -96,7 +87,6 @@ class Act(NamedTuple):
 
 
 def releases(act: Act) -> bool:
-    """Whether the call releases a source."""
     return act.function in ("reveal_stage", "reveal_memory")
 
 
@@ -137,7 +127,6 @@ class Judgement(NamedTuple):
     """Quotes of the dialogue, for every level other than 0."""
     reasons: Mapping[str, str]
     evidence: Mapping[str, Any] = {}
-    """Further evidence for the transcript."""
 
 
 class EmpaView(NamedTuple):
@@ -147,7 +136,7 @@ class EmpaView(NamedTuple):
     said: tuple[str, ...]
     """The user's messages, including the opening."""
     heard: tuple[str, ...]
-    """The policy's replies, including the latest; an empty string is silence."""
+    """The policy's replies, including the latest."""
     acts: tuple[Act, ...]
     path: Trajectory
     """By the run's preset: in `adjudicate` up to the window, in `direct` and `speak` including it."""
@@ -163,37 +152,25 @@ class EmpaView(NamedTuple):
 
     @property
     def released(self) -> tuple[str, ...]:
-        """Released sources in order of release; `opening` is released from the start."""
         return ("opening", *(act.argument for act in self.acts if releases(act)))
 
     @property
     def focus(self) -> str:
-        """The axis that the user emphasises; empty if the director has not set one."""
         return next((act.argument for act in reversed(self.acts) if act.function == "adjust_focus"), "")
 
 
 class EmpaUser(Player, Protocol):
-    """The user simulator, the judge and the director."""
+    async def speak(self, view: EmpaView, log: CallLog) -> str: ...
 
-    async def speak(self, view: EmpaView, log: CallLog) -> str:
-        """The user's answer to the latest reply, by what was released."""
-        ...
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement: ...
 
-    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
-        """Rates the replies of the window on every axis."""
-        ...
-
-    async def direct(self, view: EmpaView, log: CallLog) -> Act:
-        """The director's call after a judged window."""
-        ...
+    async def direct(self, view: EmpaView, log: CallLog) -> Act: ...
 
 
 # The dialogue
 
 
 class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
-    """EMPA over a list of scenarios, with one set of players for the three roles."""
-
     name = "empa"
     options_type = EmpaOptions
     policy = load_prompt(__package__, "policy")
@@ -219,8 +196,6 @@ class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
 
 
 class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
-    """One dialogue with one scenario."""
-
     def __init__(self, environment: Empa, scenario: EmpaBrief, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._said: list[str] = []
@@ -334,7 +309,6 @@ def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) 
 
 
 def numbers_of(path: Trajectory) -> dict[str, float]:
-    """Energy and alignment of the latest window, and total energy, rounded as in a transcript."""
     numbers = {"energy": path.energy[-1], "alignment": path.alignment[-1], "total": path.total}
     return {name: round(float(number), 4) + 0.0 for name, number in numbers.items()}  # no -0
 
