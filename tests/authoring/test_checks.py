@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from heartloop.authoring.checks import NEAR_DUPLICATE, plain_lines, problems_of_set, similarity
+from heartloop.authoring.checks import NEAR_DUPLICATE, problems_of_set, similarity
 from heartloop.core.errors import UseError
 from heartloop.environments.sage.scenario import SCENARIOS, SageScenario, load_scenarios
 
@@ -71,8 +71,3 @@ def test_similarity_is_the_cosine_of_character_n_grams() -> None:
     assert likeness[0, 1:] == pytest.approx([1.0, 0.0])
     sentence = "My brother {} sold our father's boat without telling me, and I heard of it from the harbour master."
     assert similarity([sentence.format("Anton"), sentence.format("Mehmet")])[0, 1] > NEAR_DUPLICATE
-
-
-def test_lines_of_two_words_may_be_shared_and_lines_of_three_may_not() -> None:
-    kind = SCENARIOS._replace(lines=lambda scenario: scenario)
-    assert plain_lines(kind, ("Go on.", "Go on, then.", "GO ON THEN!")) == {"go on then": "GO ON THEN!"}

@@ -102,11 +102,6 @@ def test_a_line_that_is_no_text_is_refused_alone(tmp_path: Path) -> None:
     assert len(read.dialogues) == 1
 
 
-def test_another_header_is_another_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="begins with another header; expected conv_id"):
-        empathetic(tmp_path, "1,2", header="id,text")
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=8))
 def test_whatever_stands_below_the_header_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, rows: list[bytes]) -> None:
@@ -212,12 +207,6 @@ def test_each_line_that_cannot_be_read_has_one_sentence_and_the_rest_goes_on(tmp
     assert not any("Anna" in one.reason or one.place in one.reason for one in read.refused)
 
 
-def test_names_of_the_speakers_are_handed_on_to_be_taken_out(tmp_path: Path) -> None:
-    named = {"messages": [{"role": "user", "name": "Quillon", "content": "Hi"}, {"role": "assistant", "content": "Well?"}]}
-    (tmp_path / "log.jsonl").write_text(json.dumps(named))
-    assert read_dialogues(tmp_path / "log.jsonl", "messages").dialogues[0].names == ("Quillon",)
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_folder_without_such_files_and_a_file_without_a_dialogue_are_refused(tmp_path: Path, form: str) -> None:
     with pytest.raises(UseError, match=r"holds no .*; name the file, or another --form"):
@@ -232,6 +221,8 @@ def test_a_source_of_which_nothing_can_be_read_says_the_first_problem(tmp_path: 
     (tmp_path / "log.jsonl").write_text("{\n")
     with pytest.raises(InputError, match=r"no dialogue of form messages; the first problem: log.jsonl, line 1: not JSON"):
         read_dialogues(tmp_path, "messages")
+    with pytest.raises(InputError, match="begins with another header; expected conv_id"):
+        empathetic(tmp_path, "1,2", header="id,text")
     (tmp_path / "ESConv.json").write_text('{"a": 1}')
     with pytest.raises(InputError, match="holds a dict; expected a list"):
         read_dialogues(tmp_path, "esconv")

@@ -28,7 +28,7 @@ from heartloop.environments.eibench.writing import EIBenchWriting
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scenario import load_scenarios as load_sage
-from heartloop.environments.sage.writing import SageWriting, persona_pools
+from heartloop.environments.sage.writing import SageWriting
 from heartloop.environments.writing import MAX_SCENARIOS, Writing
 from heartloop.evaluation.progress import Progress
 from tests.authoring.scribe import Scribe, changed, run_with, stage_of, steps
@@ -66,18 +66,11 @@ def test_scenes_come_in_turn_and_keywords_before_any_comes_twice() -> None:
     assert {one.facts["scene"] for one in EIBENCH.seeds(5, 0, ["repair"])} == {"repair"}
 
 
-def test_people_of_sage_are_made_of_three_traits_three_sentences_and_an_age() -> None:
-    pools = persona_pools()
-    assert (len(pools["traits"]), len(pools["sentences"])) >= (30, 30)
-    assert len(set(pools["traits"])) == len(pools["traits"])
-    assert len(set(pools["sentences"])) == len(pools["sentences"])
-    shipped = {(one.theme, one.intention) for one in load_sage("support")}
-    for facts in (one.facts for one in SageWriting().seeds(80, 0)):
-        assert (len(set(facts["traits"])), len(set(facts["sentences"]))) == (3, 3)
-        assert facts["age"] in pools["ages"]
-        assert (facts["theme"], facts["intention"]) not in shipped
-    wishes = Counter(one.facts["intention"] for one in SageWriting().seeds(80, 0))
-    assert wishes == {key: 10 for key, row in INTENTIONS.items() if row.family == "support"}
+def test_people_of_sage_have_intentions_in_turn_and_repeat_no_shipped_pair_of_theme_and_intention() -> None:
+    facts = [one.facts for one in SageWriting().seeds(80, 0)]
+    assert not {(f["theme"], f["intention"]) for f in facts} & {(one.theme, one.intention) for one in load_sage("support")}
+    assert all((len(set(f["traits"])), len(set(f["sentences"]))) == (3, 3) for f in facts)
+    assert Counter(f["intention"] for f in facts) == {key: 10 for key, row in INTENTIONS.items() if row.family == "support"}
     assert {one.facts["family"] for one in SageWriting().seeds(4, 0, ["passive", "interest"])} == {"chat"}
 
 
@@ -110,26 +103,6 @@ async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, on
     assert [(v["verdict"], v["id"]) for v in verdicts] == [("kept", person.id) for person in people]
 
 
-async def test_every_step_is_kept(tmp_path: Path) -> None:
-    out = tmp_path / "new.jsonl"
-    await run(out, n=1)
-    kept = [json.loads(line) for line in steps_path(out).read_text().splitlines()]
-    assert kept[0]["settings"]["prompts"].keys() >= {"writer", "eibench_profile", "audit", "duplicate"}
-    assert [line["step"] for line in kept[1:]] == [
-        "seed", "answer", "answer", "answer", "answer", "audited", "neighbours", "answer", "compared", "verdict",
-    ]  # fmt: skip
-    answers = steps(out, "answer")
-    assert [(a["of"], a["role"]) for a in answers] == [
-        ("profile", "writer"), ("anchors", "writer"), ("voice", "writer"), ("audit", "auditor"), ("duplicate", "auditor"),
-    ]  # fmt: skip
-    assert all(re.fullmatch("[0-9a-f]{12}", a["prompt"]) and a["text"] and a["usage"]["prompt_tokens"] for a in answers)
-    (near,) = steps(out, "neighbours")
-    assert near["by"] == "tf-idf"
-    assert len(near["nearest"]) == 3
-    assert {name for name, _ in near["nearest"]} <= {scenario.id for scenario in EIBENCH.shipped}
-    assert [value for _, value in near["nearest"]] == sorted((value for _, value in near["nearest"]), reverse=True)
-
-
 async def test_the_writer_is_told_what_it_is_to_write_from_and_nothing_of_test_scenarios(tmp_path: Path) -> None:
     chat = ScriptedChat(Scribe(), name="lab/scribe")
     await run(tmp_path / "new.jsonl", chat, n=2, concurrency=1)
@@ -145,21 +118,15 @@ async def test_the_writer_is_told_what_it_is_to_write_from_and_nothing_of_test_s
     assert len({s.seed for s in chat.samplings if s is not None}) == len(chat.samplings)
 
 
-def twice(answer: dict[str, Any]) -> None:
-    answer["lines"]["cold"][0] = answer["beats"][0]["text"]
-
-
 @pytest.mark.parametrize(
     ("stage", "change", "said"),
     [
         ("anchors", lambda answer: answer["success"].update(a=answer["start"]["a"]), "expected success < start < fail"),
         ("profile", lambda answer: answer["user"].update(name="Nobody Asked"), "user.name is 'Nobody Asked', expected"),
         ("voice", lambda answer: answer["concerns"][0]["cues"].append("SHOUTED"), "cue 'SHOUTED' is not lower case"),
-        ("voice", twice, "sentence is spoken twice"),
-        ("voice", lambda answer: answer["beats"].reverse(), "beats must start at the surface and end at the core"),
         ("voice", lambda answer: answer["lines"].pop("settled"), "lines.settled: Field required"),
     ],
-    ids=["anchors", "name", "cue", "twice", "beats", "lines"],
+    ids=["anchors", "name", "cue", "lines"],
 )
 async def test_what_breaks_a_rule_is_told_and_mended(
     stage: str, change: Callable[[dict[str, Any]], None], said: str, tmp_path: Path
@@ -394,18 +361,6 @@ async def test_a_file_that_no_run_began_is_left_alone(tmp_path: Path) -> None:
     steps_path(other).write_text('{"mine": 1}\n')
     with pytest.raises(UseError, match="holds no steps of a writing run"):
         await run(other)
-
-
-@pytest.mark.parametrize(
-    "line", ["{half", "[1]", '{"scenario": 1}', '{"scenario": [], "step": "seed"}', '{"scenario": 1, "step": "answer"}', "\ud83d"]
-)
-async def test_a_step_that_is_none_is_named_with_its_line(line: str, tmp_path: Path) -> None:
-    out = tmp_path / "new.jsonl"
-    await run(out, n=1)
-    with steps_path(out).open("ab") as file:
-        file.write(line.encode("utf-8", "surrogatepass") + b"\n")
-    with pytest.raises(InputError, match=r"new\.steps\.jsonl, line 12: .*remove that line"):
-        await run(out, n=1)
 
 
 steps_of_any_kind = st.builds(

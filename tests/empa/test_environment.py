@@ -20,7 +20,7 @@ from heartloop.environments.empa.environment import (
     judged_dialogue,
 )
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
-from heartloop.environments.empa.scoring import epmq, form_keys, trace
+from heartloop.environments.empa.scoring import form_keys, trace
 from heartloop.environments.episode import CallLog, play
 
 CASES = load_scenarios("cases")
@@ -86,17 +86,6 @@ class TestStates:
         assert transcript.turns[0].change == {"C": 1, "A": 3, "P": 0}
         assert transcript.turns[1].change == {"C": 0, "A": 0, "P": -5}
         assert transcript.turns[1].state == {"C": c + 1, "A": a + 3, "P": p - 5}
-
-    async def test_rewards_are_the_energies_and_the_score_is_epmq(self) -> None:
-        transcript = await played(Fixed(levels(C=1, A=2), levels(P=-2)), max_turns=2)
-        path = trace(judged_dialogue(transcript), preset="released")
-        assert transcript.rewards == pytest.approx(path.energy.tolist())
-        assert transcript.score == pytest.approx(epmq([judged_dialogue(transcript)], preset="released").score)
-
-    async def test_the_preset_decides_the_points(self) -> None:
-        paper = await played(Fixed(levels(A=2)), max_turns=1, preset="paper")
-        assert paper.turns[0].change == {"C": 0, "A": 2, "P": 0}
-        assert paper.preset == "paper"
 
     async def test_levels_quotes_and_reasons_are_kept_and_told(self) -> None:
         turn = (await played(Fixed(levels(C=1, P=-2)), max_turns=1)).turns[0]
@@ -200,20 +189,8 @@ class TestWhoseFailure:
 
 
 class TestSettings:
-    async def test_a_transcript_tells_its_groups(self) -> None:
-        facts = (await played(Fixed(GOOD), max_turns=1)).facts
-        assert (facts["axis"], facts["domain"], facts["difficulty"]) == (CASE.axis, CASE.domain, CASE.difficulty)
-        assert (facts["threshold"], facts["window"]) == (CASE.threshold, "1")
-
     async def test_a_transcript_without_levels_cannot_be_computed(self) -> None:
         transcript = await played(Fixed(GOOD), max_turns=1)
         bare = transcript.model_copy(update={"turns": (transcript.turns[0].model_copy(update={"evidence": {}}),)})
         with pytest.raises(InputError, match="the transcript lacks 'levels'"):
             judged_dialogue(bare)
-
-    async def test_a_turn_without_a_judgement_is_unjudged_not_zero(self) -> None:
-        transcript = await played(Fixed(GOOD), max_turns=3)
-        hole = transcript.turns[1].model_copy(update={"state": None, "change": None, "evidence": {}})
-        holed = transcript.model_copy(update={"turns": (transcript.turns[0], hole, transcript.turns[2])})
-        assert len(trace(judged_dialogue(holed), preset="released").unjudged) == 1
-        assert trace(judged_dialogue(holed), preset="released").judged == (0, 2)

@@ -38,10 +38,6 @@ class TestReading:
         assert transcript.turns[0].evidence["quotes"] == {"C.Prog": "回答", "A.Prog": "回答"}
         assert transcript.score == pytest.approx(epmq([judged_dialogue(transcript)], preset="released").score)
 
-    def test_their_numbers_follow_from_their_levels(self, tmp_path: Path) -> None:
-        found = read_results(write(tmp_path, result(FORMS), result(FORMS[:2], script="script_008")))
-        assert list(found.details) == []
-
     @pytest.mark.parametrize("field", ["E_total", "alignment", "projection", "delta_E"])
     def test_a_number_that_disagrees_is_named(self, tmp_path: Path, field: str) -> None:
         record = result(FORMS)

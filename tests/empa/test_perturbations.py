@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from itertools import combinations
 
 import pytest
@@ -18,7 +17,6 @@ from heartloop.environments.empa.perturbations import (
     DIRECT,
     FLIP,
     ORIGINAL,
-    PERTURBATIONS,
     EmbeddedDirectJudge,
     LLMDirectJudge,
     attack_reply,
@@ -28,7 +26,6 @@ from heartloop.environments.empa.perturbations import (
 from heartloop.environments.empa.scenario import EmpaScenario
 from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.environments.episode import CallLog, play
-from heartloop.models.baselines import Baseline
 from tests.empa.test_environment import BAD, CASE, CASES, GOOD, Fixed, levels
 from tests.fixed_appraiser import FixedAppraiser
 
@@ -95,16 +92,6 @@ class TestAttacks:
         assert said != [attack_reply(attack, CASE.id, 4, turn) for turn in range(12)]
         assert len(set(said)) == 12
         assert len({attack_reply(attack, CASE.id, seed, 0) for seed in range(40)}) > 30
-
-    @pytest.mark.parametrize("attack", ATTACKS)
-    def test_it_is_bound_to_nobody(self, attack: str) -> None:
-        """No name, place or title of a case, and nothing to be filled in."""
-        words = {w for seed in range(30) for turn in range(12) for w in re.findall(r"\w+", attack_reply(attack, "x", seed, turn))}
-        assert len(words) > 150
-        for case in CASES:
-            names = {w for w in re.findall(r"\w{3,}", f"{case.person.name} {case.place}") if w[0].isupper()}
-            assert not names & words, case.id
-        assert not any("{" in attack_reply(attack, "x", 0, turn) for turn in range(12))
 
 
 class TestInPlace:
@@ -200,18 +187,3 @@ class TestDirectJudge:
         judge = EmpaEmbeddedUser(FixedAppraiser(change))
         found = await perturbed(await played(GOOD), CASE, judge, EmbeddedDirectJudge(), variant=ORIGINAL, preset="released")
         assert [turn.evidence[DIRECT] for turn in found.turns] == pytest.approx([50 + 25 * (1.2 - 0.3) / 3] * 4)
-
-
-async def test_the_embedded_judge_gives_the_same_numbers_again_in_every_variant() -> None:
-    """What falls under a perturbation is measured by benchmarks/empa_validity.py."""
-    scenario = next(case for case in CASES if case.id == "empa-a-daily-01")
-    stored = await play(Empa([scenario], EmpaEmbeddedUser(), max_turns=14), scenario.id, Baseline("reflector"), seed=3)
-    judge, direct = EmpaEmbeddedUser(), EmbeddedDirectJudge()
-    original = await perturbed(stored, scenario, judge, direct, variant=ORIGINAL, preset="released")
-    assert [turn.state for turn in original.turns] == [turn.state for turn in stored.turns], "its own judge finds the same"
-    for variant in PERTURBATIONS[1:]:
-        found = await perturbed(stored, scenario, judge, direct, variant=variant, preset="released", original=original)
-        again = await perturbed(stored, scenario, judge, direct, variant=variant, preset="released", original=original)
-        assert found.turns == again.turns
-        assert all(0 <= turn.evidence[DIRECT] <= 100 for turn in found.turns)
-        assert found.rewards != original.rewards
