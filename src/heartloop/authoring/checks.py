@@ -43,7 +43,6 @@ def problems_of_set(kind: Scenarios, scenarios: Sequence[Any]) -> list[str]:
 
 
 def problems_of_one(kind: Scenarios, scenario: Any) -> list[str]:
-    """Violations of a scenario beyond its schema; none for a scenario that is not of our own form."""
     return kind.problems(scenario) if kind.written(scenario) else []
 
 
@@ -67,7 +66,6 @@ def _sklearn_text() -> Any:
 
 
 def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Cosine similarity, shape (n, n), of the texts (TF-IDF, sublinear term frequency)."""
     vectors = _sklearn_text().TfidfVectorizer(**_TERMS, **_WEIGHTS).fit_transform(texts)
     likeness: npt.NDArray[np.float64] = (vectors @ vectors.T).toarray()
     return likeness
@@ -123,10 +121,7 @@ class Neighbours:
     def __init__(self, shipped: dict[str, str], likeness: Likeness, embedder: MeteredEmbedder | None = None) -> None:
         self._shipped, self._likeness, self._embedder = shipped, likeness, embedder
         self._vectors: npt.NDArray[np.float32] | None = None
-
-    @property
-    def by(self) -> str:
-        return "tf-idf" if self._embedder is None else self._embedder.name
+        self.by = "tf-idf" if embedder is None else embedder.name
 
     async def prepare(self, steps: Steps) -> None:
         """Embeds the shipped scenarios whose vectors are not in the run's steps."""

@@ -42,6 +42,7 @@ from heartloop.core.judging import REASKS as AUDITOR_REASKS
 from heartloop.core.judging import ask
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.environments.dialogue_text import file_hash
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.writing import Seeded, Stage, Writing, problems_in
@@ -158,7 +159,6 @@ class WritingResult(NamedTuple):
     """Reasons by id, as in `failed` (failed calls) and `skipped`: seeds that gave no valid scenario."""
     failed: Mapping[str, str]
     repeated: int
-    """Drafts that repeated another scenario, over all seeds."""
     corrections: int
     stopped: str | None
     skipped: Mapping[str, str]
@@ -187,11 +187,10 @@ _OTHER_LINES = "lines that only this person would say."
 def settings_of(
     writing: Writing, models: Mapping[str, str | None], *, seed: int, only: Sequence[str], sampling: Mapping[str, Sampling]
 ) -> dict[str, Any]:
-    """What decides the texts of a run; stored at the head of its steps."""
     own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if models["auditor"] else ())]
     asked = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
     prompts = [*asked, *([writing.audit] if writing.audit else ()), *own]
-    first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0, ())]
+    first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0)]
     return {
         "environment": writing.name,
         **models,
@@ -199,8 +198,8 @@ def settings_of(
         "only": sorted(only),
         "sampling": {role: settings.model_dump() for role, settings in sampling.items()},
         "prompts": {prompt.name: prompt.hash for prompt in prompts},
-        "pools": _digest(first),
-        "shipped": _digest([one.fingerprint for one in writing.shipped]),
+        "pools": file_hash(json.dumps(first).encode()),
+        "shipped": file_hash(json.dumps([one.fingerprint for one in writing.shipped]).encode()),
         **writing.settings,
     }
 
@@ -209,13 +208,7 @@ def _system(stage: Stage) -> Prompt:
     return stage.system or load_prompt(__package__, "writer")
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
-
-
 class _Known:
-    """What a new scenario may not repeat: the shipped scenarios, and those written before it in this run."""
-
     def __init__(self, kind: Scenarios, shipped: Sequence[Any]) -> None:
         self._kind = kind
         self.stories = {one.id: kind.story(one) for one in shipped}
@@ -287,7 +280,6 @@ class WritingRun:
     async def write(
         self, n: int, only: Sequence[str] = (), *, concurrency: int = 8, report: Callable[[Progress], None] | None = None
     ) -> WritingResult:
-        """Writes the first `n` scenarios of the groups `only`."""
         seeds = self._writing.seeds(n, self._seed, only)
         resumed = self._resume(seeds)
         left = [one for one in seeds if one.id not in {*self._written, *self._refused, *self._skipped}]

@@ -21,8 +21,6 @@ from heartloop.environments.registry import load_environment
 
 
 class Place(NamedTuple):
-    """A place and the given names that are common there."""
-
     name: str
     women: tuple[str, ...]
     men: tuple[str, ...]
@@ -52,7 +50,6 @@ class Stage(NamedTuple):
     name: str
     prompt: Prompt
     answer: type[BaseModel]
-    """Its JSON schema is sent with the prompt."""
     system: Prompt | None = None
     """With the blank `tags`; `None` for the writer's own. Stages before the first with `None` only read the source: a
     near-duplicate is rewritten from that first stage on.
@@ -79,16 +76,13 @@ class Writing(ABC):
     audit: ClassVar[Prompt | None] = None
     """The environment's part of the auditor's prompt; `None` if scenarios are neither audited nor compared."""
     fixed: ClassVar[Sequence[str]] = ()
-    """Fields that the auditor may not correct."""
     sets: ClassVar[Sequence[str]] = ()
-    """Shipped sets that a new scenario must not repeat."""
 
     def __init__(self, shipped: Sequence[Any] | None = None) -> None:
         self._shipped = shipped
 
     @cached_property
     def shipped(self) -> Sequence[Any]:
-        """Scenarios that a new one must not repeat: by default those of `sets`."""
         load = load_environment(self.name).load
         return self._shipped if self._shipped is not None else [one for name in self.sets for one in load(name)]
 
@@ -133,11 +127,7 @@ class Writing(ABC):
         return {}
 
     def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
-        """Personal data removed from the source of these seeds, by kind; `removed_from` is that of one seed."""
-        counts: Counter[str] = Counter()
-        for seeded in seeds:
-            counts.update(self.removed_from(seeded))
-        return dict(counts)
+        return dict(sum((Counter(self.removed_from(seeded)) for seeded in seeds), Counter()))
 
     def removed_from(self, seeded: Seeded) -> Mapping[str, int]:
         return {}

@@ -43,8 +43,6 @@ class Part(BaseModel):
 
 
 class Written(Part):
-    """A whole scenario of our own form."""
-
     @property
     def fingerprint(self) -> str:
         return fingerprint_of(self.model_dump(mode="json"))
@@ -86,11 +84,7 @@ _CRISIS: Mapping[Tag, re.Pattern[str]] = {
 
 
 def crisis_tags(text: str) -> list[Tag]:
-    """The tags that the words of a text require, of `suicide` and `self-harm`.
-
-    >>> crisis_tags("Some days I don't want to live."), crisis_tags("This deadline is killing me.")
-    (['suicide'], [])
-    """
+    """The tags that the words of a text require, of `suicide` and `self-harm`."""
     return [tag for tag, pattern in _CRISIS.items() if pattern.search(text)]
 
 
@@ -116,7 +110,6 @@ class Beat(Protocol):
 
 
 def stands(cue: str, text: str) -> bool:
-    """Whether a lower-case text has a cue at the beginning of a word."""
     return re.search(rf"(?<!\w){re.escape(cue)}", text) is not None
 
 
@@ -168,7 +161,6 @@ def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
 
 
 def unfit_cues(matters: Iterable[Cued]) -> list[str]:
-    """Cues that are not in lower case or have more than four words."""
     return [
         f"cue {cue!r} is not lower case, or longer than four words"
         for matter in matters
@@ -207,7 +199,6 @@ def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
 
 
 def check_concerns(concerns: Sequence[Concern], beats: Iterable[Beat]) -> None:
-    """Refuses concerns with equal keys, and beats of a concern that is not listed."""
     keys = [concern.key for concern in concerns]
     if len(set(keys)) < len(keys):
         raise ValueError("concern keys repeat")

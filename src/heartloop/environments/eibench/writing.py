@@ -71,7 +71,6 @@ class _Anchors(Answer):
     fail: _State
 
     def of(self, axis: str) -> dict[str, int]:
-        """Start, success and fail of `a` or `t`."""
         return {name: getattr(getattr(self, name), axis) for name in ("start", "success", "fail")}
 
 

@@ -59,8 +59,6 @@ READING = LearnedReading(
 )
 
 
-# The judge
-
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
 _SENTENCES = 8  # of a reply, that are read for a quote
 
@@ -134,8 +132,6 @@ def _reason(appraisal: Appraisal, *, good: bool) -> str:
     return sentence(reason_of(appraisal, good=good) or ("it did good" if good else "it did harm"))
 
 
-# The director
-
 STAGE_AFTER, QUIET = 2, 8
 """Windows of positive energy after which the next stage is released, and in a row without it after which the dialogue ends."""
 STUCK, MEMORY_AFTER = 3, 3
@@ -154,7 +150,6 @@ def _open_beats(view: EmpaView, *, good: bool = True, core: bool = True) -> list
 
 
 def decide(view: EmpaView) -> Act:
-    """The director's call after the latest window, by the rules of the constants above."""
     energy, released = view.path.energy, view.released
     made_good = view.path.total / view.scenario.distance
     waited = next((n for n, act in enumerate(reversed(view.acts)) if releases(act)), len(view.acts)) + 1
@@ -178,8 +173,6 @@ def decide(view: EmpaView) -> Act:
         return Act("advise", note="Say plainly that this did not help.", reason="the last window did harm")
     return Act("wait")
 
-
-# The user
 
 _MOVED_FROM, _ACK_FROM = 4.0, 1.5
 """Energies from which a reply reached the person deeply, and from which they may say that it helped."""
@@ -271,7 +264,6 @@ def line_of(view: EmpaView, own: Judgement | None = None) -> str:
 
 
 def _next_beat(view: EmpaView, *, good: bool) -> EmpaBeat | None:
-    """The first open beat, or the one of the next four that is of the focused axis."""
     ahead = _open_beats(view, good=good, core=view.path.total >= CORE_FROM * view.scenario.distance)
     axis_of = {concern.key: concern.axis for concern in view.scenario.concerns}
     focused = (beat for beat in ahead[:4] if view.focus and axis_of[beat.concern] == view.focus)

@@ -59,8 +59,6 @@ class EmpaOptions(Options):
     """Whether success and failure do not end a dialogue, so that all stored replies are judged."""
 
 
-# The director's calls. The director never speaks to the policy, and the user simulator knows only what was released.
-
 STAGES: tuple[str, ...] = tuple(source for source in SOURCES if source.startswith("stage") or source == "epilogue")
 
 MEMORIES: tuple[str, ...] = tuple(source for source in SOURCES if source not in ("opening", *STAGES))
@@ -73,7 +71,6 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "wait": (),
     "end": (),
 }
-"""The director's functions with the allowed arguments; an empty tuple: the function takes none."""
 
 
 class Act(NamedTuple):
@@ -82,7 +79,6 @@ class Act(NamedTuple):
     function: str
     argument: str = ""
     note: str = ""
-    """Instruction to the user simulator."""
     reason: str = ""
 
 
@@ -91,13 +87,7 @@ def releases(act: Act) -> bool:
 
 
 def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None:
-    """Why a call is invalid after this number of policy replies; `None` if it is valid.
-
-    Stages are released in order, no source is released twice, and a dialogue cannot end before `MIN_TURNS` replies.
-
-    >>> call_problem(Act("reveal_stage", "stage 3"), released=["opening", "stage 1"], turns=5)
-    "'stage 3' would be told before 'stage 2'; the pieces of the story come in order"
-    """
+    """Why a call is invalid after this number of policy replies: stages come in order, and no source twice."""
     if act.function not in FUNCTIONS:
         return f"there is no function {act.function!r}; expected one of {', '.join(FUNCTIONS)}"
     arguments = FUNCTIONS[act.function]
@@ -116,9 +106,6 @@ def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None
     return None
 
 
-# The roles
-
-
 class Judgement(NamedTuple):
     """An MDEP form with quotes and reasons; keys as in `form_keys`."""
 
@@ -134,9 +121,7 @@ class EmpaView(NamedTuple):
 
     scenario: EmpaBrief
     said: tuple[str, ...]
-    """The user's messages, including the opening."""
     heard: tuple[str, ...]
-    """The policy's replies, including the latest."""
     acts: tuple[Act, ...]
     path: Trajectory
     """By the run's preset: in `adjudicate` up to the window, in `direct` and `speak` including it."""
@@ -165,9 +150,6 @@ class EmpaUser(Player, Protocol):
     async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement: ...
 
     async def direct(self, view: EmpaView, log: CallLog) -> Act: ...
-
-
-# The dialogue
 
 
 class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
@@ -331,9 +313,6 @@ def judged_dialogue(transcript: Transcript) -> Case:
     return Case(p0, forms)
 
 
-# Score and rewards
-
-
 def _epmqs(transcript: Transcript) -> list[float]:
     """EPM-Q of the dialogue up to every judged reply; 0 before the first."""
     preset = transcript.preset
@@ -376,11 +355,9 @@ _SCALE = Scale(
 
 
 def _returns(transcript: Transcript, options: EmpaOptions) -> Returns:
-    """Rewards for training (ours: no paper trained in EMPA).
+    """Rewards for training (ours: no paper trained in EMPA): success, and the energy of each window over |P_0|.
 
-    The outcome is 1 for a success and 0 otherwise. The process reward is the energy of a judged window divided by |P_0|, at the
-    last reply of the window; a sum of 1 is the energy that success requires. The lowest sum is that of `MAX_TURNS` windows with
-    the lowest energy that a form can have.
+    The lowest sum is that of `MAX_TURNS` windows with the lowest energy that a form can have.
     """
     score_of(transcript)
     deficit = float(np.linalg.norm(list(transcript.start.values())))

@@ -158,7 +158,6 @@ def _row(row: ModelResult) -> str:
 
 
 def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
-    """EPM-Q of each model, best first."""
     models: dict[str, list[Transcript]] = {}
     for transcript in transcripts:
         if transcript.score is not None:
@@ -286,7 +285,6 @@ def _judgement(point: _Point, form: Mapping[str, int]) -> Judgement:
 
 
 def _stop(result: ReleasedResult) -> StopReason:
-    """The stop reason by the released status; `goodbye` is an end by the director."""
     status = result.status.lower()
     if "success" in status:
         return "success"
@@ -296,7 +294,6 @@ def _stop(result: ReleasedResult) -> StopReason:
 
 
 def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
-    """Released numbers that do not follow from the released levels, with unjudged turns as zeros, as in the released code."""
     p0 = result.epj.P_0_initial_deficit
     levels = (result.epj.iedr_details or {}).get("filled_iedr")
     if isinstance(levels, Mapping) and levels.keys() >= DEFICIT_POINTS.keys():

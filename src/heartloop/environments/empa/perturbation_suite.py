@@ -111,7 +111,6 @@ class _Pair(NamedTuple):
 
 
 def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
-    """The shifts over the dialogues of one or several runs, each judged in all variants."""
     pairs: list[_Pair] = []
     originals: list[Transcript] = []
     compared = dict.fromkeys((FLIP, *ATTACKS), 0)
@@ -188,9 +187,6 @@ def _cells(pairs: Sequence[_Pair], scales: Mapping[str, float]) -> Iterator[Scor
                 yield ScorerShift(perturbation, scorer, selection, total, tuple(means))
 
 
-# The suite
-
-
 class PerturbationJudges(NamedTuple):
     judge: EmpaUser
     direct: DirectJudge
@@ -213,7 +209,6 @@ def _judges(spec: EnvironmentSpec, model: ChatModel | None, sampling: Sampling |
 
 
 def result_of(runs: Sequence[Variants]) -> Result:
-    """Tables and charts of the shifts of one or several runs."""
     shifts = perturbation_shifts(runs)
     cells = [
         {**cell._asdict(), "shift": cell.shift._asdict(), "scenarios": [one._asdict() for one in cell.scenarios]}
@@ -262,7 +257,6 @@ _COLUMNS: Mapping[str, Callable[[Shift], str]] = {
     "95 %, scenarios": lambda s: f"{_number(s.cluster_low)} to {_number(s.cluster_high)}",
     "p, scenarios": lambda s: _p(s.cluster_p),
 }
-"""Columns of the page's tables."""
 _IN_TERMINAL = ("Replies", "Mean", "95 %, scenarios", "Falls", "Ties", "In sd")
 
 
@@ -277,7 +271,6 @@ def _summary(shifts: PerturbationShifts) -> Table:
 
 
 def _table(shifts: PerturbationShifts, pairs: str) -> Table:
-    """All numbers of one selection of pairs."""
     rows = tuple(
         Row(f"{PERTURBED[cell.perturbation]}, {SCORERS[cell.scorer]}", tuple(text(cell.shift) for text in _COLUMNS.values()))
         for cell in shifts.cells
@@ -319,7 +312,6 @@ def _published() -> Table:
 
 
 def _panel(shifts: PerturbationShifts, cell: ScorerShift) -> SlopePanel:
-    """The scenarios under one scorer; all panels of a scorer have the same axis."""
     same = [other for other in shifts.cells if (other.scorer, other.pairs) == (cell.scorer, cell.pairs)]
     values = [x for other in same for row in other.scenarios for x in (row.original, row.perturbed)]
     margin = _MARGIN * ((max(values) - min(values)) or 1.0)

@@ -64,7 +64,6 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
 
 
 def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
-    """The reply of an attack at a turn."""
     sentences = []
     for part in ("openings", "middles", "closings"):
         texts: list[str] = _texts()["attacks"][attack][part]
@@ -99,8 +98,6 @@ class _Impression(BaseModel):
 
 
 class LLMDirectJudge:
-    """The direct judge as a language model."""
-
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
         self._model = model
         self._sampling = sampling or Sampling()

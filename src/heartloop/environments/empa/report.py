@@ -163,9 +163,6 @@ def _bar_end(cells: Iterable[object]) -> float:
     return max([100.0, *(one.mean if one.high is None else one.high for one in seen)])
 
 
-# Components, groups, steps, conditions, indices
-
-
 def component_table(members: Sequence[Member]) -> Table:
     components = {Column(name.capitalize(), range=_EPMQ, entry="components"): _mean(f"epmq.{name}") for name in INDICES}
     cells: dict[Column, Cell] = {
@@ -198,7 +195,6 @@ def step_table(members: Sequence[Member]) -> Table:
 
 
 def step_chart(steps: Table) -> Chart:
-    """The table as a chart: size from 0 on the x axis, alignment from -1 to 1 on the y axis."""
     series = []
     most = 1.0  # if all steps are 0
     for row in steps.rows:
@@ -243,9 +239,6 @@ def index_table(names: Sequence[str], members: Sequence[Member]) -> Table:
     return table._replace(columns=tuple(columns))
 
 
-# Profiles: radars over groups of scenarios
-
-
 PROFILES: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
     "domain": ("Domains of life", "The subject of the dialogue.", "domain", {}),
     "mechanism": (
@@ -266,7 +259,6 @@ PROFILES: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
 
 
 def group_of(profile: str, m: Measured) -> str:
-    """The group of a dialogue in a profile; empty if a fact is missing."""
     *_, fact, kinds = PROFILES[profile]
     if not kinds:
         return m.fact(fact)
@@ -323,9 +315,6 @@ def _pixel(dx: float, dy: float, radius: float) -> tuple[float, float]:
     return (round(_MIDDLE[0] + dx * radius, 1), round(_MIDDLE[1] + dy * radius, 1))
 
 
-# Paths in two planes
-
-
 PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))  # horizontal and vertical axis
 SIDE = 150.0  # of a plane, in pixels
 _STEP = 10.0  # the frame is rounded to multiples of this, in points
@@ -334,8 +323,6 @@ _BELOW = 1.6  # low end of the frame as a multiple of the lowest start
 
 
 class PlaneFrame(NamedTuple):
-    """Low and high end of every axis, in points."""
-
     low: float
     high: float
 
@@ -402,11 +389,7 @@ def steps_of(dialogues: Sequence[Measured | None]) -> list[list[Any] | None]:
     return rows
 
 
-# Endings and scenarios
-
-
 def endings_of(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """Causes of the ends of each model's dialogues."""
     lines = []
     for number, row, mine in members:
         counts = Counter(m.ending for m in mine)
@@ -445,9 +428,6 @@ def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[s
         return None
     first = {"address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
     return {**shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict(), **first}
-
-
-# One dialogue
 
 
 def journey(transcript: Transcript) -> dict[str, Any]:
@@ -518,9 +498,6 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     return TurnView({name: text for name, text in turn.thoughts.items() if name not in (turn.state or {})})
 
 
-# The page
-
-
 _SECTIONS = (
     ("components", "Components"), ("paths", "Paths"), ("steps", "Size and direction"), ("ends", "Endings"),
     ("indices", "Indices"), ("profiles", "Profiles"), ("cases", "Scenarios"),
@@ -528,7 +505,6 @@ _SECTIONS = (
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """The columns, sections and values of the page, for `panel.html`."""
     every = [measured(place, dialogue) for place, dialogue in enumerate(page.dialogues)]
     members: list[Member] = [
         (number, row, mine)

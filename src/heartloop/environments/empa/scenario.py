@@ -240,7 +240,6 @@ class EmpaBrief(Written):
 
     @property
     def start(self) -> tuple[float, ...]:
-        """P_0, all at most 0."""
         return tuple(float(x) for x in deficit({name: line.level for name, line in self.iedr.items()}))
 
     @property
@@ -341,7 +340,6 @@ load_scenarios = set_loader(EmpaScenario, _SETS, __package__, schema="docs/empa.
 
 
 def source_text(scenario: EmpaBrief, source: str) -> str:
-    """The text of one source, that is one part of the story or of the past; `opening` is the trigger."""
     story, past = scenario.story, scenario.past
     if source == "opening":
         return f"What made them come: {story.trigger} {story.outcome}"

@@ -32,14 +32,12 @@ DEFICIT_POINTS: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
 )  # fmt: skip
 
 LEVELS: Mapping[str, tuple[int, int, int]] = MappingProxyType({"Prog": (0, 1, 2), "Neg": (0, -1, -2)})
-"""Levels of progress and regress that an MDEP form can give an axis (EMPA App. C.1)."""
 
 _PROGRESS = (0.0, 1.0, 3.0)
 _REGRESS: Mapping[str, tuple[float, float, float]] = {"C": (0.0, -2.0, -4.0), "A": (0.0, -2.0, -5.0), "P": (0.0, -2.0, -5.0)}
 """Points of the levels in the released code."""
 
 _WEIGHTS = (0.4, 0.2, 0.4)
-"""Weights of outcome, efficiency and stability in EPM-Q (EMPA Eq. 16)."""
 
 _ALPHA, _NET, _DENSITY = 1.2, 1.5, 2.5
 _ZONE = -1.0  # the released code measures distance to the zone in which every axis is at least this
@@ -64,7 +62,6 @@ class Trajectory(NamedTuple):
     position: _Array
     """Shape (J + 1, D): P_0 first."""
     increment: _Array
-    """Shape (J, D)."""
     energy: _Array
     """Shape (J,): v_t . v*, positive if the deficit decreases."""
     alignment: _Array
@@ -79,12 +76,10 @@ class Trajectory(NamedTuple):
 
     @property
     def distance(self) -> _Array:
-        """Shape (J + 1,): |P_t|."""
         return np.asarray(np.linalg.norm(self.position, axis=1))
 
     @property
     def size(self) -> _Array:
-        """Shape (J,): |v_t|."""
         return np.asarray(np.linalg.norm(self.increment, axis=1))
 
     def until(self, windows: int) -> Trajectory:
@@ -154,14 +149,11 @@ class SuccessSigns(NamedTuple):
 
 
 class FailureSigns(NamedTuple):
-    """The three detectors of the released code."""
+    """The three detectors of the released code, over the latest judged windows."""
 
     negative_run: bool
-    """Whether the last five energies are all below 0."""
     stagnation: bool
-    """Whether the population standard deviation of the last five |P| is below 0.5."""
     regression: bool
-    """Whether more than 70 % of the last eight energies are below 0, and their sum is below -1."""
 
     @property
     def detected(self) -> bool:
@@ -195,9 +187,7 @@ def shares_of(p0: Sequence[float]) -> dict[Literal["C", "A", "P"], float]:
 def increment(form: Mapping[str, int], *, preset: str) -> _Array:
     """v of an MDEP form: shape (D,), points of progress plus points of regress per axis (EMPA Eq. 8; released code).
 
-    Args:
-        form: level by axis and side, "C.Prog" 0 to 2, "C.Neg" 0 to -2.
-        preset: in `paper` the levels are the points; in `released` progress has 0, 1, 3 and regress 0, -2, -5 (on C -4).
+    In `paper` the levels are the points; in `released` progress has 0, 1, 3 and regress 0, -2, -5 (on C -4).
 
     >>> levels = {"C.Prog": 2, "C.Neg": 0, "A.Prog": 1, "A.Neg": -1, "P.Prog": 0, "P.Neg": -2}
     >>> increment(levels, preset="paper").tolist(), increment(levels, preset="released").tolist()
@@ -308,7 +298,6 @@ def reached(path: Trajectory, *, preset: str) -> SuccessSigns:
 
 
 def failure(path: Trajectory) -> FailureSigns:
-    """The failure detectors over the latest judged windows; a shorter dialogue has not failed."""
     windows, share, sum_below = _REGRESSION
     positions, spread = _STAGNATION
     recent = path.energy[-windows:]

@@ -305,7 +305,6 @@ def _tags(answer: BaseModel) -> list[str]:
 
 
 def _axis(answer: BaseModel) -> parts.Axis:
-    """The dominant axis of a label's form."""
     assert isinstance(answer, _Label)
     axis = dominant_axis(answer.iedr)
     assert axis is not None  # `_label_problems` rejects a form without one
@@ -335,13 +334,7 @@ def _numbered(turns: Sequence[Sequence[str]], filtered: BaseModel | None) -> str
 
 
 def carried_over(log: Sequence[str], value: Any) -> list[str]:
-    """One sentence for each text within a JSON value that repeats words of a log, whatever its punctuation and case.
-
-    >>> carried_over(["I never told her. Well."], {"line": "And I never told her that."})
-    []
-    >>> carried_over(["I never told her why, well."], {"line": "And: I never told her why, well!"})
-    ["these words stand in the dialogue it was made from, say it otherwise: 'i never told her why well'"]
-    """
+    """One sentence for each text within a JSON value that repeats words of a log, whatever its punctuation and case."""
     runs = {run for text in log for part in PLACEHOLDER.split(text) for run in _runs(_words(part), RUN)}
     sentences = {
         tuple(words)

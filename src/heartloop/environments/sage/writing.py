@@ -43,7 +43,6 @@ from heartloop.environments.written import Line, Tags
 
 @cache
 def persona_pools() -> Mapping[str, Sequence[Any]]:
-    """`traits`, `ages`, and `sentences` said to friends."""
     return tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
 
 
