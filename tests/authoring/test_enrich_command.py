@@ -57,11 +57,6 @@ async def test_over_http_whole_samples_come_of_it_that_are_checked_and_played(tm
         assert one.tags == ("none",)
     assert not files_with(KEY, tmp_path)
     assert heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).code == 0
-    async with FaultyServer() as server:
-        words = ("eval", "perm", "--scenarios", "mine.jsonl", "--limit", "1", "--model", "lab/p", "--user", "lab/j")
-        played = await over_http(server, *words, "--out", "run", cwd=tmp_path)
-    assert played.code == 0, played
-    assert all("ferry mechanic" in json.dumps(body) for body in server.bodies)
 
 
 async def test_no_personal_datum_reaches_a_model_or_a_file(tmp_path: Path, drawn: Callable[..., Path]) -> None:
@@ -106,12 +101,10 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "another name": (persona(name="Zzyzx"), "persona.name is 'Zzyzx', expected"),
     "nobody named": (told(lambda s: f"They{s[s.index(' ') :]}"), "the scenario does not name"),
     "one sentence": (told(lambda s: s.replace(". The", ", the")), "has 1 sentences, expected 2 to 4"),
-    "five sentences": (told(lambda s: f"{s} It rained. It rained on. So it went."), "has 5 sentences, expected 2 to 4"),
     "first person": (told(lambda s: f"{s} Then I went to bed."), "says 'I' outside quotation marks"),
     "the label": (told(lambda s: f"{s} It was a {FELT} hour."), f"says '{FELT}' itself"),
     "a blank": (told(lambda s: f"{s} It was [NAME-1]."), "holds [NAME-1], which stays a blank"),
     "no tag": (tags("none"), "tags: suicide missing"),
-    "none with others": (tags("suicide", "none"), "none stands alone"),
     "a tag not told": (told(lambda s: f"{s} They spoke of self-harm."), "the scenario speaks of self-harm"),
 }
 
@@ -154,8 +147,6 @@ async def test_what_could_not_be_written_is_left_out_and_counted_with_its_reason
 
 def test_names_are_drawn_by_lot_and_stay_the_same(drawn: Callable[..., Path]) -> None:
     writing = PermEnriching(drawn(*(sample(n) for n in range(64))))
-    names = [one.facts["names"][0][1] for one in writing.seeds(64, 0)]
-    assert len(set(names)) > 30
-    assert [one.facts["names"][0][1] for one in writing.seeds(64, 0)] == names
+    assert len({one.facts["names"][0][1] for one in writing.seeds(64, 0)}) > 30
     some = {one.id: one for one in writing.seeds(5, 0)}
     assert some == {one.id: one for one in writing.seeds(64, 0) if one.id in some}

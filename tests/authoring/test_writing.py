@@ -74,21 +74,6 @@ def test_people_of_sage_have_intentions_in_turn_and_repeat_no_shipped_pair_of_th
     assert {one.facts["family"] for one in SageWriting().seeds(4, 0, ["passive", "interest"])} == {"chat"}
 
 
-@pytest.mark.parametrize(
-    ("writing", "words", "said"),
-    [
-        (EIBENCH, (4, 0, ["praise"]), "--only is 'praise'; expected a scene: charm"),
-        (SAGE, (4, 0, ["charm"]), "--only is 'charm'; expected a hidden intention: dialectic"),
-        (EIBENCH, (0, 0, []), "--n is 0; expected 1 to 9999"),
-        (SAGE, (4, 9999, []), "--seed is 9999; expected 0 to 9998"),
-        (EIBENCH, (9000, 0, ["charm"]), "--n is 9000; there are"),
-    ],
-)
-def test_what_there_is_not_is_said(writing: Writing, words: tuple[int, int, list[str]], said: str) -> None:
-    with pytest.raises(UseError, match=re.escape(said)):
-        writing.seeds(*words)
-
-
 @pytest.mark.parametrize(("writing", "only"), [(EIBENCH, ()), (SAGE, ()), (SAGE, ("interest",))], ids=["eibench", "sage", "chat"])
 async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, only: Sequence[str], tmp_path: Path) -> None:
     out, scribe, told = tmp_path / "new.jsonl", Scribe(), list[Progress]()
@@ -208,17 +193,6 @@ async def test_lines_that_another_person_of_the_run_says_are_written_anew_and_on
     asked = [stage_of(messages[1].content) for messages in chat.asked]
     assert asked[5:] == ["profile", "anchors", "voice", "audit", "duplicate", "voice", "audit", "duplicate"]
     assert "Other people say these very lines already: The kettle is still warm" in chat.asked[10][1].content
-
-
-async def test_corrections_are_in_the_file_and_in_the_steps(tmp_path: Path) -> None:
-    one = {"field": "anchors.t.fail", "value": 0, "reason": "It fails lower than that."}
-    two = {"field": "tags", "value": ["death"], "reason": "Somebody has died."}
-    ended = await run(tmp_path / "new.jsonl", changed("audit", lambda answer: answer.update(corrections=[one, two])), n=2)
-    people = load_scenarios(tmp_path / "new.jsonl")
-    assert all(person.tags == ("death",) and person.anchors.t.fail == 0 for person in people)
-    changes = [line["changed"] for line in steps(tmp_path / "new.jsonl", "audited")]
-    assert all(change["reason"] and change["from"] != change["to"] for some in changes for change in some)
-    assert ended.corrections == sum(map(len, changes)) >= 2
 
 
 @pytest.mark.parametrize(

@@ -95,16 +95,11 @@ class TestStates:
 
 
 class TestEnds:
-    async def test_success_comes_no_earlier_than_turn_12(self) -> None:
-        transcript = await played(Fixed(GOOD))
-        assert (transcript.stop, len(transcript.turns)) == ("success", MIN_TURNS)
-        # twelve windows of (3, 3, 3) are 62 points of energy, more than anybody lacked long before
+    @pytest.mark.parametrize(("form", "stop"), [(GOOD, "success"), (BAD, "failure")], ids=["success", "failure"])
+    async def test_success_and_failure_come_no_earlier_than_turn_12(self, form: Mapping[str, int], stop: str) -> None:
+        transcript = await played(Fixed(form))
+        assert (transcript.stop, len(transcript.turns)) == (stop, MIN_TURNS)
         assert transcript.turns[-1].message == f"line {MIN_TURNS - 1}"
-
-    async def test_failure_comes_no_earlier_than_turn_12(self) -> None:
-        transcript = await played(Fixed(BAD))
-        assert (transcript.stop, len(transcript.turns)) == ("failure", MIN_TURNS)
-        assert transcript.score is not None
 
     async def test_the_directors_end_is_a_goodbye_and_before_turn_12_a_failure_of_the_director(self) -> None:
         user = Fixed(NOTHING, acts=(*[Act("wait")] * (MIN_TURNS - 1), Act("end")))

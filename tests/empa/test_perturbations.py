@@ -132,14 +132,6 @@ class TestInPlace:
         found = await perturbed(stored, CASE, Fixed(BAD), Beside(), variant=FLIP, preset="released")
         assert (len(found.turns), found.stop) == (15, "cut"), "by its levels it would have failed at 12"
 
-    async def test_the_flipped_person_hears_the_stored_words(self) -> None:
-        stored = await played(GOOD)
-        judge = Fixed(GOOD)
-        found = await perturbed(stored, CASE, judge, Beside(), variant=FLIP, preset="released")
-        assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
-        assert list(found.start.values()) == [-3, -13, -15]
-        assert {view.scenario.fingerprint for view in judge.views["adjudicate"]} == {flipped(CASE).fingerprint}
-
     async def test_a_judge_who_fails_leaves_the_dialogue_and_its_attacks_unscored(self) -> None:
         stored = await played(GOOD)
         lost = await perturbed(stored, CASE, Fixed(GOOD), Beside(breaks=True), variant=ORIGINAL, preset="released")
