@@ -1,7 +1,7 @@
 """A writer and an auditor without a model: what scenario writing is tried on.
 
-Its answers are composed, or shipped people in shifted letters, so that they fit the schemas and repeat nobody. The same question has
-the same answer in any process.
+Its answers are composed, or shipped people in shifted letters, so that they fit the schemas and repeat nobody. The same question
+has the same answer in any process.
 
     heartloop scenarios write eibench --writer python:tests.authoring.scribe:answer --auditor python:tests.authoring.scribe:answer
 """

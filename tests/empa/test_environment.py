@@ -1,7 +1,8 @@
-"""The rules of an EMPA dialogue: windows, states, ends, the director's calls, what a transcript keeps."""
+"""EMPA: the rules of a dialogue, what a transcript keeps, stored dialogues by another preset or judge, and training rewards."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,14 +15,19 @@ from heartloop.environments.empa.environment import (
     MIN_TURNS,
     Act,
     Empa,
+    EmpaOptions,
     EmpaView,
     Judgement,
     call_problem,
     judged_dialogue,
 )
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
-from heartloop.environments.empa.scoring import form_keys, trace
+from heartloop.environments.empa.scoring import epmq, form_keys, trace
+from heartloop.environments.empa.stored import rescored
 from heartloop.environments.episode import CallLog, play
+from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import rejudged
+from heartloop.environments.training import Returns
 
 CASES = load_scenarios("cases")
 CASE = CASES[0]
@@ -189,3 +195,88 @@ class TestSettings:
         bare = transcript.model_copy(update={"turns": (transcript.turns[0].model_copy(update={"evidence": {}}),)})
         with pytest.raises(InputError, match="the transcript lacks 'levels'"):
             judged_dialogue(bare)
+
+
+EMPA = load_environment("empa")
+
+
+class TestRescore:
+    async def test_what_the_other_preset_computes_live(self) -> None:
+        forms = [levels(C=1, A=2), levels(P=-2), levels(C=2)]
+        stored = await played(Fixed(*forms), max_turns=5)
+        live = await played(Fixed(*forms), max_turns=5, preset="paper")
+        found = rescored(stored, EmpaOptions(preset="paper", max_turns=5))
+        assert (found.score, found.rewards, found.stop) == (live.score, live.rewards, live.stop)
+        assert [turn.state for turn in found.turns] == [turn.state for turn in live.turns]
+        assert [turn.evidence["energy"] for turn in found.turns] == [turn.evidence["energy"] for turn in live.turns]
+        assert rescored(found, EmpaOptions(preset="released", max_turns=5)) == stored
+
+    async def test_where_it_would_have_gone_on_it_is_cut(self) -> None:
+        stored = await played(Fixed(levels(C=2, A=2)))  # enough by 3 a level, not by 2
+        assert stored.stop == "success"
+        found = rescored(stored, EmpaOptions(preset="paper", max_turns=45))
+        assert (found.stop, len(found.turns)) == ("cut", len(stored.turns))
+        assert found.score == pytest.approx(epmq([judged_dialogue(stored)], preset="paper").score)
+
+    async def test_where_it_would_have_ended_earlier_the_rest_is_left_out(self) -> None:
+        stored = await played(Fixed(GOOD), preset="paper")
+        assert len(stored.turns) > 12
+        found = rescored(stored, EmpaOptions(preset="released", max_turns=45))
+        assert (found.stop, len(found.turns), len(found.rewards)) == ("success", 12, 12)
+        assert {call.turn for call in found.calls} == set(range(12))
+
+    async def test_a_failure_stays_one_and_an_unscored_dialogue_unscored(self) -> None:
+        assert rescored(await played(Fixed(BAD)), EmpaOptions(preset="paper", max_turns=45)).stop == "failure"
+        stored = await played(Fixed(GOOD, breaks="direct"))
+        found = rescored(stored, EmpaOptions(preset="paper", max_turns=45))
+        assert (found.score, found.stop, found.failure) == (None, "failed", stored.failure)
+
+
+class TestRejudge:
+    async def test_other_levels_other_path_same_words(self) -> None:
+        stored = await played(Fixed(levels(C=1)), max_turns=4)
+        found = await rejudged(EMPA, stored, CASE, Fixed(levels(C=2, A=-1)), EmpaOptions(preset="released", max_turns=4))
+        assert [turn.message for turn in found.turns] == [turn.message for turn in stored.turns]
+        assert trace(judged_dialogue(found), preset="released").increment.tolist() == [[3, -2, 0]] * 4
+        assert found.models["judge"] == "fixed"
+
+    async def test_a_dialogue_that_would_go_on_is_cut_where_nothing_more_is_stored(self) -> None:
+        stored = await played(Fixed(GOOD))
+        found = await rejudged(EMPA, stored, CASE, Fixed(levels(C=1)), EmpaOptions(preset="released", max_turns=45))
+        assert (found.stop, len(found.turns)) == ("cut", 12)
+        assert found.score is not None
+
+    async def test_the_judges_failure_is_the_judges(self) -> None:
+        stored = await played(Fixed(GOOD), max_turns=2)
+        found = await rejudged(EMPA, stored, CASE, Fixed(GOOD, breaks="adjudicate"), EmpaOptions(preset="released", max_turns=2))
+        assert found.failure is not None
+        assert found.failure.role == "judge"
+
+
+async def embedded_dialogue(max_turns: int = 3, *, window: int = 1, replies: tuple[str, ...] = ("I hear you.",)) -> Transcript:
+    cases = EMPA.load()
+    environment = EMPA.make(cases, EMPA.players(), {"max_turns": max_turns, "window": window})
+    return await play(environment, cases[0].id, ScriptedChat([*replies] * max_turns), seed=7)
+
+
+def returns(transcript: Transcript) -> Returns:
+    assert EMPA.training is not None
+    return EMPA.training.returns(transcript, EMPA.read_options({}))
+
+
+async def test_rewards_are_success_and_the_share_of_the_deficit() -> None:
+    case = await embedded_dialogue()
+    deficit = math.hypot(*case.start.values())
+    found = returns(case)
+    assert found.process == pytest.approx([energy / deficit for energy in case.rewards])
+    assert (found.outcome, found.worst_outcome) == (0.0, 0.0)
+    assert returns(case.model_copy(update={"stop": "success"})).outcome == 1.0
+    # 45 windows that go back as far as a form can say
+    assert found.worst_turns == pytest.approx(-45 * math.sqrt(4**2 + 5**2 + 5**2) / deficit)
+
+
+async def test_the_energy_of_a_window_is_the_reward_of_the_reply_that_closes_it() -> None:
+    case = await embedded_dialogue(5, window=2, replies=("I hear you.", "You waited so long for that call."))
+    deficit = math.hypot(*case.start.values())
+    first, second, third = case.rewards
+    assert returns(case).process == pytest.approx([energy / deficit for energy in (0.0, first, 0.0, second, third)])
