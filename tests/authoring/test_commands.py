@@ -23,7 +23,9 @@ from tests.faulty_server import FaultyServer
 from tests.write_docs import ROOT
 
 PLAYED = "python:tests.authoring.scribe:answer"
-EIBENCH = ("scenarios", "write", "eibench", "--writer", PLAYED, "--auditor", PLAYED)
+BY = ("--writer", PLAYED, "--auditor", PLAYED)
+EIBENCH = ("scenarios", "write", "eibench", *BY)
+DISTIL = ("scenarios", "distil", "empa", "log.jsonl", "--form")
 
 
 @pytest.mark.parametrize(
@@ -44,27 +46,18 @@ EIBENCH = ("scenarios", "write", "eibench", "--writer", PLAYED, "--auditor", PLA
         ((*EIBENCH, "--n", "9000", "--only", "charm"), "--n is 9000; there are"),
         ((*EIBENCH, "--seed", "9999"), "--seed is 9999; expected 0 to 9998"),
         ((*EIBENCH, "--max-tokens", "0"), "--max-tokens is 0"),
-    ],
-    ids=[
-        "environment",
-        "no part",
-        "scripted",
-        "name",
-        "service",
-        "embedder",
-        "only",
-        "sampling",
-        "n",
-        "too many",
-        "seed",
-        "limit",
+        ((*DISTIL, "csv"), "--form is 'csv'; expected esconv, empathetic, messages"),
+        ((*DISTIL, "messages"), "--writer and --auditor missing"),
+        ((*DISTIL, "messages", *BY, "--show", "2"), "--show applies only"),
+        ((*DISTIL, "messages", *BY, "--exclude-tag", "rain"), "unknown tag 'rain'"),
     ],
 )
 def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    log(tmp_path)
     done = heartloop(*words, "--out", "new.jsonl", cwd=tmp_path)
     assert done.code == 2, done
     assert said in done.err.replace("\n", " ")
-    assert not [path for path in tmp_path.iterdir() if path.name.endswith("jsonl") and path.stat().st_size]
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl" and path.stat().st_size] == ["log.jsonl"]
 
 
 async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_path: Path) -> None:
@@ -90,27 +83,22 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_pa
     assert (checked.code, checked.out.strip()) == (0, "2 scenarios (charm 1, defense 1): no problem found")
 
 
-async def test_refused_seeds_and_limits_are_told_with_exit_code_1_and_the_same_command_goes_on(
-    tmp_path: Path,
-) -> None:
+async def test_refused_seeds_and_limits_have_exit_code_1_and_the_same_command_goes_on(tmp_path: Path) -> None:
     def instead(stage: str, text: str, nth: int) -> str | None:
         return "no" if stage == "profile" and "## The scene: defense" in text else None
 
-    command: tuple[Any, ...] = (
-        "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a", "--out", "new.jsonl",
-    )  # fmt: skip
+    lab = ("--writer", "lab/w", "--auditor", "lab/a", "--out", "new.jsonl")
+    command = ("scenarios", "write", "eibench", "--n", "2", *lab)
     async with FaultyServer(answer=Scribe(instead).body) as server:
         done = await over_http(server, *command, "--max-tokens", "5000", cwd=tmp_path)
         assert done.code == 1, done
         assert "Stopped early: --max-tokens 5000" in done.err
         assert "2 scenarios were not finished" in done.err
-        before = len(server.requests)
         done = await over_http(server, *command, cwd=tmp_path)
         assert done.code == 1, done
         assert "1 of 2 scenarios in new.jsonl; 1 refused" in done.out
         assert "refused: defense-" in done.err
         assert "More than 5%" in done.err
-        assert before > 0
         assert len(server.requests) == 5 + 4  # both runs together: what the first one heard is kept
         done = await over_http(server, *command, cwd=tmp_path)
         assert (done.code, "1 of them from an earlier run" in done.out) == (1, True)
@@ -166,36 +154,11 @@ def log(tmp_path: Path, lines: int = 2) -> Path:
     return path
 
 
-def command(*more: str) -> tuple[str, ...]:
-    return ("scenarios", "distil", "empa", "log.jsonl", "--form", "messages", *more)
-
-
-BY = ("--writer", PLAYED, "--auditor", PLAYED)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--form", "csv"), "--form is 'csv'; expected esconv, empathetic, messages"),
-        ((), "--writer and --auditor and --out missing"),
-        ((*BY, "--show", "2"), "--show applies only"),
-        ((*BY, "--out", "a.jsonl", "--exclude-tag", "rain"), "unknown tag 'rain'"),
-    ],
-    ids=["form", "missing", "show", "tag"],
-)
-def test_wrong_use_of_distil_gets_one_sentence_and_writes_nothing(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    log(tmp_path)
-    done = heartloop(*command(*words), cwd=tmp_path)
-    assert done.code == 2, done
-    assert said in done.err.replace("\n", " ")
-    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["log.jsonl"]
-
-
 def test_a_dry_run_counts_calls_nothing_and_writes_nothing(tmp_path: Path) -> None:
     log(tmp_path, 3)
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write('{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hi"}]}\n')
-    done = heartloop(*command("--dry-run", "--show", "1"), cwd=tmp_path)
+    done = heartloop(*DISTIL, "messages", "--dry-run", "--show", "1", cwd=tmp_path)
     assert done.code == 0, done
     assert "4 dialogues read, 0 records refused." in done.out
     assert "4 dialogues selected, 1 of them skipped without a call; 3 to 24 calls" in done.out
@@ -210,7 +173,7 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
     log(tmp_path, 2)
     faults = ("rate_limit:2", "no_schema", "half_emoji:2")
     async with FaultyServer(*faults, retry_after="0.01", answer=Scribe().body) as server:
-        words = command("--writer", "lab/w", "--auditor", "lab/a", "--out", "mine.jsonl")
+        words = (*DISTIL, "messages", "--writer", "lab/w", "--auditor", "lab/a", "--out", "mine.jsonl")
         done = await over_http(server, *words, cwd=tmp_path)
         bodies = [json.dumps(body, ensure_ascii=False) for body in server.bodies]
         again = await over_http(server, *words, cwd=tmp_path)
@@ -240,7 +203,7 @@ def test_unreadable_records_are_told_kept_and_counted_and_the_rest_is_finished(t
     log(tmp_path, 2)
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write('{"messages": [{"role": "Tristram", "content": "hi"}]}\n{"half": \n')
-    done = heartloop(*command(*BY, "--out", "mine.jsonl"), cwd=tmp_path)
+    done = heartloop(*DISTIL, "messages", *BY, "--out", "mine.jsonl", cwd=tmp_path)
     assert done.code == 1, done
     assert "refused: log.jsonl, line 3: turn 1: 'role' is missing" in done.err
     assert "refused: log.jsonl, line 4: not JSON" in done.err
