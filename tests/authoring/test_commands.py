@@ -193,8 +193,19 @@ async def test_no_personal_datum_reaches_a_model_and_the_cases_are_played_at_onc
     (case,) = load_cases(tmp_path / "mine.jsonl")
     checked = heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path)
     assert (checked.code, "no problem found" in checked.out) == (0, True), checked
-    words = ("eval", "empa", "--user", "embedded", "-m", "heartloop/reflector", "--scenarios", "mine.jsonl", "-E", "max_turns=2")
-    played = heartloop(*words, "--out", "run", cwd=tmp_path)
+    played_by = (
+        "eval",
+        "empa",
+        "--user",
+        "embedded",
+        "-m",
+        "heartloop/reflector",
+        "--scenarios",
+        "mine.jsonl",
+        "-E",
+        "max_turns=2",
+    )
+    played = heartloop(*played_by, "--out", "run", cwd=tmp_path)
     assert played.code == 0, played
     assert case.id in (tmp_path / "run" / "transcripts.jsonl").read_text()
 
