@@ -27,7 +27,7 @@ from heartloop.environments.sage.users import SageLLMUser
 from heartloop.evaluation.settings import settings_of
 from heartloop.evaluation.store import read_run, write_imported, write_scores
 from heartloop.integrations.inspect.export import export_logs
-from heartloop.integrations.inspect.samples import KEY, failure, metrics_of, success
+from heartloop.integrations.inspect.samples import KEY, failure, metrics_of
 from heartloop.models.baselines import Baseline
 from tests.released_form import log as log_of_one
 from tests.released_form import write
@@ -71,9 +71,7 @@ def test_one_log_a_model_with_the_settings_as_its_spec(run: Path) -> None:
     assert log.eval.task_args["preset"] == "corrected"
     assert None not in log.eval.task_args.values(), "an option without a value is left out"
     assert log.eval.model_generate_config.max_tokens == 99
-    assert log.eval.model_roles is not None
-    role = log.eval.model_roles["user"]
-    assert not isinstance(role, list)
+    role: Any = (log.eval.model_roles or {})["user"]
     assert (role.model, role.config.temperature) == ("lab/sim", 0.5)
     assert len(samples) == 2
 
@@ -83,8 +81,7 @@ def test_every_turn_has_its_words_mood_thoughts_and_calls(run: Path) -> None:
     sample = samples[0]
     assert [m.role for m in sample.messages] == ["system", "user", "assistant", "user", "assistant"]
     assert sample.messages[2].text == "I see."
-    effect = sample.messages[4].metadata
-    assert effect is not None
+    effect = sample.messages[4].metadata or {}
     assert (effect["emotion"], effect["emotion change"], effect["thoughts"]["activity"]) == (52.0, 6.0, "At last.")
     calls = [(e.role, e.metadata["purpose"]) for e in sample.events if e.event == "model" and e.metadata]
     assert calls == [(None, "reply"), ("user", "feel"), ("user", "speak"), (None, "reply"), ("user", "feel")]
@@ -118,8 +115,7 @@ def test_a_failed_dialogue_is_unscored_with_its_error_and_a_replayed_one_counts_
     failed = next(sample for sample in samples if sample.error)
     assert failed.error is not None
     assert "the line is dead" in failed.error.message
-    assert failed.scores is not None
-    assert isnan(failed.scores["points"].as_float())
+    assert isnan((failed.scores or {})["points"].as_float())
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas 3.1, as Inspect calls it
@@ -162,9 +158,7 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     assert sample.scores["points"].as_float() == pytest.approx(100 * (played.score or 0.0))
     assert [m.role for m in sample.messages] == ["system", "assistant", "user", "assistant", "user"]  # in charm the model begins
     effect, turn = sample.messages[3].metadata, played.turns[1]
-    assert effect is not None
-    assert turn.state is not None
-    assert turn.change is not None
+    assert effect and turn.state and turn.change  # noqa: PT018
     assert (effect["a"], effect["t"], effect["a change"]) == (turn.state["a"], turn.state["t"], turn.change["a"])
     assert effect["thoughts"].keys() == {"need", "quality", "inertia", "changes", "tone"}
     mine = write_scores(read_run(tmp_path)).models[0].own
@@ -180,28 +174,18 @@ def test_a_run_of_empa_has_no_success_which_is_an_end_and_no_score(tmp_path: Pat
 
 
 def test_failures_of_eibench_are_counted_below_zero() -> None:
-    scores = [SampleScore(score=Score(value=value)) for value in (-0.5, 0.0, 9.0, 100.0)]
-
-    def counted(metric: Any) -> int:
-        found: int = metric(scores)
-        return found
-
-    assert counted(failure(**metrics_of(load_environment("eibench").scale, {})["failure"])) == 1
-    assert counted(failure(**metrics_of(load_environment("sage").scale, {})["failure"])) == 3
-    assert counted(success(**metrics_of(load_environment("eibench").scale, {})["success"])) == 1
+    scores: Any = [SampleScore(score=Score(value=value)) for value in (-0.5, 0.0, 9.0, 100.0)]
+    for environment, low in (("eibench", 1), ("sage", 3)):
+        count: Any = failure(**metrics_of(load_environment(environment).scale, {})["failure"])
+        assert count(scores) == low
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas 3.1, as Inspect calls it
 def test_the_words_of_an_imported_run_open_too(tmp_path: Path) -> None:
-    from inspect_ai.analysis import messages_df
-
     found = read_logs(write(tmp_path / "gpt-x.jsonl", [log_of_one(0, [40, 45, 50])]))
     write_imported(tmp_path / "run", found, scenario_set="imported")
     [path] = export_logs(tmp_path / "run")
-    assert list(messages_df(str(path), quiet=True)["content"]) == [
-        found.transcripts[0].opening, *(text for turn in found.transcripts[0].turns for text in (turn.reply, turn.message))
-    ][:4]  # fmt: skip
     _, [sample] = read(path)
+    assert [m.text for m in sample.messages if m.role == "assistant"] == [turn.reply for turn in found.transcripts[0].turns]
     assert [e.metadata and e.metadata["text_only"] for e in sample.events if e.event == "model"] == [True, True]
     assert sample.model_usage == {}
 
@@ -219,7 +203,4 @@ def test_nothing_to_export_is_refused(run: Path, tmp_path: Path) -> None:
         export_logs(tmp_path / "nowhere")
     (run / "transcripts.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match="no finished dialogue"):
-        export_logs(run)
-    (run / "transcripts.jsonl").unlink()
-    with pytest.raises(InputError):
         export_logs(run)

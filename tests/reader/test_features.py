@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
-from heartloop.reader.features import COUNTS, DEFAULT_LAYOUT, Context, FeatureLayout, features_of, tokens_of
+from heartloop.reader.features import COUNTS, Context, FeatureLayout, features_of, tokens_of
 from heartloop.reader.linear import SHIPPED, STUDENT, LinearModel, packed
 
 SAID = Context(("The chair was kept for me, with her bag on it.",), ("I see.",))
@@ -123,7 +123,3 @@ def test_a_student_of_format_1_is_refused_since_its_counts_mean_something_else(t
     with pytest.raises(InputError, match=r"format 1; expected 2.*student fit"):
         LinearModel.load(path)
     assert LinearModel.load(path, SHIPPED).hash == model().hash
-
-
-def test_the_default_layout_is_that_of_the_shipped_weights() -> None:
-    assert DEFAULT_LAYOUT.bits == 16

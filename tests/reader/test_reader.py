@@ -71,10 +71,6 @@ def test_words_of_the_person_and_of_earlier_replies_are_not_fresh() -> None:
     assert reader.read(own + " Or to him?", CONTEXT._replace(replies=(own,))).fresh < 0.5
 
 
-def test_a_very_long_reply_is_read_in_part() -> None:
-    assert embedded_reader().read("word " * 200_000, CONTEXT).words > 0
-
-
 def test_the_weights_are_small_and_the_same_in_another_process() -> None:
     assert EMBEDDED_WEIGHTS.stat().st_size < 5_000_000
     code = (
