@@ -25,8 +25,9 @@ from heartloop.evaluation.runner import PILOT
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.models.budget import Meter, is_paid
 from heartloop.models.names import close
+from heartloop.evaluation.store import beside
 from heartloop.validity.answering import Answered, AnswerFile, answer_all
-from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants
+from heartloop.validity.judging import JudgedVariants, directories, judged_variants
 from heartloop.validity.page import Part, print_results, result_table, write_validity_json, write_validity_page
 
 
@@ -40,7 +41,7 @@ def read_runs(
         name, why = next(iter(lacking.items()))
         raise UseError(f"suite {name} cannot run: {why}")
     ready = {name: one for name, one in suites.items() if name not in lacking}
-    folder = out or beside(runs[0])
+    folder = out or beside(runs[0], "validity")
     answers, code = _ask(ready, material, folder / "answers.jsonl", by, calls)
     parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
     left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
@@ -71,7 +72,7 @@ def rejudge_runs(
         )
         for run in runs
     ]  # fmt: skip
-    folder = out or beside(runs[0], name, judge)
+    folder = out or beside(runs[0], "validity", name, judge)
     paths = directories(folder, runs, suite.variants)
     code = 0
     ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in suite.variants]

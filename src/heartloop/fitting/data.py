@@ -26,7 +26,7 @@ from heartloop.reader.word_vectors import WordTable
 
 
 class JudgedReply(NamedTuple):
-    """One judged reply."""
+    """One reply with the mean marks and the mean change of its judges."""
 
     id: str
     environment: str
@@ -41,9 +41,7 @@ class JudgedReply(NamedTuple):
     reply: str
     context: Context
     aspects: NDArray[np.float64]
-    """The mean mark of each aspect."""
     change: NDArray[np.float64]
-    """The mean judged change, in the environment's parts."""
     judges: int
 
 
@@ -103,7 +101,6 @@ _RARE = 1e-3
 
 
 def read_table(path: Path) -> WordTable:
-    """The vectors in a file that `main` wrote."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return WordTable(tuple(file["words"].tobytes().decode().split("\n")), file["steps"], file["weights"])

@@ -40,7 +40,6 @@ from heartloop.reader.word_vectors import WordTable
 
 STRETCH = 1.8
 FALSE_ALARMS = 0.001
-"""Share of good replies that may pass a floor's threshold."""
 SCENARIO_FOLDS = 4
 NETWORKS = 1
 PROCESSES = 2
@@ -49,7 +48,6 @@ TRAINED = ("trained", "trained_second")
 TIMES = 5
 """How often a reply of a trained policy counts: such replies are few in the data, and are what a reward reads most of."""
 UNFITTED_VOICES = ("grandparent", "colleague", TRAINED[1])
-"""Voices of the data that the weights are not fitted on."""
 _SHARED, _OWN = 2.0, 40.0
 """Ridge of the weights that all kinds of people share, and of how one kind differs."""
 
@@ -59,9 +57,6 @@ def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple
 
     Written replies are predicted by fits without the replies that reuse their sentences: in another dialogue such a sentence is
     judged otherwise, and a fit that has seen it there has seen what it is tested on.
-
-    Args:
-        share: of the scenarios that are fitted on.
     """
     draw = np.random.default_rng(0)
     scenarios = sorted({example.scenario for example in examples})
@@ -88,22 +83,15 @@ def change_of(example: JudgedReply, outputs: Sequence[Output]) -> float:
 
 
 def without_words(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
-    """The replies without a letter or a digit."""
     return [example for example in examples if not any(c.isalnum() for c in example.reply)]
 
 
 def repeating(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
-    """The replies that repeat earlier ones of their dialogue."""
     return [
         example
         for example in examples
         if example.context.replies and again_of(features_of(example.reply, example.context)) >= REPEATED
     ]
-
-
-def emphasised(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
-    """The examples, then those of trained policies again until each counts `TIMES` times."""
-    return [*examples, *(TIMES - 1) * [example for example in examples if example.voice in TRAINED]]
 
 
 def readings() -> dict[str, LearnedReading]:
@@ -127,14 +115,7 @@ def fit_reader(
     processes: int = 1,
     seed: int = 0,
 ) -> Fitted:
-    """The shipped reader.
-
-    Args:
-        labels: the strategies of some replies, by the id of the reply.
-        table: word vectors.
-        networks: how many of them are averaged; what is held out is predicted by one.
-        processes: that fit networks at the same time.
-    """
+    """The shipped reader, from replies and the strategies of some by id; what is held out is predicted by one network."""
     outputs = {name: reading.outputs for name, reading in readings().items()}
     change = standardised(examples, lambda example: change_of(example, outputs[example.environment]))
     shared = prepared(examples, change, table, seed)
@@ -167,19 +148,12 @@ def fit_reader(
     return Fitted(CombinedModel(linear.rounded(), table, landmarks, fitted), held_out)
 
 
-def members_of(examples: Sequence[JudgedReply]) -> list[NDArray[np.bool_]]:
-    """For each member of the ensemble the mask of the rows that it is fitted on: all but a quarter of the scenarios."""
+def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: NDArray[np.float64]) -> list[LinearModel]:
+    """The members of the ensemble, each fitted on all but a quarter of the scenarios."""
     scenarios = sorted({example.scenario for example in examples})
     place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
     left_out = np.array([place[example.scenario] for example in examples])
-    return [left_out != n for n in range(MEMBERS)]
-
-
-def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: NDArray[np.float64]) -> list[LinearModel]:
-    return [
-        fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=kept)
-        for n, kept in enumerate(members_of(examples))
-    ]
+    return [fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=left_out != n) for n in range(MEMBERS)]
 
 
 def _strategies(
@@ -205,11 +179,8 @@ def fit_effect(
     held_out: NDArray[np.float64],
     reading: LearnedReading,
 ) -> dict[str, Any]:
-    """The weights of one environment, in the form of `effect.json`.
-
-    Args:
-        examples: of this environment; what is reported counts each once.
-        held_out: their aspects as predicted by fits that have not seen them, shape (examples, aspects).
+    """The weights of one environment, in the form of `effect.json`, from its examples and their aspects as predicted by fits that
+    have not seen them, shape (examples, aspects). What is reported counts each example once.
     """
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
@@ -292,7 +263,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="random seed")
     chosen = parser.parse_args()
     folder: Path = chosen.folder
-    examples = emphasised([example for example in read_examples(folder, "tuning") if example.voice not in UNFITTED_VOICES])
+    examples = [example for example in read_examples(folder, "tuning") if example.voice not in UNFITTED_VOICES]
+    examples += (TIMES - 1) * [example for example in examples if example.voice in TRAINED]
     vectors = read_table(folder / "word_vectors.npz")
     fitted = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
     EMBEDDED_WEIGHTS.parent.mkdir(exist_ok=True)

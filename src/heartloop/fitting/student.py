@@ -31,11 +31,8 @@ _MODEL_FOLDS = 4
 
 
 class JudgedRows(NamedTuple):
-    """Judged replies, one row each."""
-
     environment: str
     keys: tuple[str, ...]
-    """Names of the changes that the judge gave."""
     design: RidgeDesign
     targets: NDArray[np.float64]
     """The judge's changes, shape (rows, keys)."""
@@ -49,16 +46,13 @@ class JudgedRows(NamedTuple):
     scenarios: tuple[str, ...]
     judges: tuple[str, ...]
     han_share: float
-    """Of the replies' letters."""
     left_out: int
-    """Dialogues that were not taken since there were too many rows."""
 
 
 Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 
 
 def read_rows(runs: Sequence[Path]) -> JudgedRows:
-    """The judged replies of runs of one environment."""
     transcripts = [one for run in runs for one in read_transcripts(run / "transcripts.jsonl") if any(_replies(one))]
     environments = sorted({one.environment for one in transcripts})
     if len(environments) > 1:
@@ -185,7 +179,6 @@ def _fifths(predicted: NDArray[np.float64], judged: NDArray[np.float64]) -> list
 
 
 def fit_student(rows: JudgedRows, seed: int = 0) -> LinearModel:
-    """The student of these rows, with its card."""
     predicted = predict_folds(rows.design.kernel, rows.targets, held_out(rows, seed), ALPHA)
     card = {
         "environment": rows.environment,

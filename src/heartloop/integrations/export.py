@@ -79,19 +79,15 @@ PROVENANCE = "provenance.json"
 
 
 class DataFile(NamedTuple):
-    """A data file of a folder."""
-
     name: str
     """Path within the folder."""
     config: str
-    """Name of its configuration in the dataset card."""
     content: bytes
     rows: int
     about: str
 
 
 def finished_run(path: Path) -> Run:
-    """A run with at least one finished dialogue."""
     run = load_run(path)
     if not run.transcripts:
         raise InputError(f"{path} holds no finished dialogue; play some first")
@@ -108,11 +104,7 @@ def write_dataset(
 ) -> list[Path]:  # fmt: skip
     """Writes data files, `README.md` and `provenance.json`, and returns their paths, `README.md` first.
 
-    Args:
-        out: the folder; by default a folder in the run, named after the format.
-        used: the dialogues in the files.
-        how: sentences of the card about how the records were made.
-        options: of the export, for the provenance.
+    `used` are the dialogues in the files, `how` sentences of the card about how the records were made.
     """
     folder = out or run.path / format
     try:
@@ -170,7 +162,6 @@ def _provenance(
 
 
 def _licences(run: Run, used: Sequence[Transcript]) -> dict[str, str]:
-    """The terms of each part of the data."""
     environment = str(run.settings.get("environment"))
     shipped = run.settings.get("scenario_set") in load_environment(environment).scenarios.sets
     licence = Path(heartloop.__file__).parent / "environments" / environment / "scenarios" / "LICENSE"

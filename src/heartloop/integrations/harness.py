@@ -1,8 +1,7 @@
 """Results of evaluation harnesses: lm-evaluation-harness, LiveCodeBench's runner, and Inspect. Files of one task are its repeats.
 
 lm-evaluation-harness writes `results_DATE.json`, and with `--log_samples` also `samples_TASK_DATE.jsonl`; without it there are
-means and standard errors alone. LiveCodeBench writes `..._eval_all.json`. An unreadable file is an error: without it, other items
-would be compared.
+means and standard errors alone. An unreadable file is an error: without it, other items would be compared.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
 
 
 class Item(NamedTuple):
-    """An item of a task over all its repeats (`runs`)."""
+    """Successes (`total`) and trials of an item of a task over all its repeats (`runs`)."""
 
     total: float
-    """Successes."""
     of: float
     """Trials: repeats, or parts such as the instructions of a prompt."""
     runs: int = 1
@@ -35,8 +33,6 @@ class Item(NamedTuple):
 
 
 class TaskResult(NamedTuple):
-    """A task of a harness by one metric."""
-
     harness: str
     """`lm-eval`, `inspect` or `livecodebench`."""
     task: str
@@ -44,9 +40,7 @@ class TaskResult(NamedTuple):
     mean: float
     """From 0 to 1."""
     stderr: float | None
-    """Of the mean over items, as the harness gives it."""
     n: int | None
-    """Items."""
     items: Mapping[str, Item]
     """By name; empty if only means are stored."""
     settings: Mapping[str, Any]

@@ -1,10 +1,8 @@
 """Training data from stored dialogues: `sft`, the best of several dialogues per scenario, and `dpo`, preference pairs.
 
-The records are those of TRL's conversational formats: `messages` for its SFTTrainer; `prompt`, `chosen` and `rejected`, each a
-list of messages, for its DPOTrainer, and with `margin` for its RewardTrainer. Scores are points of the environment.
-
-Unscored dialogues are never used, nor are replies without a judgement. A silent or truncated reply is never an example to learn:
-its dialogue is no candidate of `sft` or of the pairs of dialogues, and the reply is in no pair of replies.
+The records are those of TRL's conversational formats: `messages`; `prompt`, `chosen` and `rejected`, each a list of messages, and
+`margin`. Scores are points. Unscored dialogues, replies without a judgement, and silent or truncated replies are never used; with
+a silent or truncated reply a dialogue is no candidate of `sft` or of the pairs of dialogues.
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ class _Dialogue(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether no reply is silent or truncated."""
         return not any(turn.silent or turn.truncated for turn in self.stored.turns)
 
     @property
@@ -46,7 +43,6 @@ class _Dialogue(NamedTuple):
 
     @property
     def places(self) -> list[int]:
-        """Places of the replies among the messages."""
         return [place for place, message in enumerate(self.messages) if message["role"] == "assistant"]
 
 
@@ -59,7 +55,6 @@ class _Candidate(NamedTuple):
     points: float
     """The change of the score by the reply, or the score."""
     further: Row
-    """Further columns of its pairs."""
 
 
 def export_sft(
@@ -69,7 +64,6 @@ def export_sft(
 
     Args:
         model: use only dialogues of these models.
-        min_points: leave out dialogues below this many points.
         best_of: leave out scenarios with fewer scored dialogues.
     """
     if min_points is not None and not math.isfinite(min_points):

@@ -27,14 +27,12 @@ _SHIFT = np.uint64(29)
 
 
 class FeatureLayout(NamedTuple):
-    """Which n-grams are features, and in how many hash buckets. Weights belong to one layout."""
+    """Orders of the n-grams of the reply, and in how many hash buckets they are. Weights belong to one layout."""
 
     bits: int = 16
     """Base-2 logarithm of the number of buckets; all n-grams share them."""
     words: tuple[int, ...] = (1, 2, 3)
-    """Orders of the word n-grams of the reply."""
     characters: tuple[int, ...] = (2, 3, 4, 5)
-    """Orders of the character n-grams of the reply."""
     message: tuple[int, ...] = ()
     """Orders of the character n-grams of the message that the reply answers."""
     message_weight: float = 0.5
@@ -58,7 +56,6 @@ class Context(NamedTuple):
     unsaid: tuple[str, ...] = ()
     """What weighs on the person and was not said yet."""
     sore: tuple[str, ...] = ()
-    """What hurts the person."""
     known: tuple[str, ...] = ()
     """What the policy was told besides the dialogue, such as notes of earlier talks."""
     demand: tuple[str, ...] = ()
@@ -80,16 +77,11 @@ def han_share(text: str) -> float:
 
 
 class ReplyFeatures(NamedTuple):
-    """The features of one reply."""
-
     buckets: NDArray[np.int64]
-    """Numbers of the hash buckets that occur, each once."""
     values: NDArray[np.float32]
     """Their weights: the square root of how often an n-gram occurs, scaled to Euclidean length 1 for each kind of n-gram."""
     counts: NDArray[np.float32]
-    """One value per name in `COUNTS`."""
     tokens: int
-    """Words of the reply."""
 
 
 COUNTS: tuple[str, ...] = (
@@ -98,7 +90,6 @@ COUNTS: tuple[str, ...] = (
     "novelty", "own_run", "own_copied", "own_overlap", "repetition", "unsaid_overlap", "sore_overlap", "known_overlap",
     "demand_overlap", "ways_overlap", "wrongs_overlap", "turn", "opens", "last_words", "one_word_sentences",
 )  # fmt: skip
-"""Names of the counts, in their order."""
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
@@ -136,7 +127,6 @@ def _hash_of(word: str) -> int:
 
 
 def _grams(codes: NDArray[np.uint64], order: int, salt: int) -> NDArray[np.uint64]:
-    """A hash of every n-gram of this order."""
     count = max(0, len(codes) - order + 1)
     value: NDArray[np.uint64] = (codes[:count] ^ np.uint64(salt)) * _PRIME
     value ^= value >> _SHIFT
@@ -174,7 +164,6 @@ def _message(text: str, layout: FeatureLayout) -> tuple[NDArray[Any], NDArray[An
 
 
 def features_of(reply: str, context: Context, layout: FeatureLayout = DEFAULT_LAYOUT) -> ReplyFeatures:
-    """The features of a reply in its context."""
     tokens = tokens_of(reply)
     codes = np.array([_hash_of(token) for token in ("<", *tokens, ">")], np.uint64)
     parts = [_weighted(codes, layout.words, 7, layout), _weighted(_line(reply), layout.characters, 77, layout)]

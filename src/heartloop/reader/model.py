@@ -49,13 +49,7 @@ class Network(NamedTuple):
         return Network(self.moves, self.size, *(array.astype(np.float32) for array in self[2:]))
 
     def apply(self, words: NDArray[np.float32], features: NDArray[np.float32], dense: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The outputs, shape (outputs,).
-
-        Args:
-            words: vectors of the tokens, at least one, shape (tokens, WIDTH).
-            features: shape (tokens, token features).
-            dense: standardised counts, shape (counts,).
-        """
+        """Shape (outputs,), from vectors and features of at least one token, and standardised counts, shape (counts,)."""
         tokens = gelu(np.hstack([words, features]) @ self.entry[:-1] + self.entry[-1])
         for layer, step in ((self.first, 1), (self.second, 2)):
             tokens = tokens + gelu(neighbours(tokens, step) @ layer[:-1] + layer[-1])
@@ -118,10 +112,7 @@ class Landmarks(NamedTuple):
 class CombinedModel:
     """Aspects: the mean of ridge on n-grams, counts and landmarks, and of networks. All else: ridge on n-grams and counts.
 
-    Args:
-        linear: its first outputs are `ASPECTS`; its card is the model's.
-        landmarks: further terms of ridge on the aspects.
-        networks: any number, also none; their outputs are the aspects and the change.
+    The first outputs of the linear part are `ASPECTS`, those of any number of networks the aspects and the change.
     """
 
     def __init__(self, linear: LinearModel, table: WordTable, landmarks: Landmarks, networks: Sequence[Network]) -> None:
@@ -142,11 +133,9 @@ class CombinedModel:
         return self.linear.card
 
     def predict(self, reply: str, context: Context) -> NDArray[np.float32]:
-        """The outputs for a reply, shape (outputs,)."""
         return self.apply(features_of(reply, context, self.linear.layout), self.words.read(reply, context))
 
     def apply(self, features: ReplyFeatures, tokens: Tokens) -> NDArray[np.float32]:
-        """The outputs for what was computed of a reply, shape (outputs,)."""
         linear, count = self.linear, len(ASPECTS)
         counts = (features.counts - linear.center) / linear.spread
         ngrams = features.values @ self._ngrams[features.buckets].astype(np.float32) * self._size
@@ -162,13 +151,11 @@ class CombinedModel:
 
     @cached_property
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that predictions depend on besides the linear part and the words."""
         arrays = {f"landmarks-{name}": array for name, array in self.landmarks._asdict().items()}
         arrays |= {f"network-{n}-{name}": array for n, net in enumerate(self.networks) for name, array in net._asdict().items()}
         return arrays | {"steps": self.table.steps, "weights": self.table.weights}
 
     def to_bytes(self) -> bytes:
-        """The file: an NPZ archive, the same bytes for the same model."""
         linear = np.frombuffer(self.linear.to_bytes(SHIPPED), np.uint8)
         words = np.frombuffer("\n".join(self.table.words).encode(), np.uint8)
         return packed(_READER, {"networks": len(self.networks)}, {"linear": linear, "words": words, **self._arrays})

@@ -20,7 +20,6 @@ RELEVANCE = (
     *(f"{part}_{name}" for part in PARTS for name in _OF_A_PART),
     "least_sentence", "best_sentence", "least_sentence_messages", "best_sentence_messages", "any_mean", "new", "sentences",
 )  # fmt: skip
-"""Names of the summary of a reply, in their order."""
 
 TOKEN_FEATURES = (*PARTS, "said", "weight", "unknown")
 """Names of the features of a token: the highest cosine to a word of each part; whether a message has the word; its weight."""
@@ -40,8 +39,6 @@ _KEPT = 2_000
 
 
 class WordTable(NamedTuple):
-    """What is saved of the vectors."""
-
     words: tuple[str, ...]
     """Folded, in the order of the vectors."""
     steps: NDArray[np.int8]
@@ -51,8 +48,6 @@ class WordTable(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """A reply as `network` reads it."""
-
     ids: NDArray[np.int64]
     """Rows of `WordVectors.vectors`, shape (tokens,), at least one."""
     features: NDArray[np.float32]
@@ -62,8 +57,6 @@ class Tokens(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Some texts of a context."""
-
     ids: NDArray[np.int64]
     """Content words, each once."""
     near: NDArray[np.float32]
@@ -92,7 +85,6 @@ class WordVectors:
 
     @cached_property
     def ids(self) -> int:
-        """Number of ids."""
         return len(self.vectors)
 
     def _stream(self, text: str) -> list[int]:
@@ -123,7 +115,6 @@ class WordVectors:
         return known
 
     def read(self, reply: str, context: Context) -> Tokens:
-        """The tokens of a reply in its context."""
         order: dict[int, int] = {}
         stream = self._stream(reply)[:_LONGEST] or [self.unknown]
         place = np.array([order.setdefault(token, len(order)) for token in stream])
@@ -161,11 +152,7 @@ class WordVectors:
         best: NDArray[np.float32],
         centres: NDArray[np.float32],
     ) -> NDArray[np.float32]:
-        """The summary of a reply.
-
-        Args:
-            place: of each token among the distinct ones, whose vectors, weights and nearness follow.
-        """
+        """`place`: of each token among the distinct ones, whose vectors, weights and nearness follow."""
         content = np.flatnonzero(weights > _CONTENT)
         out = np.zeros((len(PARTS), len(_OF_A_PART)), np.float32)
         rest = np.array([0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0], np.float32)

@@ -21,13 +21,11 @@ class Answered(NamedTuple):
     answers: Mapping[str, Mapping[str, Any]]
     """By key; without the failed ones."""
     failed: Mapping[str, str]
-    """Why, by key."""
     asked: int
     """Questions asked by this call."""
     open: int
     """Known questions that are not asked yet."""
     stopped: str | None = None
-    """Why not all were asked: the budget was spent."""
 
 
 class AnswerFile:
@@ -97,14 +95,7 @@ async def answer_all(
     at_most: int | None = None,
     report: Callable[[int, int], None] = lambda done, planned: None,
 ) -> Answered:
-    """Asks a judge every open question of a suite.
-
-    Args:
-        model: `None` for the embedded judge.
-        retry_failed: ask again what failed before.
-        at_most: maximum number of questions.
-        report: called with the numbers of questions done and known.
-    """
+    """Asks a judge every open question of a suite, at most `at_most`; without a model, the embedded judge."""
     tried: set[str] = set()
     stopped: str | None = None
     done = planned = 0

@@ -1,8 +1,6 @@
-"""Suite `calibration`: a few human labels correct many scores.
+"""Suite `calibration`: human labels of some dialogues correct the scores of all (`scoring.calibration`).
 
-From labels of some dialogues the mean label over all dialogues of each model is estimated, with an interval for what the scores
-predict and what they get wrong (`scoring.calibration`). The page shows labels by score, how many more labels would halve the
-interval, and which dialogues to label: a systematic sample along the score of each model, in which every unlabelled dialogue has
+The page lists which dialogues to label next, a systematic sample along the score of each model: every unlabelled dialogue has
 the same chance, since the estimate is valid for a random sample only.
 """
 
@@ -31,8 +29,6 @@ _TO_LABEL = 10
 
 
 class Label(NamedTuple):
-    """The mean label of one dialogue."""
-
     model: str
     scenario: str
     repeat: int
@@ -41,9 +37,9 @@ class Label(NamedTuple):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Labels of a CSV file with a heading, or of JSON lines: `model`, `scenario`, `label`, and `repeat` where it is not 0.
+    """Labels of a CSV file with a heading, or of JSON lines: `model`, `scenario`, `label`, and `repeat` if it is not 0.
 
-    Several rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
+    Rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
     """
     expected = "CSV with a heading, or JSON lines, with model, scenario, label and, for repeats, repeat"
     values: dict[tuple[str, str, int], list[float]] = defaultdict(list)

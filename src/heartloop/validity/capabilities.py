@@ -54,26 +54,21 @@ class Capability(NamedTuple):
     name: str
     asks: str
     levels: tuple[str, ...]
-    """Descriptions of 1 to 5."""
 
     @property
     def field(self) -> str:
-        """Its name in a judge's answer."""
         return self.name.replace(" ", "_")
 
 
 @cache
 def load_capabilities() -> tuple[Capability, ...]:
-    """The shipped rubric, `items/capabilities.toml`."""
     return tuple(Capability(one["name"], one["asks"], tuple(one["levels"])) for one in items_of("capabilities")["capability"])
 
 
 def judge_agreement(values: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Mean over pairs of judges of Pearson's r over models; `None` below two judges or three models, or where a judge's values
-    are all the same.
+    """Mean over pairs of judges of Pearson's r over models, the same for all judges.
 
-    Args:
-        values: by judge and model; all judges have the same models.
+    `None` below two judges or three models, or if a judge's values are all the same.
     """
     models = list(next(iter(values.values()), {}))
     if len(values) < 2 or len(models) < 3:
@@ -85,7 +80,7 @@ def judge_agreement(values: Mapping[str, Mapping[str, float]]) -> float | None:
 
 
 def checkpoints(models: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Trainings of which there are at least two checkpoints: models by step, by what else their names have in common.
+    """Trainings with at least two checkpoints: models by step, by what else their names have in common.
 
     >>> checkpoints(["checkpoint:a/global_step_20/hf", "checkpoint:a/global_step_5/hf", "openai/gpt-4.1"])
     {'checkpoint:a/global_step_*/hf': {5: 'checkpoint:a/global_step_5/hf', 20: 'checkpoint:a/global_step_20/hf'}}

@@ -56,7 +56,7 @@ class _Place(BaseModel):
 def best_and_worst(dialogues: Sequence[Transcript], each: int = EACH) -> tuple[list[Transcript], list[Transcript]]:
     """The best and the worst dialogues of one model, in turn from each group; no dialogue is both.
 
-    A group gives at most half of its dialogues to either side; where no group has two, groups do not count.
+    A group gives at most half of its dialogues to either side; if no group has two, groups do not count.
     """
     ordered = sorted(dialogues, key=lambda one: (-(one.score or 0.0), one.key))
     groups: dict[str, list[Transcript]] = defaultdict(list)

@@ -35,13 +35,10 @@ _MARKS = ("attitude", "thoughts", "needs", "overall")
 
 
 class Judged(NamedTuple):
-    """A reply that a user judged."""
-
     context: tuple[Any, ...]
     """Model, scenario, and every message up to the reply: equal for the same reply after the same messages."""
     scenario: str
     change: float
-    """Of the score, in points."""
 
 
 class _Expression(BaseModel):

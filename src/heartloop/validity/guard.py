@@ -31,8 +31,6 @@ _Z = NormalDist().inv_cdf(0.975)
 
 
 class HarnessTask(NamedTuple):
-    """A benchmark in a harness."""
-
     harness: str
     task: str
     metric: str
@@ -41,8 +39,6 @@ class HarnessTask(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """A benchmark with the settings of the paper that used it."""
-
     name: str
     items: int
     repeats: int
@@ -64,11 +60,10 @@ class Change(NamedTuple):
     high: float | None
     items: int | None
     paired: bool
-    """Whether it is of the same items."""
     notes: tuple[str, ...]
 
     def verdict(self, margin: float) -> str:
-        """The meaning of the interval in words; `margin` in points."""
+        """`margin` in points."""
         if self.low is None or self.high is None:
             return "no interval"
         if self.high < 0:
@@ -83,7 +78,6 @@ class Change(NamedTuple):
 
 @cache
 def benchmarks() -> tuple[Benchmark, ...]:
-    """The benchmarks of `items/general.toml`."""
     return tuple(
         Benchmark(**{**one, "tasks": tuple(HarnessTask(**task) for task in one["tasks"])})
         for one in items_of("general")["benchmark"]
@@ -181,12 +175,7 @@ def _shown(value: Any) -> str:
 
 
 def guard_result(found: Sequence[Change], notes: Sequence[str], margin: float, gain: Comparison | None = None) -> Result:
-    """The comparison for the terminal and the page.
-
-    Args:
-        margin: points.
-        gain: evaluations before and after, shown above the benchmarks, in points of their own score.
-    """
+    """The comparison; the margin in points, a gain of two evaluations in points of their own score."""
     columns = (Column("Before"), Column("After"), Column("Difference"), Column("Items", digits=0), Column("Says"))
     rows: list[Row] = []
     texts = [f"{one.benchmark.name}: {one.verdict(margin)}." for one in found]
@@ -227,12 +216,7 @@ def guard_result(found: Sequence[Change], notes: Sequence[str], margin: float, g
 
 
 def commands(model: str, harness: Literal["lm-eval", "inspect"], out: str) -> list[str]:
-    """Shell commands that measure a model on the papers' benchmarks with their settings; comments name what is left out.
-
-    Args:
-        model: a checkpoint's folder, or a name on the Hugging Face hub.
-        out: folder for the results.
-    """
+    """Shell commands that measure a model, a folder or a name on the Hugging Face hub, with the papers' settings."""
     lines, seen = [], set[str]()
     for benchmark in benchmarks():
         task = next((one for one in benchmark.tasks if one.harness == harness), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,9 @@ from heartloop.evaluation.settings import Job
 
 
 class JudgedVariants:
-    """A run and the judges that read it in every variant of a suite.
+    """A run and the judges that read it in every variant of a suite; `how` are further arguments of `Rejudging`.
 
-    Args:
-        limit: number of scored dialogues, sampled by their keys; a larger limit includes those of a smaller one.
-        how: further arguments of `Rejudging`.
+    With a limit, scored dialogues are sampled by their keys; a larger limit includes those of a smaller one.
     """
 
     def __init__(
@@ -33,7 +30,6 @@ class JudgedVariants:
         self._limit = limit
 
     def settings(self, variant: str) -> RejudgeSettings:
-        """Of one variant's run directory."""
         base = self._source.settings
         return base.model_copy(
             update={
@@ -44,17 +40,12 @@ class JudgedVariants:
 
     @property
     def jobs(self) -> list[Job]:
-        """The dialogues, the same in every variant."""
         order = sorted(self._source.jobs, key=lambda job: chance("validate", *job.key))
         chosen = {job.key for job in [job for job in order if self._source.stored[job.key][0].scored][: self._limit]}
         return [job for job in self._source.jobs if self._limit is None or job.key in chosen]
 
     def play(self, variant: str, originals: Path) -> Play:
-        """Judges a job's dialogue in a variant.
-
-        Args:
-            originals: the finished run directory of the suite's first variant.
-        """
+        """Judges a job's dialogue in a variant; `originals` is the finished run directory of the suite's first variant."""
         stored: dict[tuple[str, str, int], Transcript] = {}
         if variant != self._suite.variants[0]:
             stored = {transcript.key: transcript for transcript in read_transcripts(originals / "transcripts.jsonl")}
@@ -67,28 +58,13 @@ class JudgedVariants:
         return play_job
 
 
-def _named(run: Path) -> Path:
-    """The path of a run by a name of its own."""
-    return run if run.name not in ("", "..") else run.resolve()
-
-
-def beside(run: Path, *words: str) -> Path:
-    """The folder of a validation without `--out`: next to the run.
-
-    >>> beside(Path("runs/a"), "flip", "lab/judge").as_posix()
-    'runs/a-validity-flip-lab-judge'
-    """
-    here = _named(run)
-    return here.with_name("-".join([here.name, "validity", *(re.sub(r"[^a-zA-Z0-9_.-]+", "-", word) for word in words)]))
-
-
 def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> list[dict[str, Path]]:
     """For each run the run directory of every variant, in a folder named after the run; further runs of one name are numbered.
 
     >>> [paths["original"].as_posix() for paths in directories(Path("v"), [Path("a/run"), Path("b/run")], ["original"])]
     ['v/run/original', 'v/run-2/original']
     """
-    names = [_named(run).name for run in runs]
+    names = [(run if run.name not in ("", "..") else run.resolve()).name for run in runs]
     folders = [
         f"{name}-{names[:number].count(name) + 1}" if name in names[:number] else name for number, name in enumerate(names)
     ]
@@ -96,7 +72,6 @@ def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> lis
 
 
 def judged_variants(paths: Sequence[Mapping[str, Path]], suite: RejudgingSuite) -> list[Variants]:
-    """The transcripts of every run whose first variant is there."""
     return [
         {variant: list(read_transcripts(path / "transcripts.jsonl")) for variant, path in run.items() if path.is_dir()}
         for run in paths

@@ -58,15 +58,13 @@ def pair_share(changes: Sequence[float]) -> float:
 
 
 class Noise(NamedTuple):
-    """One context's judgements in numbers; mean and sample SD of the change in points."""
+    """One context's judgements: mean and sample SD of the change in points, shares in percent."""
 
     scenario: str
     mean: float
     sd: float
     majority: float
-    """Percent."""
     pairs: float
-    """Percent."""
     judgements: int
 
 
@@ -131,7 +129,6 @@ def _measured(material: Material, answers: Answers) -> list[Noise]:
 
 
 def _root(variance: Estimate) -> Estimate:
-    """An estimate of a variance as one of an SD."""
     ends = (None if end is None else math.sqrt(max(0.0, end)) for end in (variance.low, variance.high))
     return Estimate(variance.n, math.sqrt(variance.mean), *ends)
 
@@ -193,11 +190,7 @@ def _close_calls(judge: str, measured: Sequence[Noise]) -> Table:
 
 
 def noise_of(path: Path, judge: str) -> str:
-    """The noise of a judge, in words, for the plan of a training run.
-
-    Args:
-        path: a `validity.json` with the suite's numbers.
-    """
+    """The noise of a judge, in words, for the plan of a training run; from a `validity.json` with the suite's numbers."""
     try:
         measured = json.loads(path.read_text(encoding="utf-8")).get("noise", {})
         if judge not in measured:

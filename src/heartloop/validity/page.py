@@ -1,4 +1,4 @@
-"""The page of a validation: paired slopes and tables as a suite gives them, and `validity.json`."""
+"""The page of a validation and `validity.json`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """A suite with its result."""
-
     name: str
     suite: RunSuite | RejudgingSuite
     result: Result
@@ -58,11 +56,9 @@ def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
 def write_validity_page(
     parts: Sequence[Part], out: Path, *, title: str, about: str = "", left_out: Sequence[tuple[str, str, str]] = ()
 ) -> Path:
-    """Writes the page into `out` and returns its `index.html`.
+    """Writes the page into `out` and returns its `index.html`; with one part, its own sentence replaces `about`.
 
-    Args:
-        about: what was validated, below the title; with one part, its own sentence replaces it.
-        left_out: suites that did not run: name, title and why.
+    `left_out`: name and title of suites that did not run, and why.
     """
     site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
     template = templates().get_template("validity.html")
@@ -75,7 +71,6 @@ def write_validity_page(
 
 
 def drawn(panel: SlopePanel) -> dict[str, Any]:
-    """A panel as lines of an SVG of 180 by 180 pixels, as the template of the page reads it."""
     frame = Frame(left=40.0, top=8.0, width=132.0, height=150.0, turns=1, low=panel.low, high=panel.high)
 
     def line(slope: Slope) -> dict[str, Any]:
@@ -101,7 +96,6 @@ def _without_nan(value: Any) -> Any:
 
 
 def result_table(result: Result) -> rich.table.Table:
-    """The summary with the notes below it; printing needs a `rich.console.Console`."""
     from rich.text import Text
 
     summary = result.summary
@@ -117,7 +111,6 @@ def result_table(result: Result) -> rich.table.Table:
 
 
 def print_results(parts: Sequence[Part], left_out: Sequence[tuple[str, str, str]]) -> None:
-    """Prints the summary of every suite, and which were left out and why."""
     from rich.console import Console
 
     console = Console()

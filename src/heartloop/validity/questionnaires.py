@@ -50,13 +50,11 @@ class Questionnaire(NamedTuple):
 
     @property
     def items(self) -> list[tuple[str, bool]]:
-        """All statements in order."""
         return [item for items in self.parts.values() for item in items]
 
 
 @cache
 def load_questionnaire(name: str) -> Questionnaire:
-    """The shipped questionnaire `items/NAME.toml`."""
     table = items_of(name)
     parts = {
         part["name"]: tuple((item["text"], bool(item.get("reversed", False))) for item in part["items"]) for part in table["part"]
@@ -65,10 +63,7 @@ def load_questionnaire(name: str) -> Questionnaire:
 
 
 def dimension_scores(questionnaire: Questionnaire, agreement: Sequence[int]) -> dict[str, float]:
-    """The score of each dimension: the mean of its items on the questionnaire's scale, reversed items turned round.
-
-    Args:
-        agreement: 1 (strongly disagree) to 6 (strongly agree), an entry per item.
+    """The mean of each dimension's items on the questionnaire's scale, from agreement 1 (strongly disagree) to 6 with each item.
 
     >>> dimension_scores(Questionnaire(0, 100, {"regard": (("a", False), ("b", True))}), [6, 1])
     {'regard': 100.0}
@@ -90,7 +85,6 @@ class _Answer(BaseModel):
 
 @cache
 def _form(number: int) -> type[BaseModel]:
-    """The answer to a questionnaire of this number of statements."""
     answers = Annotated[list[_Answer], Field(min_length=number, max_length=number)]
     return create_model(f"Questionnaire{number}", __config__=ConfigDict(extra="forbid"), answers=(answers, ...))
 

@@ -97,10 +97,8 @@ def _without_own(frame: pandas.DataFrame, *users: str) -> pandas.DataFrame:
 def own_preference(scores: pandas.DataFrame, user: str) -> Estimate | None:
     """A user's own model's lead over the other models by its own judgement, less the same by the other users, in points.
 
-    Over the scenarios that this user and at least one other scored for the own model and for a further one. `None` if no model is
-    its own, or no other user scored it.
+    Over the scenarios that this user and at least one other scored for the own model and for a further one.
     """
-
     own = next((model for model in scores[user].dropna().index.unique("model") if is_same_model(model, user)), None)
     if own is None:
         return None
@@ -141,7 +139,6 @@ def _bare(name: str) -> str:
 
 
 def _external(material: Material) -> dict[str, ExternalRanking]:
-    """External rankings by title."""
     rankings = {title: load_attribute(path)() for title, path in material.spec.rankings.items()}
     if material.ratings is not None:
         rankings[material.ratings.name] = ExternalRanking(read_ratings(material.ratings))

@@ -40,21 +40,16 @@ _SENTENCES = re.compile(r"[.!?\n]+")
 
 
 class Talk(NamedTuple):
-    """The messages of one user in one dialogue."""
-
     cluster: str
     """Dialogues with the same cluster are not independent: a scenario, or a dialogue of people."""
     messages: tuple[str, ...]
-    """In order, the first included."""
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The messages after the first."""
         return self.messages[1:]
 
     @property
     def tokens(self) -> list[str]:
-        """The words after the first message."""
         return [token for text in self.answers for token in tokens_of(text)]
 
 
@@ -63,14 +58,12 @@ class Measure(NamedTuple):
     about: str
     digits: int
     bounds: tuple[float, float]
-    """Lowest and highest possible value."""
     of: Callable[[Talk], Any]
     """The number of a dialogue, or what `distance` compares; `None` if the dialogue is too short for it."""
     distance: Callable[[Any, Any], float] | None = None
     """If given, the number is the mean distance to dialogues of other clusters, at most `_OTHERS` of them, evenly spaced."""
 
     def values(self, side: Sequence[Talk]) -> list[float | None]:
-        """The number of each dialogue of one side."""
         each = [self.of(talk) for talk in side]
         if self.distance is None:
             return each
@@ -140,7 +133,6 @@ def _variety(talk: Talk) -> float | None:
 
 
 def _share(holds: Callable[[str], bool]) -> Callable[[Talk], float | None]:
-    """Percent of the messages after the first that hold something."""
     return lambda talk: 100 * sum(map(holds, talk.answers)) / len(talk.answers) if talk.answers else None
 
 
@@ -221,7 +213,7 @@ def talk_of(dialogue: Transcript) -> Talk:
 
 def read_people(path: Path) -> list[Talk]:
     """Real dialogues: a run directory or `transcripts.jsonl` of imported logs, ESConv (`.json`), EmpatheticDialogues (`.csv`), or
-    a chat log in JSON lines; of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
+    a chat log in JSON lines. Of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
     """
     transcripts = path / "transcripts.jsonl" if path.is_dir() else path
     if transcripts.name == "transcripts.jsonl" and transcripts.exists():
@@ -240,8 +232,6 @@ def _lacks(material: Material) -> str | None:
 
 
 class _Compared(NamedTuple):
-    """One measure on both sides."""
-
     measure: Measure
     simulator: Estimate | None
     people: Estimate | None

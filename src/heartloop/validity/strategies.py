@@ -32,13 +32,11 @@ from heartloop.validity.suites import dialogue_key, items_of, means, needs_judge
 
 READER = "embedded reader"
 GROUPS: Mapping[str, str] = {one.group: one.group_name for one in STRATEGIES.values()}
-"""The 7 groups by letter."""
 LABELS: Mapping[str, str] = {
     key: name
     for letter, group in GROUPS.items()
     for key, name in [(letter, group), *((one.id, one.name) for one in STRATEGIES.values() if one.group == letter)]
 }
-"""Names of each group, by its letter, and of its strategies, by id."""
 
 HOSTILE = 2.0
 """Mark of hostility, 0 to 4, from which a reply supports in no way for the reader: of 64 labelled replies at or above it 51 have
@@ -53,7 +51,6 @@ Labels = Mapping[str, frozenset[str]]
 
 class _Reply(NamedTuple):
     key: str
-    """Of its question to a judge."""
     dialogue: Transcript
     message: str
     """What it answers; empty if the model speaks first."""
@@ -89,7 +86,6 @@ def _alpha(a: Sequence[bool], b: Sequence[bool]) -> float | None:
 
 
 def _replies(dialogues: Sequence[Transcript]) -> list[_Reply]:
-    """The replies that are not silent."""
     replies: list[_Reply] = []
     for dialogue in dialogues:
         message = dialogue.opening or ""
@@ -212,7 +208,6 @@ def _drawn(name: str, by_model: Mapping[str, Mapping[str, Estimate | None]], mod
 
 
 def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dict[str, Any]]:
-    """F1 and alpha for every group and strategy over the replies that both labelled."""
     both = [key for key in mine if key in theirs]
     rows: list[Row] = []
     numbers: dict[str, Any] = {"replies": len(both)}

@@ -45,7 +45,6 @@ _NOT_UNDERSTOOD = {400, 404, 422, 501}
 _EFFORTS = get_args(get_args(GenerateConfig.model_fields["reasoning_effort"].annotation)[0])
 _FINISH = {"max_tokens": "length", "model_length": "length"}
 _SAME = ("temperature", "top_p", "max_tokens", "top_k", "presence_penalty", "frequency_penalty")
-"""Settings with one name in `Sampling` and Inspect's `GenerateConfig`."""
 
 
 def sampling_of(config: GenerateConfig) -> Sampling:

@@ -1,8 +1,7 @@
 """`inspect eval heartloop/ENVIRONMENT`: one sample per scenario, one solver that plays our episode through our turn loop.
 
-Inspect finds the tasks and their parts here (entry point `inspect_ai`). A sample whose instrument failed, or that a limit
-stopped, is unscored; failures end as errors of the sample, so that `inspect eval-retry` and `--retry-on-error` play it again.
-That is why the task sets `fail_on_error` to false and `score_on_error` to true.
+A sample whose instrument failed, or that a limit stopped, is unscored; failures end as errors of the sample, so that
+`inspect eval-retry` and `--retry-on-error` play it again: the task sets `fail_on_error` to false and `score_on_error` to true.
 """
 
 from __future__ import annotations
@@ -216,4 +215,3 @@ def _scenarios(environment: str, scenarios: str, variant: str, exclude_tags: tup
 
 
 TASKS = {name: task_of(name) for name in environment_names()}
-"""Tasks by environment: `heartloop/NAME`."""
