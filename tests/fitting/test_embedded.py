@@ -66,13 +66,13 @@ def test_a_reader_learns_the_words_and_an_effect_learns_what_they_are_worth() ->
     labels = {row.id: ("A-1",) if "fine" in row.reply else ("F-4",) for row in rows[:120]}
     fitted = fit_reader(rows, labels, TABLE, networks=0)
     model = fitted.model
-    assert model.outputs == (*ASPECTS, *(f"change-{n}" for n in range(MEMBERS)), *STRATEGIES)
+    assert model.linear.outputs == (*ASPECTS, *(f"change-{n}" for n in range(MEMBERS)), *STRATEGIES)
     good, bad = (model.predict(text, Context(("Hello.",))) for text in ("fine fine fine fine word1", "rot rot rot word1"))
-    place = {name: model.outputs.index(name) for name in ("understanding", "hostility", "A-1", "F-4")}
+    place = {name: model.linear.outputs.index(name) for name in ("understanding", "hostility", "A-1", "F-4")}
     assert good[place["understanding"]] > bad[place["understanding"]] + 1
     assert bad[place["hostility"]] > good[place["hostility"]] + 1
     assert good[place["A-1"]] > bad[place["A-1"]]
-    assert model.card["silence"] == rows[7].aspects.tolist()
+    assert model.linear.card["silence"] == rows[7].aspects.tolist()
     table = fit_effect(rows, fitted.held_out, LearnedReading("none", lambda *_: Context(()), (Output("emotion", -10.0, 10.0),)))
     assert set(table["groups"]) == {"group0", "group1"}
     assert table["agreement"]["emotion"]["r"] > 0.8
@@ -137,7 +137,7 @@ def test_the_gradient_is_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_ships_fits_what_the_environments_declare() -> None:
-    assert CombinedModel.load(EMBEDDED_WEIGHTS).card["examples"] > 5_000
+    assert CombinedModel.load(EMBEDDED_WEIGHTS).linear.card["examples"] > 5_000
     for name, reading in readings().items():
         table = json.loads((resources.files(reading.package) / "effect.json").read_text(encoding="utf-8"))
         assert [Output(**row) for row in table["outputs"]] == list(reading.outputs), name

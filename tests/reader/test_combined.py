@@ -27,7 +27,7 @@ def table() -> WordTable:
 def model(table: WordTable) -> CombinedModel:
     draw = np.random.default_rng(0)
     names, counts = (*ASPECTS, "change-0"), len(COUNTS) + len(RELEVANCE)
-    ids = WordVectors(table).ids
+    ids = len(WordVectors(table).vectors)
     shapes = ((WIDTH + len(TOKEN_FEATURES) + 1, 8), (25, 8), (25, 8), (16 + counts + 1, 4), (5, len(names)))
     networks = [
         Network(
@@ -53,7 +53,7 @@ def model(table: WordTable) -> CombinedModel:
 def test_predictions_of_any_reply_are_finite(model: CombinedModel, reply: str) -> None:
     for context in (CONTEXT, Context(())):
         values = model.predict(reply, context)
-        assert values.shape == (len(model.outputs),)
+        assert values.shape == (len(model.linear.outputs),)
         assert np.isfinite(values).all()
 
 

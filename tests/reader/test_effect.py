@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,13 @@ from heartloop.reader.reader import UNSURE, Effect, Output, Reading, effect_of, 
 OUTPUTS = (Output("mood", -10.0, 10.0), Output("anger", -10.0, 10.0, better=-1), Output("level", 1.0, 5.0, neutral=2.0))
 
 
-def reading(spread: float = 0.0, floor: str = "", *, silent: bool = False, **marks: float) -> Reading:
+def marked(marks: Mapping[str, float], spread: float = 0.0, floor: str = "", silent: bool = False) -> Reading:
     """A reading with these marks; the others are 0."""
     return Reading(np.array([marks.get(name, 0.0) for name in ASPECTS], np.float32), spread, {}, floor, silent, 5, 0.0)
+
+
+def reading(spread: float = 0.0, floor: str = "", *, silent: bool = False, **marks: float) -> Reading:
+    return marked(marks, spread, floor, silent)
 
 
 @pytest.fixture
@@ -97,9 +102,9 @@ def test_in_the_shipped_weights_more_hostility_or_danger_never_betters_anything(
 ) -> None:
     shipped = effect_of(readings()[name].package)
     for group in shipped.groups:
-        before = shipped.of(reading(spread, **marks), group)
+        before = shipped.of(marked(marks, spread), group)
         for aspect in ("hostility", "danger"):
-            after = shipped.of(reading(spread, **{**marks, aspect: min(4.0, marks[aspect] + more)}), group)
+            after = shipped.of(marked({**marks, aspect: min(4.0, marks[aspect] + more)}, spread), group)
             for output in shipped.outputs:
                 assert output.low <= after[output.name] <= output.high
                 assert output.better * after[output.name] <= output.better * before[output.name] + 1e-6

@@ -82,10 +82,10 @@ def test_wrong_use_is_named() -> None:
 def test_labels_are_read_and_annotators_averaged(tmp_path: Path) -> None:
     table = tmp_path / "labels.csv"
     table.write_text("scenario,model,label,annotator\na,m,4,x\na,m,5,y\nb,m,,x\n", encoding="utf-8")
-    assert read_labels(table) == [("m", "a", 0, 4.5, 2)]
+    assert read_labels(table) == {("m", "a", 0): 4.5}
     lines = tmp_path / "labels.jsonl"
     lines.write_text('{"model": "m", "scenario": "a", "repeat": 2, "label": 3}\n', encoding="utf-8")
-    assert read_labels(lines) == [("m", "a", 2, 3.0, 1)]
+    assert read_labels(lines) == {("m", "a", 2): 3.0}
     table.write_text("scenario,model,label\na,m,4\nb,m,good\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"line 3.*'good'"):
         read_labels(table)

@@ -1,7 +1,7 @@
-"""The interfaces of validity suites.
+"""The interfaces of validity suites; `EnvironmentSpec.suites` names an environment's own ones.
 
 A `RunSuite` reads the dialogues of runs, asks judges about them if it needs any, and gives a result. A `RejudgingSuite` has the
-environment's own judge score stored dialogues under controlled changes. `EnvironmentSpec.suites` names an environment's own ones.
+environment's own judge score stored dialogues under controlled changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Judges(Protocol):
     async def transcript(
         self, played: Transcript, scenario: Any, *, variant: str, preset: str, original: Transcript | None
     ) -> Transcript:
-        """A stored dialogue rejudged in a variant; `original` is the same dialogue in the suite's first variant, `None` in that one."""
+        """A stored dialogue rejudged in a variant; `original` is the same in the suite's first variant, `None` in that one."""
 
 
 class Slope(NamedTuple):

@@ -1,7 +1,7 @@
 """What the embedded user is fitted on: judged replies in the form of `data/judged_replies`, and vectors of words.
 
 `python -m heartloop.fitting.data data/judged_replies MODEL` writes `word_vectors.npz` from the input embeddings of a small
-language model (a folder in the form of transformers, such as SmolLM2-135M-Instruct; extra `train`). Only the tuning half is read.
+language model (a folder in the form of transformers, such as SmolLM2-135M-Instruct; extra `train`), from the tuning half.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.reader.features import Context, tokens_of
 from heartloop.reader.word_vectors import WordTable
+
+WORDS, WIDTH = 16_000, 128
+_RARE = 1e-3
+"""A word of this share of all words weighs a half (Arora et al. 2017, smooth inverse frequency)."""
 
 
 class JudgedReply(NamedTuple):
@@ -93,11 +97,6 @@ def standardised(examples: Sequence[JudgedReply], value: Callable[[JudgedReply],
         mine = names == name
         raw[mine] = (raw[mine] - raw[mine].mean()) / (raw[mine].std() or 1.0)
     return raw
-
-
-WORDS, WIDTH = 16_000, 128
-_RARE = 1e-3
-"""A word of this share of all words weighs a half (Arora et al. 2017, smooth inverse frequency)."""
 
 
 def read_table(path: Path) -> WordTable:

@@ -30,7 +30,7 @@ from scipy.optimize import lsq_linear
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
 from heartloop.fitting.data import JudgedReply, read_examples, read_lines, read_table, standardised
-from heartloop.fitting.fits import ALPHA, RidgeDesign, fit, predict_folds, prepared
+from heartloop.fitting.fits import ALPHA, RidgeDesign, fit, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 from heartloop.reader.linear import LinearModel
@@ -86,14 +86,6 @@ def without_words(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
     return [example for example in examples if not any(c.isalnum() for c in example.reply)]
 
 
-def repeating(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
-    return [
-        example
-        for example in examples
-        if example.context.replies and again_of(features_of(example.reply, example.context)) >= REPEATED
-    ]
-
-
 def readings() -> dict[str, LearnedReading]:
     """Of all environments that use the learned reader, by name."""
     return {spec.name: spec.reading for spec in specs() if spec.reading is not None}
@@ -119,16 +111,23 @@ def fit_reader(
     outputs = {name: reading.outputs for name, reading in readings().items()}
     change = standardised(examples, lambda example: change_of(example, outputs[example.environment]))
     shared = prepared(examples, change, table, seed)
-    predicted = shared.held_out(list(folds(examples)), networks, seed, processes)
+    pairs = list(folds(examples))
+    predicted = shared.held_out_ridge(pairs)
+    if networks:
+        predicted = together(predicted, shared.held_out_networks(pairs, seed, processes))
     held_out = np.clip(predicted[:, : len(ASPECTS)], 0.0, 4.0)
     aspects, landmarks = shared.ridge()
     members = _members(examples, shared.design, change)
     strategies, thresholds = _strategies(examples, shared.design, labels)
+    good = np.array([example.tier == "good" for example in examples])
     silence = np.mean([example.aspects for example in without_words(examples)], axis=0)
     card = {
         "examples": len({example.id for example in examples}),
         "silence": [round(float(x), 2) for x in silence],
-        "floors": {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")},
+        "floors": {
+            name: round(float(np.quantile(held_out[good, ASPECTS.index(name)], 1.0 - FALSE_ALARMS)), 3)
+            for name in ("danger", "hostility")
+        },
         "strategies": thresholds,
         "seed": seed,
     }
@@ -169,11 +168,6 @@ def _strategies(
     return model, {name: round(cut, 3) for name, cut in cuts.items()}
 
 
-def _threshold(examples: Sequence[JudgedReply], marks: NDArray[np.float64]) -> float:
-    good = np.array([example.tier == "good" for example in examples])
-    return round(float(np.quantile(marks[good], 1.0 - FALSE_ALARMS)), 3)
-
-
 def fit_effect(
     examples: Sequence[JudgedReply],
     held_out: NDArray[np.float64],
@@ -185,7 +179,11 @@ def fit_effect(
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
     quiet = np.array([example.change for example in without_words(examples)], np.float64)
-    repeats = [example.change for example in repeating(examples)]
+    repeats = [
+        example.change
+        for example in examples
+        if example.context.replies and again_of(features_of(example.reply, example.context)) >= REPEATED
+    ]
     again = np.array(repeats, np.float64) if repeats else quiet  # without examples, repetition counts as silence
     groups = sorted(set(kinds))
     typical = held_out.mean(0)
@@ -269,7 +267,9 @@ def main() -> None:
     fitted = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
     EMBEDDED_WEIGHTS.parent.mkdir(exist_ok=True)
     EMBEDDED_WEIGHTS.write_bytes(fitted.model.to_bytes())
-    print(EMBEDDED_WEIGHTS.name, fitted.model.hash, len(EMBEDDED_WEIGHTS.read_bytes()), "bytes", fitted.model.card["floors"])
+    print(
+        EMBEDDED_WEIGHTS.name, fitted.model.hash, len(EMBEDDED_WEIGHTS.read_bytes()), "bytes", fitted.model.linear.card["floors"]
+    )
     for name, reading in readings().items():
         mine = np.array([example.environment == name for example in examples])
         table = fit_effect([e for e, m in zip(examples, mine, strict=True) if m], fitted.held_out[mine], reading)

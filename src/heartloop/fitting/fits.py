@@ -425,11 +425,6 @@ class Prepared(NamedTuple):
                 predicted[test] = job.result()
         return predicted
 
-    def held_out(self, folds: Folds, networks: int, seed: int = 0, processes: int = 1) -> NDArray[np.float64]:
-        """The same by the two together, or by ridge where there are no networks."""
-        ridge = self.held_out_ridge(folds)
-        return together(ridge, self.held_out_networks(folds, seed, processes)) if networks else ridge
-
 
 _shared: Prepared
 

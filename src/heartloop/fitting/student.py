@@ -27,6 +27,7 @@ MOST_ROWS = 12_000
 """A kernel of more rows would not fit into memory; of more, every nth dialogue is taken."""
 _LEAST_DIALOGUES = 30
 _SCENARIO_FOLDS = 3
+Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 _MODEL_FOLDS = 4
 
 
@@ -47,9 +48,6 @@ class JudgedRows(NamedTuple):
     judges: tuple[str, ...]
     han_share: float
     left_out: int
-
-
-Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 
 
 def read_rows(runs: Sequence[Path]) -> JudgedRows:

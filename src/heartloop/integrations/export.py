@@ -21,6 +21,7 @@ from heartloop.evaluation.store import RAW
 from heartloop.evaluation.tables import TABLES, PolicyPrompts, messages_of, table_of
 from heartloop.models.budget import is_baseline
 
+PROVENANCE = "provenance.json"
 _ABOUT = {
     "dialogues": "one row per dialogue: score, stop reason, states, facts of the scenario, tokens",
     "turns": "one row per reply: texts, state, change, thoughts",
@@ -73,9 +74,6 @@ def _filled(run: Run, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     if not any(rows.values()):
         raise InputError(f"{run.path} has no {' and no '.join(names)}; leave out --table")
     return {name: those for name, those in rows.items() if those}
-
-
-PROVENANCE = "provenance.json"
 
 
 class DataFile(NamedTuple):

@@ -100,7 +100,7 @@ def export_sft(
         f"Of at least {amount(best_of, 'scored dialogue')} per scenario the one with the most points"
         + (f", if it has {min_points:g} or more." if min_points is not None else "."),
         "Left out: unscored dialogues, dialogues with a silent or truncated reply, and the model's thinking.",
-        *_about_prompts(without_prompt),
+        *without_prompt,
     ]
     options = {"model": list(model), "min_points": min_points, "best_of": best_of}
     return write_dataset(source, out, "sft", [data], used=used, how=how, options=options)
@@ -121,9 +121,13 @@ def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (),
         raise UseError(f"--margin is {margin!r}; expected points of the environment, 0 or more")
     source = finished_run(run)
     dialogues, without_prompt = _dialogues(source, model)
-    complete = [dialogue for dialogue in dialogues if dialogue.complete]
     replies = list(_pairs([reply for dialogue in dialogues for reply in _replies(dialogue)], margin or 0.0))
-    several = list(_pairs([_whole(dialogue) for dialogue in complete], margin or 0.0))
+    opened = [
+        _Candidate(one, one.messages[: one.places[0]], one.messages[one.places[0] :], one.points, {})
+        for one in dialogues
+        if one.complete
+    ]
+    several = list(_pairs(opened, margin or 0.0))
     whole = [(row, used) for row, used in several if len(row["chosen"]) + len(row["rejected"]) > 2]  # others are of replies
     if not replies and not whole:
         raise InputError(
@@ -144,15 +148,15 @@ def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (),
         f"A pair differs by {'more than 0' if not margin else f'{margin:g} or more'} points; the best is paired with each other.",
         "Left out: unscored dialogues, silent and truncated replies, and the model's thinking.",
         "In `dialogues`, chosen and rejected hold the person's messages too; mask these where a loss is computed.",
-        *_about_prompts(without_prompt),
+        *without_prompt,
     ]
     used = [dialogue for _, sources in (*replies, *whole) for dialogue in sources]
     options = {"model": list(model), "margin": margin}
     return write_dataset(source, out, "dpo", files, used=used, how=how, options=options)
 
 
-def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
-    """The scored dialogues with a reply, and the number of those whose system prompt is not known any more."""
+def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], list[str]]:
+    """The scored dialogues with a reply, and a sentence on those whose system prompt is not known any more."""
     known = list(dict.fromkeys(dialogue.model for dialogue in run.transcripts))
     for name in models:
         if name not in known:
@@ -176,7 +180,8 @@ def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
             f"{run.path} has no scored dialogue ({amount(len(chosen), 'unscored one')}); remove the cause and play them again "
             "with --retry-failed"
         )
-    return dialogues, without
+    about = f"{amount(without, 'dialogue')} of the run have no system prompt here: scenario or prompt changed since then."
+    return dialogues, [about] if without else []
 
 
 def _replies(dialogue: _Dialogue) -> Iterator[_Candidate]:
@@ -190,11 +195,6 @@ def _replies(dialogue: _Dialogue) -> Iterator[_Candidate]:
         if turn.index in change and not turn.silent and not turn.truncated:
             reply = [{"role": "assistant", "content": turn.reply}]
             yield _Candidate(dialogue, dialogue.messages[:place], reply, change[turn.index], {"turn": turn.index})
-
-
-def _whole(dialogue: _Dialogue) -> _Candidate:
-    start = dialogue.places[0]
-    return _Candidate(dialogue, dialogue.messages[:start], dialogue.messages[start:], dialogue.points, {})
 
 
 def _pairs(candidates: Iterable[_Candidate], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
@@ -212,12 +212,6 @@ def _pairs(candidates: Iterable[_Candidate], margin: float) -> Iterator[tuple[Ro
                     "rejected_model": second.model, "user": first.user,
                 }  # fmt: skip
                 yield row, (first, second)
-
-
-def _about_prompts(without: int) -> list[str]:
-    if not without:
-        return []
-    return [f"{amount(without, 'dialogue')} of the run have no system prompt here: scenario or prompt changed since then."]
 
 
 def _text(messages: Messages) -> tuple[tuple[str, str], ...]:

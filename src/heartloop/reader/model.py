@@ -1,10 +1,8 @@
-"""The model of the embedded reader and its file: ridge on n-grams, a kernel on landmarks, and a small convolutional network over
-the words. Applied with numpy, fitted by `heartloop.fitting`.
-"""
+"""The model of the embedded reader and its file: ridge on n-grams, a kernel on landmarks, and a small convolutional network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +18,13 @@ from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, Tokens, Wor
 WIDTH = 64
 """Of the word vectors."""
 
+_READER = Form("`heartloop.fitting.embedded`", {"format": 1, "relevance": RELEVANCE, "tokens": TOKEN_FEATURES})
+CLIP = 4.0
+"""Standardised counts are cut to this for the network."""
+SHARPNESS = 2.0
+"""The kernel is `exp(SHARPNESS * (cosine - 1))`."""
+NETWORK_SHARE = 0.5
+"""Of the networks in a mark; the rest is ridge's."""
 DENSE_SCALE = 0.3
 """Factor of the standardised counts beside the pooled words."""
 
@@ -81,15 +86,6 @@ def gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.float32(0.5) * x * (np.float32(1.0) + gate)
 
 
-_READER = Form("`heartloop.fitting.embedded`", {"format": 1, "relevance": RELEVANCE, "tokens": TOKEN_FEATURES})
-CLIP = 4.0
-"""Standardised counts are cut to this for the network."""
-SHARPNESS = 2.0
-"""The kernel is `exp(SHARPNESS * (cosine - 1))`."""
-NETWORK_SHARE = 0.5
-"""Of the networks in a mark; the rest is ridge's."""
-
-
 class Landmarks(NamedTuple):
     """Regression on the kernel between a reply and a few others: `exp(SHARPNESS * (cosine - 1)) @ weights`."""
 
@@ -123,14 +119,6 @@ class CombinedModel:
         self._networks = [network.wide() for network in networks]
         start = starting_vectors(self.words.vectors)
         self._vectors = [start + network.moves * network.size for network in networks]
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        return self.linear.outputs
-
-    @property
-    def card(self) -> Mapping[str, Any]:
-        return self.linear.card
 
     def predict(self, reply: str, context: Context) -> NDArray[np.float32]:
         return self.apply(features_of(reply, context, self.linear.layout), self.words.read(reply, context))

@@ -29,6 +29,8 @@ MEMBERS = 4
 
 EMBEDDED_WEIGHTS = Path(str(resources.files("heartloop.reader") / "weights" / "embedded.npz"))
 
+UNSURE = 0.67
+"""Standard deviations that are taken off a gain: the lower quartile of a normal distribution."""
 REPEATED = 0.7
 """Share of a reply that was said before, from which it repeats: of what it is about, by one earlier reply; or of its words, in
 runs of three or more that stand in earlier replies."""
@@ -84,9 +86,9 @@ class EmbeddedReader:
     def __init__(self, model: CombinedModel) -> None:
         self.model = model
         self.hash = model.hash
-        self._silence = np.array(model.card["silence"], np.float32)
-        self._floors = [(ASPECTS.index(aspect), aspect, float(least)) for aspect, least in model.card["floors"].items()]
-        self._strategies = tuple(model.card["strategies"].items())
+        self._silence = np.array(model.linear.card["silence"], np.float32)
+        self._floors = [(ASPECTS.index(aspect), aspect, float(least)) for aspect, least in model.linear.card["floors"].items()]
+        self._strategies = tuple(model.linear.card["strategies"].items())
 
     def read(self, reply: str, context: Context) -> Reading:
         features = features_of(reply, context, self.model.linear.layout)
@@ -110,10 +112,6 @@ class EmbeddedReader:
 @cache
 def embedded_reader() -> EmbeddedReader:
     return EmbeddedReader(CombinedModel.load(EMBEDDED_WEIGHTS))
-
-
-UNSURE = 0.67
-"""Standard deviations that are taken off a gain: the lower quartile of a normal distribution."""
 
 
 class Output(NamedTuple):

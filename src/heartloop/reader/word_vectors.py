@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -82,10 +81,6 @@ class WordVectors:
         self._ends[[self._place[mark] for mark in _ENDS]] = True
         self._texts: dict[str, NDArray[np.int64]] = {}
         self._parts: dict[tuple[str, ...], _Part] = {}
-
-    @cached_property
-    def ids(self) -> int:
-        return len(self.vectors)
 
     def _stream(self, text: str) -> list[int]:
         place, unknown = self._place, self.unknown

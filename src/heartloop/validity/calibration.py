@@ -28,16 +28,8 @@ _BINS = 5
 _TO_LABEL = 10
 
 
-class Label(NamedTuple):
-    model: str
-    scenario: str
-    repeat: int
-    value: float
-    annotators: int
-
-
-def read_labels(path: Path) -> list[Label]:
-    """Labels of a CSV file with a heading, or of JSON lines: `model`, `scenario`, `label`, and `repeat` if it is not 0.
+def read_labels(path: Path) -> dict[tuple[str, str, int], float]:
+    """Labels by dialogue, of a CSV file with a heading, or of JSON lines: `model`, `scenario`, `label`, and `repeat` if not 0.
 
     Rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
     """
@@ -57,7 +49,7 @@ def read_labels(path: Path) -> list[Label]:
                 f"{where}: label {row['label']!r}, repeat {row.get('repeat')!r}; expected a number and a whole number"
             )
         values[str(row["model"]), str(row["scenario"]), repeat].append(value)
-    return [Label(*key, sum(each) / len(each), len(each)) for key, each in values.items()]
+    return {key: sum(each) / len(each) for key, each in values.items()}
 
 
 def to_label(dialogues: Sequence[Transcript], number: int = _TO_LABEL) -> list[Transcript]:
@@ -90,7 +82,7 @@ def _lacks(material: Material) -> str | None:
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     assert material.labels is not None
-    labels = {(one.model, one.scenario, one.repeat): one.value for one in read_labels(material.labels)}
+    labels = read_labels(material.labels)
     labelled = [
         _Dialogue(one.model, one.scenario, material.points(one), labels[one.key])
         for one in material.dialogues

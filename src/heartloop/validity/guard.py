@@ -1,11 +1,10 @@
 """General capability before and after training, for `heartloop guard`.
 
 EIBench, section 5.5.3 and Appendix C; RLVER, Table 2.
-
 A difference is that of the same items: each item's rate over its repeats, after less before, with the t interval of their mean
 over items; an item counts by its trials (the instructions of a prompt). If only means are stored, the harness's standard errors
-are added as if the samples were independent, which is too wide; without these, there is no interval. That a fall is not
-significant does not show that there is none, so each verdict says whether its interval excludes a fall larger than a margin.
+are added as if the samples were independent, which is too wide. That a fall is not significant does not show that there is none,
+so each verdict says whether its interval excludes a fall larger than a margin.
 """
 
 from __future__ import annotations
@@ -24,10 +23,6 @@ from heartloop.evaluation.compare import Comparison
 from heartloop.integrations.harness import Item, TaskResult, mean_rate
 from heartloop.scoring.statistics import mean_interval, share_interval
 from heartloop.validity.suites import items_of
-
-MARGIN = 2.0
-"""Points: a fall that is larger matters. Ours; the largest fall that EIBench calls a small decrease is 3.7, of 30 problems."""
-_Z = NormalDist().inv_cdf(0.975)
 
 
 class HarnessTask(NamedTuple):
@@ -142,7 +137,7 @@ def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: 
     difference = 100 * (after.mean - before.mean)
     low = high = None
     if before.stderr is not None and after.stderr is not None:
-        reach = 100 * _Z * math.hypot(before.stderr, after.stderr)
+        reach = 100 * NormalDist().inv_cdf(0.975) * math.hypot(before.stderr, after.stderr)
         low, high = difference - reach, difference + reach
         notes.append("not paired, since samples are missing: the interval is too wide (--log-samples keeps them)")
     else:

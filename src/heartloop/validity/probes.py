@@ -27,6 +27,9 @@ from heartloop.reader.features import folded, lacks_english, tokens_of
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval
 from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, only_means, question, recorded, spoken
 
+_TOP = 4
+_MOST_PHRASES = 12
+_FEW = 4
 _NEAR = 4
 _QUOTED = re.compile(r'"[^"\n]{2,}"')
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
@@ -101,11 +104,6 @@ def _pattern(sign: str) -> str:
         else:
             parts.append(f"{re.escape(word)} ")
     return "".join(parts)
-
-
-_TOP = 4
-_MOST_PHRASES = 12
-_FEW = 4
 
 
 class _Mark(BaseModel):

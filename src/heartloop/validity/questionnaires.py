@@ -37,6 +37,7 @@ from heartloop.validity.suites import (
 )
 
 REPEATS = 3
+_PUBLISHED = {"blri": 0.818, "utterance": 0.788}
 _LEVELS = 6
 
 
@@ -169,9 +170,6 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
             "models": {row.head: recorded(row, (column.name for column in columns)) for row in rows},
         }
     return Result(record, notes, summary or Table("Nothing answered", (), ()), page)
-
-
-_PUBLISHED = {"blri": 0.818, "utterance": 0.788}
 
 
 def _suite(name: str, title: str, about: str, source: str) -> RunSuite:

@@ -1,11 +1,10 @@
 """Suite `rankings`: do user simulators order models alike, does one favour its own model, and does the order agree with others?
 
 SAGE, Table 1, Figure 1a and its section on robustness; EIBench, Table 5.
-Models are compared on the scenarios that both users scored. A model that plays the user itself is left out of that user's ranking
-(as EIBench leaves it out), and its self-preference is how much larger its lead over the other models is by its own judgement than
-by that of the other users. Generosity is the mean difference of two users on the same models and scenarios. External rankings are
-those that an environment ships (`EnvironmentSpec.rankings`) and a file of the reader's own. Departures: the papers print rank
-correlations without intervals; with few models they need a p value, which is exact up to eight models.
+Models are compared on the scenarios that both users scored, without a model that plays the user itself (as in EIBench). Its
+self-preference is how much larger its lead over the other models is by its own judgement than by that of the other users.
+Departures: the papers print rank correlations without intervals; with few models they need a p value, which is exact up to eight
+models.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Suite `simulator`: do the simulated users write and react as people do? A card for each user simulator of the runs.
 
-Ten measures of the user's messages, each a number a dialogue, by the same functions for simulated users and for people. All are
-counts of words (`items/simulator.toml`); none asks a model. A simulated user's first message is often given by the scenario, so
-on both sides the first message counts for relief and course alone.
+Ten measures, each a number a dialogue by counts of words (`items/simulator.toml`), by the same functions for simulated users and
+for people. A scenario often gives the first message, so on both sides it counts for relief and course alone.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from heartloop.validity.suites import items_of, points_of, words_of
 
 SAMPLE = 42
 """Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
+_PERCENT = (0.0, 100.0)
 _FEW = 10
 _OTHERS = 200
 _NEAR = 3
@@ -180,8 +180,6 @@ def _sample(talk: Talk) -> frozenset[tuple[str, str]] | None:
 def _unshared(mine: frozenset[Any], theirs: frozenset[Any]) -> float:
     return 100 * (1 - len(mine & theirs) / len(mine | theirs))
 
-
-_PERCENT = (0.0, 100.0)
 
 MEASURES: tuple[Measure, ...] = (
     Measure("Words", "words a message", 1, (0.0, math.inf), _length),

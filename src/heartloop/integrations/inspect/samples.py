@@ -21,6 +21,7 @@ from heartloop.environments.spec import Scale
 from heartloop.evaluation.scores import bounds_of, points_of
 from heartloop.scoring.statistics import Interval, mean_interval
 
+SCORER = "points"
 KEY = "heartloop:transcript"
 
 
@@ -80,9 +81,6 @@ def unscored_error(transcript: Transcript) -> HeartloopError | None:
         return None
     kind = AnswerError if failure.kind == AnswerError.__name__ else ModelError
     return kind(f"unscored, the {failure.role} failed ({failure.kind}): {failure.detail}")
-
-
-SCORER = "points"
 
 
 def metrics_of(scale: Scale, options: Mapping[str, Any]) -> dict[str, dict[str, float]]:
