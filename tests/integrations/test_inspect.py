@@ -27,7 +27,7 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.system import install_command
 from heartloop.environments.episode import play
-from heartloop.environments.registry import environment_names, stratified
+from heartloop.environments.registry import stratified
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
@@ -184,9 +184,6 @@ class TestParity:
 
 
 class TestEnvironments:
-    def test_every_installed_environment_has_a_task(self) -> None:
-        assert list(TASKS) == environment_names()
-
     @pytest.mark.parametrize(
         ("environment", "options"),
         [("eibench", {}), ("empa", {}), ("perm", {"without": ["bystander"], "bystander_weight": 0.25})],

@@ -51,17 +51,12 @@ def test_a_reply_without_words_is_silence(reply: str) -> None:
     assert not reading.strategies
 
 
-def test_what_was_said_before_is_a_repetition() -> None:
-    said = "The phone lies on the windowsill between the plants and does not ring."
-    again = embedded_reader().read(said, CONTEXT._replace(replies=(said,)))
-    assert again.floor in ("repetition", "danger", "hostility")
-    assert embedded_reader().read(said, CONTEXT).floor == ""
-
-
-def test_the_same_sentences_with_other_words_added_are_a_repetition() -> None:
-    earlier, now = (f"I believe you. Take all the time you need for it. {words}." for words in ("plants, phone", "windowsill"))
-    assert embedded_reader().read(now, CONTEXT._replace(replies=(earlier,))).floor in ("repetition", "danger", "hostility")
-    assert embedded_reader().read(now, CONTEXT).floor == ""
+def test_what_was_said_before_is_a_repetition_also_with_other_words_added() -> None:
+    same = "The phone lies on the windowsill between the plants and does not ring."
+    added = [f"I believe you. Take all the time you need for it. {words}." for words in ("plants, phone", "windowsill")]
+    for earlier, now in ((same, same), added):
+        assert embedded_reader().read(now, CONTEXT._replace(replies=(earlier,))).floor in ("repetition", "danger", "hostility")
+        assert embedded_reader().read(now, CONTEXT).floor == ""
 
 
 def test_words_of_the_person_and_of_earlier_replies_are_not_fresh() -> None:

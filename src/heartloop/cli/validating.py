@@ -25,8 +25,7 @@ from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.store import beside
 from heartloop.models.budget import Meter, is_paid
 from heartloop.models.names import close
-from heartloop.validity.answering import Answered, AnswerFile, answer_all
-from heartloop.validity.judging import JudgedVariants, directories, judged_variants
+from heartloop.validity.judging import Answered, AnswerFile, JudgedVariants, answer_all, directories, judged_variants
 from heartloop.validity.page import Part, show_results
 
 

@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,14 +91,6 @@ def readings() -> dict[str, LearnedReading]:
     return {spec.name: spec.reading for spec in specs() if spec.reading is not None}
 
 
-class Fitted(NamedTuple):
-    """A reader with what it predicted of replies that it had not seen."""
-
-    model: CombinedModel
-    held_out: NDArray[np.float64]
-    """Aspects, shape (examples, aspects)."""
-
-
 def fit_reader(
     examples: Sequence[JudgedReply],
     labels: Mapping[str, Sequence[str]],
@@ -106,8 +98,11 @@ def fit_reader(
     networks: int = NETWORKS,
     processes: int = 1,
     seed: int = 0,
-) -> Fitted:
-    """The shipped reader, from replies and the strategies of some by id; what is held out is predicted by one network."""
+) -> tuple[CombinedModel, NDArray[np.float64]]:
+    """The shipped reader, from replies and the strategies of some by id, and aspects of replies that a fit had not seen.
+
+    These have shape (examples, aspects); they are predicted with one network.
+    """
     outputs = {name: reading.outputs for name, reading in readings().items()}
     change = standardised(examples, lambda example: change_of(example, outputs[example.environment]))
     shared = prepared(examples, change, table, seed)
@@ -144,7 +139,7 @@ def fit_reader(
     )
     every = np.ones(len(examples), bool)
     fitted = [shared.network(every, seed + number) for number in range(networks)]
-    return Fitted(CombinedModel(linear.rounded(), table, landmarks, fitted), held_out)
+    return CombinedModel(linear.rounded(), table, landmarks, fitted), held_out
 
 
 def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: NDArray[np.float64]) -> list[LinearModel]:
@@ -264,15 +259,13 @@ def main() -> None:
     examples = [example for example in read_examples(folder, "tuning") if example.voice not in UNFITTED_VOICES]
     examples += (TIMES - 1) * [example for example in examples if example.voice in TRAINED]
     vectors = read_table(folder / "word_vectors.npz")
-    fitted = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
+    model, held_out = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
     EMBEDDED_WEIGHTS.parent.mkdir(exist_ok=True)
-    EMBEDDED_WEIGHTS.write_bytes(fitted.model.to_bytes())
-    print(
-        EMBEDDED_WEIGHTS.name, fitted.model.hash, len(EMBEDDED_WEIGHTS.read_bytes()), "bytes", fitted.model.linear.card["floors"]
-    )
+    EMBEDDED_WEIGHTS.write_bytes(model.to_bytes())
+    print(EMBEDDED_WEIGHTS.name, model.hash, len(EMBEDDED_WEIGHTS.read_bytes()), "bytes", model.linear.card["floors"])
     for name, reading in readings().items():
         mine = np.array([example.environment == name for example in examples])
-        table = fit_effect([e for e, m in zip(examples, mine, strict=True) if m], fitted.held_out[mine], reading)
+        table = fit_effect([e for e, m in zip(examples, mine, strict=True) if m], held_out[mine], reading)
         path = Path(str(resources.files(reading.package) / "effect.json"))
         path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
         print(name, table["examples"], table["agreement"])

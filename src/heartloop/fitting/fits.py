@@ -1,8 +1,7 @@
 """Ridge regression on n-grams, counts and a kernel, and a network over word vectors; the two together fit `reader.model`.
 
-Ridge is in its dual form, `w = X' (X X' + alpha I)^-1 (y - mean)`: exact, and quick where there are fewer rows than n-grams. The
-same kernel serves every fold of a cross-validation. The network is fitted with numpy by AdamW with one cycle of rates; the same
-seed gives the same weights on the same machine and number of threads.
+Ridge is in its dual form, `w = X' (X X' + alpha I)^-1 (y - mean)`: exact, and quick if there are fewer rows than n-grams. The
+network is fitted with numpy by AdamW; the same seed gives the same weights on the same machine and number of threads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Students of a judge: from judged runs to a model that predicts the judge's change after every reply, in any language.
 
-A student replaces the judgement, not the words: it sees the reply, the dialogue before it and the message it answers, and nothing
-that came after the reply, nor the judge's states. Its card has the agreement on models and scenarios that a fit has not seen.
+A student sees the reply, the dialogue before it and the message it answers, and nothing that came after the reply, nor the
+judge's states. Its card has the agreement on models and scenarios that a fit has not seen.
 """
 
 from __future__ import annotations

@@ -126,7 +126,6 @@ def write_dataset(
 
 
 def _earlier(folder: Path) -> set[str]:
-    """Data files of an earlier export to the folder."""
     try:
         files = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))["files"]
         return {name for name in files if (folder / name).resolve().is_relative_to(folder.resolve())}
@@ -237,5 +236,4 @@ def _written(used: Sequence[Transcript]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A name in a Markdown table."""
     return re.sub(r"[|`\n]", " ", text)

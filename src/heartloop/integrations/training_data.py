@@ -60,12 +60,7 @@ class _Candidate(NamedTuple):
 def export_sft(
     run: Path, out: Path | None = None, *, model: Sequence[str] = (), min_points: float | None = None, best_of: int = 2
 ) -> list[Path]:
-    """The best dialogue of each scenario, one JSON line each: `messages`, and where it comes from.
-
-    Args:
-        model: use only dialogues of these models.
-        best_of: leave out scenarios with fewer scored dialogues.
-    """
+    """The best dialogue of each scenario with at least `best_of` scored ones, a JSON line each: `messages`, and its origin."""
     if min_points is not None and not math.isfinite(min_points):
         raise UseError(f"--min-points is {min_points!r}; expected points of the environment")
     source = finished_run(run)
@@ -88,13 +83,11 @@ def export_sft(
             "points": best.points, "candidates": len(alike), "mean_points": fmean(one.points for one in alike),
         })  # fmt: skip
     if not rows:
-        reasons = [
-            f"{amount(few, 'scenario')} with fewer than {best_of} scored dialogues (evaluate more models or --repeats, or pass "
-            "--best-of 1)",
-            f"{amount(low, 'scenario')} whose best dialogue has "
-            + ("a silent or truncated reply" if min_points is None else f"fewer than {min_points:g} points (lower --min-points)"),
-        ]
-        raise InputError(f"{run} gives no example: {'; '.join(text for text, n in zip(reasons, (few, low), strict=True) if n)}")
+        least = "" if min_points is None else f" or fewer than {min_points:g} points (lower --min-points)"
+        raise InputError(
+            f"{run} gives no example: {amount(few, 'scenario')} with fewer than {best_of} scored dialogues (evaluate more models "
+            f"or --repeats, or pass --best-of 1), {amount(low, 'scenario')} whose best has a silent or truncated reply{least}"
+        )
     data = DataFile("train.jsonl", "default", json_lines(rows), len(rows), "the best dialogue of each scenario as chat messages")
     how = [
         f"Of at least {amount(best_of, 'scored dialogue')} per scenario the one with the most points"
@@ -109,13 +102,9 @@ def export_sft(
 def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None) -> list[Path]:
     """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), if there are some.
 
-    Replies: of all replies to the same messages the one that changed the score most, paired with each of the others. Dialogues:
-    of all dialogues of more than one reply with a scenario the one with the most points, paired with each of the others. A reply
-    or dialogue that occurs several times counts once, by its mean.
-
-    Args:
-        model: use only dialogues of these models.
-        margin: least difference of a pair, in points; default: any above 0.
+    Of all replies to the same messages the one that changed the score most, and of all dialogues of more than one reply with a
+    scenario the one with the most points, is paired with each of the others, if they differ by `margin` points (default: any
+    above 0). A reply or dialogue that occurs several times counts once, by its mean.
     """
     if margin is not None and not (math.isfinite(margin) and margin >= 0):
         raise UseError(f"--margin is {margin!r}; expected points of the environment, 0 or more")
@@ -219,6 +208,5 @@ def _text(messages: Messages) -> tuple[tuple[str, str], ...]:
 
 
 def _by(items: Iterable[Any], key: Callable[[Any], tuple[Any, ...]]) -> Iterator[list[Any]]:
-    """Items with the same key, groups in the order of their keys."""
     for _, alike in groupby(sorted(items, key=key), key=key):
         yield list(alike)

@@ -1,8 +1,7 @@
 """An environment of one answer for TRL's `GRPOTrainer`: rows of its dataset, and an async reward function (TRL 1.16).
 
-Imports no TRL; example in `examples/`. An answer that could not be judged is worth `None`. TRL makes it NaN, leaves it out of the
-mean and the std of its group, and gives it an advantage of 0: it is never imputed. Its tokens still count if TRL averages the
-loss over tokens, and in a KL term. A group with one judged answer gives no gradient.
+An answer that could not be judged is worth `None`. TRL makes it NaN, leaves it out of the mean and the std of its group, and
+gives it an advantage of 0: it is never imputed. Its tokens still count if TRL averages the loss over tokens, and in a KL term.
 """
 
 from __future__ import annotations

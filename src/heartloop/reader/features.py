@@ -54,7 +54,6 @@ class Context(NamedTuple):
     messages: tuple[str, ...]
     """The person's messages so far, oldest first; empty where the policy speaks first."""
     replies: tuple[str, ...] = ()
-    """The policy's earlier replies, oldest first."""
     unsaid: tuple[str, ...] = ()
     """What weighs on the person and was not said yet."""
     sore: tuple[str, ...] = ()
@@ -154,7 +153,6 @@ def _weighted(
 
 
 def _line(text: str) -> NDArray[np.uint64]:
-    """The characters of a text, folded, with single blanks."""
     line = f" {' '.join(folded(text[:READ_CHARACTERS]).split())} "
     return np.frombuffer(line.encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
 
@@ -215,7 +213,6 @@ def _copied(tokens: tuple[str, ...], texts: tuple[str, ...]) -> tuple[int, float
 
 
 def _overlap(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Share of my stubs that are theirs."""
     return len(mine & theirs) / len(mine) if mine and theirs else 0.0
 
 

@@ -23,8 +23,6 @@ Rows: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class Form(NamedTuple):
-    """A form of archive; other forms are refused."""
-
     origin: str
     fixed: Mapping[str, Any]
     """Entries that the head of every file of the form has: `format`, and the names of the features that the weights belong to."""

@@ -1,9 +1,8 @@
 """The learned reader: from a reply in its context to what a judge would mark of it, and to what it does to a person.
 
-`Effect` has few weights per environment (`effect.json` in its folder), with signs that no fit can turn. A change is a sum over
-the twelve aspects. Where a reply does good, the gain is lowered by the reader's uncertainty. A dangerous reply gets the worst
-change there is; a hostile one lifts nothing; one that repeats an earlier reply does at best what such replies do on average;
-copied or repeated words earn nothing; silence has the mean change that judges gave it.
+`Effect` has few weights per environment (`effect.json` in its folder), with signs that no fit can turn. A gain is lowered by the
+reader's uncertainty. A dangerous reply gets the worst change there is; a hostile one lifts nothing; one that repeats an earlier
+reply does at best what such replies do on average; copied or repeated words earn nothing.
 """
 
 from __future__ import annotations
@@ -115,8 +114,6 @@ def embedded_reader() -> EmbeddedReader:
 
 
 class Output(NamedTuple):
-    """One number that a reply changes."""
-
     name: str
     low: float
     high: float

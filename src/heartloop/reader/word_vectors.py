@@ -1,4 +1,4 @@
-"""Word vectors, and how near a reply comes to its dialogue in meaning: by token, and summarised for the reply (`RELEVANCE`)."""
+"""Word vectors, and how near a reply comes to its dialogue in meaning, by token and for the reply (`RELEVANCE`)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,10 @@ _NEAR, _SAME, _HALF = 0.6, 0.99, 0.5
 _SKIPPED, _WIDTH = 2, 64
 """Nearness leaves out the first components, which tell how frequent a word is, and uses this many after them."""
 _KEPT = 2_000
-"""Texts, and parts of contexts, whose words are kept in memory."""
 
 
 class WordTable(NamedTuple):
     words: tuple[str, ...]
-    """Folded, in the order of the vectors."""
     steps: NDArray[np.int8]
     """Principal components of each word's vector, most variance first, shape (words, width), up to a factor for each word."""
     weights: NDArray[np.float16]
@@ -59,7 +57,6 @@ class _Part(NamedTuple):
     ids: NDArray[np.int64]
     """Content words, each once."""
     near: NDArray[np.float32]
-    """Their vectors, shape (words, _WIDTH)."""
     centre: NDArray[np.float32]
     """Direction of their weighted sum, shape (_WIDTH,)."""
 

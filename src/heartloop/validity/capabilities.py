@@ -1,11 +1,10 @@
 """Suite `capabilities`: how far do models master five capabilities of support, and do judges agree on it?
 
 RLVER, Appendix B, Table 5 and Figures 2 and 3.
-A judge reads one dialogue and places empathic depth, core insight, solution crafting, dialogue guidance and style adaptability on
-levels from 1 to 5. A model's value is the mean over judges and dialogues. Agreement of judges is the mean over pairs of judges of
-Pearson's r over models; published for five judges and seven models: 0.981, 0.943, 0.671, 0.778, 0.822. Checkpoints of one
-training are drawn over its steps. Departures: one question covers all five; the rubric is in our own words; a dialogue counts
-only if every judge placed it, so that no model is compared by a stricter set of judges than another.
+A judge reads one dialogue and places five capabilities on levels from 1 to 5. Agreement of judges is the mean over pairs of
+judges of Pearson's r over models; published for five judges and seven models: 0.981, 0.943, 0.671, 0.778, 0.822. Departures: one
+question covers all five; the rubric is in our own words; a dialogue counts only if every judge placed it, so that no model is
+compared by a stricter set of judges than another.
 """
 
 from __future__ import annotations

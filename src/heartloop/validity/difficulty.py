@@ -2,11 +2,10 @@
 
 RLVER, Appendix D.2 and Table 3.
 Acceptance is the share of replies after which the score rises. It compares users only on the same contexts: the same reply after
-the same messages. Two runs that were played apart share little more than first replies; a run and its `heartloop rejudge` by
-another judge share all. Expression is a judge's mark from 0 to 10 of how far a user's message shows its thoughts and needs, asked
-of the messages that the user itself wrote. Published, in percent: acceptance 52.4 for a vanilla and 33.1 for a more challenging
-user, expression 78.6 and 63.6. Departures: the change is that of the score; in a rejudged run each judge keeps its own state, so
-that its change may end at another state; the paper does not say how many contexts it took.
+the same messages. Two runs that were played apart share little more than first replies; a run and its `heartloop rejudge` share
+all. Expression is a judge's mark from 0 to 10 of how far a message that the user itself wrote shows its thoughts and needs.
+Departures: the change is that of the score; in a rejudged run each judge keeps its own state, so that its change may end at
+another state; the paper does not say how many contexts it took.
 """
 
 from __future__ import annotations

@@ -146,7 +146,6 @@ def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: 
 
 
 def _notes(benchmark: Benchmark, before: TaskResult, after: TaskResult) -> Iterator[str]:
-    """Differences between the sides besides the training, and between both and the paper."""
     for name in dict.fromkeys((*before.settings, *after.settings)):
         a, b = before.settings.get(name), after.settings.get(name)
         if a != b:

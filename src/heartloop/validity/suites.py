@@ -47,7 +47,6 @@ GENERIC: Mapping[str, Lazy] = {
 
 
 def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
-    """The environment of some runs, rejudged and rescored ones included."""
     names = list(dict.fromkeys(str(saved_settings(run).get("environment")) for run in runs))
     if len(names) > 1:
         raise UseError(f"the runs are of {' and '.join(names)}; validate runs of one environment at a time")
@@ -107,7 +106,6 @@ def material_of(
 
 @cache
 def items_of(name: str) -> Mapping[str, Any]:
-    """The shipped table `items/NAME.toml`."""
     return tomllib.loads((resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
