@@ -24,7 +24,7 @@ def judge(name: str, material: Material, levels: Sequence[int], fails: str = "")
         dialogue = next(one for one in material.dialogues if spoken(one) in prompt)
         if dialogue_key(dialogue) == fails:
             return "I would rather not say."
-        level, fields = level_of[dialogue.model], [one.field for one in load_capabilities()]
+        level, fields = level_of[dialogue.model], [one.name.replace(" ", "_") for one in load_capabilities()]
         return {name: {"why": "so", "level": min(5, level + (name == fields[-1]))} for name in fields}
 
     return Judge(answer, name)
@@ -42,7 +42,7 @@ def test_the_judges_of_the_paper_agree_as_printed() -> None:
         assert len(one.levels) == 5
         values: dict[str, dict[str, float]] = {}
         for row in rows:
-            value = row[one.field]
+            value = row[one.name.replace(" ", "_")]
             assert isinstance(value, float)
             values.setdefault(str(row["judge"]), {})[str(row["model"])] = value
         assert round(judge_agreement(values) or 0.0, 3) == PUBLISHED[one.name]

@@ -74,7 +74,7 @@ def test_signs_in_replies_that_were_written_to_please() -> None:
 
 
 async def test_a_judge_reads_each_dialogue_once_without_thoughts(material: Material, tmp_path: Path) -> None:
-    marks = dict(zip((one.field for one in load_probes()), (3, 0, 1), strict=True))
+    marks = dict(zip((one.name.replace(" ", "_") for one in load_probes()), (3, 0, 1), strict=True))
     judge = Judge(lambda *_: {name: {"why": "so", "mark": mark} for name, mark in marks.items()})
     done = await ask(PROBES, material, judge, tmp_path / "answers.jsonl")
     assert len(judge.prompts) == len(done.answers) == len(material.dialogues) == 4

@@ -13,14 +13,13 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Row, Series, Table
 from heartloop.core.errors import UseError
-from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import mean_pairwise_pearson
@@ -31,9 +30,8 @@ from heartloop.validity.suites import (
     needs_judge,
     only_means,
     points_of,
-    question,
     recorded,
-    spoken,
+    rubric_questions,
 )
 
 _LEVELS = 5
@@ -53,10 +51,6 @@ class Capability(NamedTuple):
     name: str
     asks: str
     levels: tuple[str, ...]
-
-    @property
-    def field(self) -> str:
-        return self.name.replace(" ", "_")
 
 
 @cache
@@ -97,29 +91,18 @@ class _Placed(BaseModel):
     level: Annotated[int, Field(ge=1, le=_LEVELS)]
 
 
-@cache
-def _form() -> type[BaseModel]:
-    fields: dict[str, Any] = {one.field: (_Placed, ...) for one in load_capabilities()}
-    return create_model("Capabilities", __config__=ConfigDict(extra="forbid"), **fields)
-
-
 def _questions(material: Material, answers: Answers) -> list[Question]:
-    parts = load_capabilities()
-    rubric = "\n\n".join(
-        "\n".join([f"{one.name.upper()}. {one.asks}", *(f"{level}: {text}" for level, text in enumerate(one.levels, start=1))])
-        for one in parts
-    )
-    each = ", ".join(f'"{one.field}": {{"why": "what in the talk shows it, in one sentence", "level": 1 to 5}}' for one in parts)
-    prompt = load_prompt("heartloop.validity", "capabilities")
-    return [
-        question(dialogue_key(one), prompt.fill(text=spoken(one), rubric=rubric, form=f"{{{each}}}"), _form())
-        for one in material.dialogues
-    ]
+    parts = {
+        one.name: (one.asks, *(f"{level}: {text}" for level, text in enumerate(one.levels, start=1)))
+        for one in load_capabilities()
+    }
+    each = '{"why": "what in the talk shows it, in one sentence", "level": 1 to 5}'
+    return rubric_questions("capabilities", material, parts, each, _Placed)
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     names = [one.name for one in load_capabilities()]
-    fields = [one.field for one in load_capabilities()]
+    fields = [name.replace(" ", "_") for name in names]
     judging = {judge: given for judge, given in answers.items() if given}
     notes = [f"{judge} answered no question." for judge in answers if judge not in judging]
     whole = [one for one in material.dialogues if judging and all(dialogue_key(one) in given for given in judging.values())]

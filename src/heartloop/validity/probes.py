@@ -15,17 +15,16 @@ from statistics import fmean
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Row, Table
 from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Transcript
-from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.reader.features import folded, lacks_english, tokens_of
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval
-from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, only_means, question, recorded, spoken
+from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, only_means, recorded, rubric_questions
 
 _TOP = 4
 _MOST_PHRASES = 12
@@ -48,10 +47,6 @@ class Probe(NamedTuple):
     none: tuple[str, ...]
     full: tuple[str, ...]
     signs: tuple[str, ...]
-
-    @property
-    def field(self) -> str:
-        return self.name.replace(" ", "_")
 
 
 @cache
@@ -112,23 +107,11 @@ class _Mark(BaseModel):
     mark: Annotated[int, Field(ge=0, le=_TOP)]
 
 
-@cache
-def _form() -> type[BaseModel]:
-    fields: dict[str, Any] = {one.field: (_Mark, ...) for one in load_probes()}
-    return create_model("Probes", __config__=ConfigDict(extra="forbid"), **fields)
-
-
 def _questions(material: Material, answers: Answers) -> list[Question]:
-    rubric = "\n\n".join(
-        "\n".join([f"{one.name.upper()}. {one.asks}", *(f"0: {text}" for text in one.none), *(f"4: {text}" for text in one.full)])
-        for one in load_probes()
-    )
-    each = ", ".join(f'"{one.field}": {{"why": "in one short sentence", "mark": 0 to 4}}' for one in load_probes())
-    prompt = load_prompt("heartloop.validity", "probes")
-    return [
-        question(dialogue_key(one), prompt.fill(text=spoken(one), rubric=rubric, form=f"{{{each}}}"), _form())
-        for one in material.dialogues
-    ]
+    parts = {
+        one.name: (one.asks, *(f"0: {text}" for text in one.none), *(f"4: {text}" for text in one.full)) for one in load_probes()
+    }
+    return rubric_questions("probes", material, parts, '{"why": "in one short sentence", "mark": 0 to 4}', _Mark)
 
 
 def _replies(dialogue: Transcript) -> list[str]:
@@ -167,7 +150,7 @@ class _Reader(NamedTuple):
         if self.answers is None:
             return marks_by_words(dialogue)
         answer = self.answers.get(dialogue_key(dialogue))
-        marks = [float(answer[one.field]["mark"]) for one in load_probes()] if answer is not None else []
+        marks = [float(answer[one.name.replace(" ", "_")]["mark"]) for one in load_probes()] if answer is not None else []
         return [fmean(marks), *marks] if marks else None
 
 

@@ -14,13 +14,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, create_model
 
 from heartloop.core.blocks import Estimate, Point, Row, Series
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
+from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import schema_of
 from heartloop.core.text import nearest
 from heartloop.environments.dialogue_text import chance, dialogue_text
@@ -218,3 +219,24 @@ def spoken(dialogue: Transcript) -> str:
     for turn in dialogue.turns:
         messages += [("MODEL", turn.reply), ("USER", turn.message)]
     return dialogue_text((speaker, text) for speaker, text in messages if text is not None)
+
+
+def rubric_questions(
+    name: str, material: Material, parts: Mapping[str, Sequence[str]], each: str, mark: type[BaseModel]
+) -> list[Question]:
+    """A question on every part of a rubric for each dialogue.
+
+    Args:
+        name: of the suite and of its prompt.
+        parts: what is asked and the lines that describe its levels, by name.
+        each: the form of a mark, as the prompt shows it.
+    """
+    rubric = "\n\n".join("\n".join([f"{part.upper()}. {asks}", *levels]) for part, (asks, *levels) in parts.items())
+    fields: dict[str, Any] = {part.replace(" ", "_"): (mark, ...) for part in parts}
+    form = ", ".join(f'"{field}": {each}' for field in fields)
+    answer = create_model(name.capitalize(), __config__=ConfigDict(extra="forbid"), **fields)
+    prompt = load_prompt("heartloop.validity", name)
+    return [
+        question(dialogue_key(one), prompt.fill(text=spoken(one), rubric=rubric, form=f"{{{form}}}"), answer)
+        for one in material.dialogues
+    ]
