@@ -27,7 +27,7 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.system import install_command
 from heartloop.environments.episode import play
-from heartloop.environments.registry import stratified
+from heartloop.environments.registry import load_environment, stratified
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
@@ -196,6 +196,7 @@ class TestEnvironments:
         assert (transcript.environment, transcript.user) == (environment, "embedded")
         assert value(sample) == pytest.approx(points_of(transcript))
         assert results(log)["scored"] == 1
+        assert ("success" in results(log)) is not load_environment(environment).scale.by_end
 
     async def test_each_role_may_have_its_own_model_and_the_users_plays_the_others(self, http: Http) -> None:
         roles = {"user": "openai-api/faulty/one", "judge": "openai-api/faulty/two"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from math import isnan
 from pathlib import Path
@@ -131,28 +130,21 @@ def test_the_data_frames_of_inspect_open_it(run: Path) -> None:
     assert {"I see.", "And then he left."} <= set(said["content"])
 
 
-def one_dialogue(folder: Path, environment: str, scenarios: str, model: str) -> tuple[Transcript, EvalLog, EvalSample]:
-    """A run of one dialogue of two replies, and its log."""
-    spec = load_environment(environment)
-    scenario = spec.load(scenarios)[0]
-    bench = spec.make([scenario], spec.players(), {"max_turns": 2})
-    settings = settings_of(bench, [f"heartloop/{model}"], roles={"user": "embedded"}, scenario_set=scenarios)
-    played = asyncio.run(play(bench, scenario.id, Baseline(model), seed=7))
-    (folder / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
-    (folder / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
-    log, [sample] = read(export_logs(folder)[0])
-    assert log.eval.task == f"heartloop/{environment}"
-    return played, log, sample
-
-
 def shown(log: EvalLog) -> dict[str, float]:
     """The metrics of a log."""
     assert log.results is not None
     return {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
 
 
-def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
-    played, log, sample = one_dialogue(tmp_path, "eibench", "test", "counsellor")
+async def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
+    spec = load_environment("eibench")
+    scenario = spec.load("test")[0]
+    bench = spec.make([scenario], spec.players(), {"max_turns": 2})
+    settings = settings_of(bench, ["heartloop/counsellor"], roles={"user": "embedded"}, scenario_set="test")
+    played = await play(bench, scenario.id, Baseline("counsellor"), seed=7)
+    (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
+    (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
+    log, [sample] = read(export_logs(tmp_path)[0])
     assert log.eval.task_args["relation_weight"] == 0.5
     assert sample.scores is not None
     assert sample.scores["points"].as_float() == pytest.approx(100 * (played.score or 0.0))
@@ -164,13 +156,6 @@ def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) ->
     mine = write_scores(read_run(tmp_path)).models[0].own
     metrics = shown(log)
     assert (metrics["mean"], metrics["success"], metrics["failure"]) == (mine.mean, mine.success, mine.failure)
-
-
-def test_a_run_of_empa_has_no_success_which_is_an_end_and_no_score(tmp_path: Path) -> None:
-    played, log, sample = one_dialogue(tmp_path, "empa", "cases", "assistant")
-    assert sample.scores is not None
-    assert sample.scores["points"].as_float() == played.score == shown(log)["mean"]
-    assert "success" not in shown(log)
 
 
 def test_failures_of_eibench_are_counted_below_zero() -> None:

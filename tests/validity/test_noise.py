@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,8 @@ def two(counsellor: Material) -> Material:
 def wavering() -> Judge:
     """Feels 4 points better nine times, then 4 points worse."""
 
-    def answer(*_: object) -> object:
-        change = -4 if len(judge.prompts) % INFERENCES == 0 else 4
-        return {"content": "c", "fit": "f", "activity": "a", "feeling": "b", "change": change}
-
-    judge = Judge(answer)
-    return judge
+    changes = cycle([4] * (INFERENCES - 1) + [-4])
+    return Judge(lambda *_: {"content": "c", "fit": "f", "activity": "a", "feeling": "b", "change": next(changes)})
 
 
 async def test_one_reply_is_judged_ten_times_and_a_training_plan_states_the_noise(two: Material, tmp_path: Path) -> None:

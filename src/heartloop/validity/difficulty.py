@@ -21,7 +21,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
-from heartloop.scoring.statistics import paired_difference
+from heartloop.scoring.statistics import estimate, paired_difference
 from heartloop.validity.suites import dialogue_key, means, needs_judge, only_means, question, recorded
 
 MESSAGES = 50
@@ -105,11 +105,6 @@ def _accepted(replies: Sequence[Judged]) -> list[float]:
     return [100.0 * (one.change > 0) for one in replies]
 
 
-def _acceptance(replies: Sequence[Judged]) -> Estimate | None:
-    rows = zip((one.scenario for one in replies), ([share] for share in _accepted(replies)), strict=True)
-    return next(iter(means(rows, within=_PERCENT)), None)
-
-
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     every = judged_replies(material)
     same = same_contexts(every)
@@ -123,10 +118,14 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         notes.append("All replies are of other contexts for each user, so that their acceptance does not compare users.")
     rows: list[Row] = []
     for user in material.users:
-        shared = same.get(user, [])
-        (change,) = means((one.scenario, [one.change]) for one in shared) or (None,)
-        (score,) = means((one.scenario, [material.points(one)]) for one in material.dialogues if one.user == user)
-        rows.append(Row(user, (_acceptance(shared), _acceptance(every.get(user, [])), change, score)))
+        shared, mine = same.get(user, []), [one for one in material.dialogues if one.user == user]
+        acceptance = (
+            estimate(_accepted(replies), [one.scenario for one in replies], within=_PERCENT)
+            for replies in (shared, every.get(user, []))
+        )
+        change = estimate([one.change for one in shared], [one.scenario for one in shared])
+        score = estimate([material.points(one) for one in mine], [one.scenario for one in mine])
+        rows.append(Row(user, (*acceptance, change, score)))
     differences: list[Row] = []
     for other in others if count else ():
         sides = [_accepted(same[user]) for user in (first, other)]
