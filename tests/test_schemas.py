@@ -28,7 +28,6 @@ from benchmarks.unchanged.items import scenarios
 from benchmarks.unchanged.models import Policy, Scripted
 from heartloop.authoring import writing
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
-from heartloop.core.system import syntax_tree
 from heartloop.environments.empa import perturbations as direct_judge
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
@@ -36,6 +35,7 @@ from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
 from heartloop.environments.writing import Stage, Writing
 from heartloop.validity.suites import run_suites
+from tests.extras import syntax_tree
 from tests.faulty_server import example_of
 
 Schema = Mapping[str, Any]

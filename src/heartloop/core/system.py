@@ -1,10 +1,8 @@
-"""Files, processes and the installation: hashes, atomic writes, the command that installs an extra, Python source."""
+"""Files, processes and the installation: hashes, atomic writes, the command that installs an extra."""
 
 from __future__ import annotations
 
-import ast
 import ctypes
-import gc
 import hashlib
 import json
 import shutil
@@ -81,21 +79,6 @@ def install_command_from(origin: str | None, extra: str) -> str:
         at = record["vcs_info"]
         return f"pip install 'heartloop[{extra}] @ {at.get('vcs')}+{url}@{at.get('commit_id')}'"
     return f"pip install 'heartloop[{extra}]{f' @ {url}' if url else ''}'"
-
-
-def syntax_tree(text: str) -> ast.Module:
-    """The syntax tree of a module's source, parsed while garbage collection is off.
-
-    CPython 3.11 to 3.11.7 counts the depth of all trees that are being built in one place. If garbage is collected meanwhile, and
-    a finalizer parses source too, as showing a traceback does, a valid text raises SystemError (python/cpython issue 106905).
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        return ast.parse(text)
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def read_steps(file: Path) -> list[dict[str, Any]]:
