@@ -33,7 +33,7 @@ class LearnedReading(NamedTuple):
     outputs: tuple[Output, ...]
     """The numbers that judges gave, in the order of the data's `change`."""
     group: Callable[[Any], str] = lambda scenario: ""
-    """The kind of person a scenario is about; weights differ between kinds."""
+    """The kind of person; weights differ between kinds."""
     judged: Callable[[Turn], Mapping[str, float] | None] = lambda turn: turn.change
     """What a judge gave a stored reply, by output; `None` for a reply that was not judged."""
     analysis: LearnedAnalysis | None = None
@@ -41,7 +41,6 @@ class LearnedReading(NamedTuple):
 
 
 def with_cues(matters: Iterable[Cued]) -> tuple[str, ...]:
-    """Each matter with the words by which a reply would name it."""
     return tuple(f"{matter.text} {' '.join(matter.cues)}" for matter in matters)
 
 
@@ -54,7 +53,6 @@ def unsaid(concerns: Iterable[Concern], beats: Iterable[Beat], messages: Sequenc
 
 LAYOUT = FeatureLayout(bits=13, words=(1, 2), characters=(3, 4))
 OVERLAPS = ("story_overlap", "unsaid_overlap", "known_overlap", "demand_overlap", "ways_overlap")
-"""The counts that tell whether an analysis is about this person."""
 _LOWEST, _HIGHEST = 1.0, 5.0
 
 
@@ -79,7 +77,7 @@ class LearnedAnalysis(NamedTuple):
 
 
 def combined(level: float, about: float) -> float:
-    """The level of an analysis that is `about` this person as far as that, in [1, 5].
+    """The level of an analysis, in [1, 5].
 
     >>> combined(4.0, 1.0), combined(4.0, -0.3), combined(6.0, 0.5)
     (4.0, 1.0, 3.0)
@@ -94,11 +92,7 @@ def _loaded(path: Path) -> LinearModel:
 
 
 def whole(value: float) -> int:
-    """The nearest whole number; halves go up.
-
-    >>> whole(2.5), whole(3.49)
-    (3, 3)
-    """
+    """The nearest whole number; halves go up."""
     return int(value + 0.5)
 
 
@@ -110,7 +104,6 @@ _UNSURE_REASON = 0.02
 
 Missed = Literal["silence", "repeat", "cruel", "lecture", "advice", "template", "flattery", "misread", "unfelt", "vague"]
 """What was wrong with a reply, as far as it decides which written line answers it."""
-
 _REASONS: Mapping[str, tuple[str, str]] = {
     "understanding": ("it saw what this is about", "it missed what this is about"),
     "feeling": ("it reached what I feel", "it passed by what I feel"),
@@ -163,8 +156,6 @@ class Appraiser(Protocol):
 
 
 class LearnedAppraiser:
-    """The learned reader and an environment's effect."""
-
     def __init__(self, reading: LearnedReading, reader: Reader | None = None) -> None:
         self._reading, self._reader = reading, reader or embedded_reader()
         self._effect: Effect = effect_of(reading.package)
@@ -234,7 +225,6 @@ class AppraisingPlayer(EmbeddedPlayer):
 
 
 def no_written_lines(scenario_id: str, player: str) -> InputError:
-    """For a scenario that an appraiser can judge, but that cannot be played without the person's own lines."""
     return InputError(
         f"scenario {scenario_id!r} has no written lines (short form), and {player} replaces the judgement, not the words; "
         "use a model (--user MODEL), add beats and lines (heartloop scenarios new), or rejudge a played run (heartloop rejudge)"
@@ -242,7 +232,6 @@ def no_written_lines(scenario_id: str, player: str) -> InputError:
 
 
 def missed_by(appraisal: Appraisal) -> Missed:
-    """What was wrong with a reply that did no good."""
     reading = appraisal.reading
     if appraisal.silent:
         return "silence"
@@ -272,7 +261,6 @@ def reason_of(appraisal: Appraisal, *, good: bool) -> str:
 
 
 def evidence_of(appraisal: Appraisal) -> dict[str, Any]:
-    """What a transcript keeps of an appraisal."""
     reading = appraisal.reading
     if reading is None:
         return {"silent": appraisal.silent}
