@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.blind_pairs import judged, write_pairs
 from benchmarks.language_model_page import table
-from benchmarks.language_model_parts import NEEDS
 from benchmarks.language_model_replies import counted
 from heartloop.core.dialogue import Call, Transcript, Turn, Usage
 
@@ -39,11 +38,6 @@ def played(scores: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
     dialogue = {"scenario": "a", "opening": "Nobody <called>.", "turns": [["# Oh.", "Yes."], ["", None]]}
     result = {"scores": rows, "counted": counted([transcript("s", ["Yes."])]), "dialogues": [dialogue]}
     return {"result": result, "seconds": 1800, "load": 1.5, "machine": {"machine": "2 cores of a kind", "torch": "2"}}
-
-
-def test_every_part_comes_after_what_it_needs() -> None:
-    names = list(NEEDS)
-    assert all(names.index(need) < names.index(name) for name, needs in NEEDS.items() for need in needs)
 
 
 def test_the_page_pairs_scenarios_and_repeats() -> None:

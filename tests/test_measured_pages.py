@@ -125,7 +125,6 @@ def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> 
     elsewhere = {"system": "s", "python": "3", "runs": {}, "elsewhere": {seeds[0].name: found[seeds[0].name]}}
     assert "| another warm start | 1 | 40 | -0.300 | +0.000 | +0.300 |" in learning.table(elsewhere)
     assert "Missing: learning seed 2, control seed 0" in told
-    assert len({job.name for job in learning.JOBS}) == len(learning.JOBS)
 
 
 def test_the_pictures_of_learning_are_those_of_the_committed_numbers() -> None:

@@ -91,7 +91,7 @@ def _call(reply: Reply, role: str, purpose: str, turn: int, reask: int = 0) -> C
 
 @runtime_checkable
 class Episode(Protocol):
-    """One dialogue. Call `open` once, then `step` until it stops; calls do not overlap."""
+    """One dialogue: call `open` once, then `step` until it stops, one call at a time."""
 
     @property
     def policy_prompt(self) -> str:
@@ -104,7 +104,7 @@ class Episode(Protocol):
         """The user's turn after one visible reply (an empty one is silence); raises `RoleFailed` after all retries."""
 
     def outcome(self) -> Outcome:
-        """Score, rewards and states so far."""
+        """So far."""
 
     @property
     def calls(self) -> Sequence[Call]:

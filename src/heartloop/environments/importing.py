@@ -43,7 +43,7 @@ class Imported(NamedTuple):
     refused: Sequence[Refused] = ()
     notes: Sequence[str] = ()
     details: Sequence[str] = ()
-    """Further lines; only the first ones are printed."""
+    """Only the first ones are printed."""
     records: int | None = None
     """Records of the source, if some were neither imported nor refused."""
 
@@ -58,8 +58,7 @@ class Importer(NamedTuple):
     about: str
     """One sentence: what it reads and what it writes."""
     read: Callable[..., Imported]
-    """`read(source, **options)` with a file or folder; its further parameters are among the options of the command: `limit`,
-    `seed`, `exclude_tags`, `model`, `user`. Raises `InputError` and `UseError`."""
+    """`read(source, **options)` with a file or folder; options: any of `limit`, `seed`, `exclude_tags`, `model`, `user`."""
     counted: Mapping[str, str] = {}
     """Descriptions of the names in `Imported.counts`; a name without one is printed as it is."""
 
@@ -179,13 +178,12 @@ class RawDialogue(NamedTuple):
     """One dialogue of a file, personal data included."""
 
     place: str
-    """File and line, or file and id."""
     metadata: Mapping[str, str]
     """Fields of the file about the dialogue, as far as given: `situation`, `emotion`, `problem`, `intensity`."""
     turns: tuple[RawTurn, ...]
     """Speakers alternate."""
     names: tuple[str, ...] = ()
-    """Names of the speakers, if the file gives them."""
+    """Of the speakers, if the file gives them."""
 
 
 class RawDialogues:
@@ -327,7 +325,6 @@ def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Seq
 
 
 def _text(value: Any) -> str | None:
-    """A text, or the texts of its parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

@@ -15,8 +15,6 @@ from heartloop.core.text import nearest
 
 
 class OptionInfo(NamedTuple):
-    """One option as `heartloop environments show` prints it."""
-
     name: str
     kind: str
     """Type and bounds in words."""
@@ -42,7 +40,7 @@ def option(
     Args:
         affects: `play` changes dialogues, `score` only what is computed from them.
         paper: the published value and its source.
-        choices: the allowed values of a string, or of each string of a tuple.
+        choices: of a string, or of each string of a tuple.
         think: those under which the policy's prompt asks for a think block before each reply.
         bounds: `ge`, `gt`, `le`, `lt` of a number.
     """
@@ -98,7 +96,6 @@ class Options(BaseModel):
 
     @classmethod
     def read(cls, given: Mapping[str, Any], *, environment: str) -> Self:
-        """Options from a mapping; a missing one has its default."""
         for name in given:
             if name not in cls.model_fields:
                 raise UseError(

@@ -24,8 +24,6 @@ from heartloop.reader.reader import REPEATED, Effect, Output, Reader, Reading, e
 
 
 class LearnedReading(NamedTuple):
-    """How the learned reader is used in an environment."""
-
     package: str
     """The package whose `effect.json` holds the weights."""
     context: Callable[[Any, Sequence[str], Sequence[str]], Context]
@@ -126,8 +124,6 @@ _MISSED_BY_ASPECT: Mapping[str, Missed] = {
 
 
 class Appraisal(NamedTuple):
-    """What a reply does to a person."""
-
     change: Mapping[str, float]
     reasons: tuple[tuple[str, float], ...] = ()
     """Effect of each aspect beyond a typical reply, in standard deviations of the change, best first; empty for a student."""
@@ -146,13 +142,13 @@ class Appraiser(Protocol):
 
     @property
     def hashes(self) -> Mapping[str, str]:
-        """Of everything that an appraisal depends on, by name; part of a run's settings."""
+        """Of everything that an appraisal depends on; part of a run's settings."""
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         """Refuses a scenario of whose texts it would understand nothing."""
 
     def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
-        """The appraisal of the last reply; messages and replies are in order."""
+        """The appraisal of the last reply."""
 
 
 class LearnedAppraiser:
@@ -182,8 +178,6 @@ class LearnedAppraiser:
 
 
 class StudentAppraiser:
-    """A student that `heartloop student fit` wrote."""
-
     def __init__(self, weights: LinearModel, outputs: Sequence[str]) -> None:
         if set(weights.outputs) != set(outputs):
             raise InputError(f"the student predicts {', '.join(weights.outputs)}; expected {', '.join(outputs)}")
@@ -206,10 +200,7 @@ class StudentAppraiser:
 
 
 class AppraisingPlayer(EmbeddedPlayer):
-    """Base of the embedded users: an appraiser, by default the learned reader, in place of a language model.
-
-    One object serves any number of dialogues at once. As `judge` it appraises stored replies and needs no written lines.
-    """
+    """Base of the embedded users; as `judge` it appraises stored replies and needs no written lines."""
 
     reading: ClassVar[LearnedReading]
     roles: ClassVar[Sequence[str]] = ("user",)

@@ -45,8 +45,6 @@ class Problem(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One record before it is validated."""
-
     line: int
     text: str
     """JSON."""
@@ -80,10 +78,7 @@ def is_yaml(path: Path) -> bool:
 
 
 def sources(path: Path, text: str) -> Iterator[Source | Problem]:
-    """The records of a file's text, and what cannot be read as a record; blank lines and empty documents are skipped.
-
-    A YAML file holds one record per document, or a list of records.
-    """
+    """The records of a file's text, and what is no record; YAML has one record per document, or a list of records."""
     if is_yaml(path):
         yield from _yaml_sources(text)
         return
@@ -114,7 +109,6 @@ def _yaml() -> YAML:
 
 
 def yaml_value(text: str) -> Any:
-    """The value of one YAML document."""
     try:
         return _yaml().load(text)
     except YAMLError as error:
@@ -219,7 +213,6 @@ Imported = TypeVar("Imported", bound=BaseModel)
 
 
 def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
-    """The half that a scenario belongs to, by the SHA-256 of its id."""
     return "tuning" if hashlib.sha256(scenario_id.encode()).digest()[0] % 2 == 0 else "held-out"
 
 
@@ -290,7 +283,6 @@ def check_tags(tags: Sequence[str]) -> None:
 
 
 def without_tags(scenarios: Sequence[AnyScenario], exclude_tags: Sequence[str], name: str) -> list[AnyScenario]:
-    """The scenarios of the set `name` without these tags."""
     check_tags(exclude_tags)
     remaining = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
     if not remaining:

@@ -51,7 +51,7 @@ def load_environment(name: str) -> EnvironmentSpec:
 
 
 def specs() -> list[EnvironmentSpec]:
-    """All installed environments that load; `broken` has the others."""
+    """All installed environments that load."""
     return [load_environment(name) for name in environment_names() if name not in broken()]
 
 
@@ -80,7 +80,7 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
             f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a scenario file"
             f"{nearest(scenarios, sets)}"
         )
-    record: dict[str, Any] = first_record(path) if path.is_file() else {}
+    record = first_record(path) if path.is_file() else {}
     if path.is_file() and not record:
         problem = next((one for one in sources(path, read_text(path)) if isinstance(one, Problem)), None)
         raise UseError(

@@ -41,7 +41,6 @@ class StandIn(Generic[JudgeT]):
         return self._given is not None
 
     def turn(self, number: int) -> Turn:
-        """The stored turn; raises `NotStored` behind the last one."""
         if number >= len(self._played.turns):
             raise NotStored("not played on", _NOT_PLAYED_ON)
         return self._played.turns[number]
@@ -90,7 +89,6 @@ class StoredReplies:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The stored reply of the current turn; raises `NotStored` behind the last one."""
         index = sum(message.role == "assistant" for message in messages)
         call = self._calls.get(index)  # also a reply that was not judged because a role failed
         if call is not None:
@@ -118,10 +116,7 @@ class _AsPlayed:
 
 
 def by_other_rules(played: Transcript, environment: Environment, preset: str) -> Transcript:
-    """The dialogue as the rules of `environment` score it; its player is a `StandIn` without a judge.
-
-    Unscored where the rules need what the transcript does not hold.
-    """
+    """The dialogue by the rules of `environment`, whose player has no judge; unscored if they need more than is stored."""
     known = {"lost farewells", "re-asks", *turn_counts(played.turns)}
     run = play(
         _AsPlayed(environment, played, preset), played.scenario, StoredReplies(played), seed=played.seed, repeat=played.repeat,
@@ -178,7 +173,6 @@ def stored_from_score(score_of: Callable[[Transcript], float], judgements: str) 
 
 @contextmanager
 def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
-    """Turns errors of reading a stored transcript into an `InputError`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, UseError) as error:
@@ -209,10 +203,7 @@ def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], 
 
 
 async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, judge: Judge, options: Options) -> Transcript:
-    """A stored dialogue rejudged by another judge, by the rules of `options.preset`.
-
-    A dialogue without score stays unscored, with its cause, and without a model call. `options` are the run's.
-    """
+    """A stored dialogue rejudged by the rules of `options.preset`; without a score it stays so, without a model call."""
     check_readable(played, scenario, judge)
     stored = spec.stored
     fields = _fields(spec, played, judge)

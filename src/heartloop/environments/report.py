@@ -37,7 +37,7 @@ def published(package: str, name: str) -> list[PrintedRow]:
 
 
 def printed(package: str, name: str, columns: Mapping[str, Column], *, head: str = "model", **more: Any) -> PublishedTable:
-    """A published table for a report: the columns of the CSV that are shown, by name, with `more` fields of `PublishedTable`."""
+    """A published table for a report: the shown columns of the CSV, and `more` fields of `PublishedTable`."""
     rows = tuple(Row(str(row[head]), tuple(row[name] for name in columns)) for row in published(package, name))
     return PublishedTable(columns=tuple(columns.values()), rows=rows, **more)
 
@@ -52,7 +52,7 @@ def _typed(cells: list[str]) -> list[str | int | float | None]:
 
 
 def mean_of(values: Iterable[tuple[float | None, Transcript]], within: tuple[float, float] | None = None) -> Estimate | None:
-    """Mean and interval over scenarios of the values of dialogues; those with `None` are left out."""
+    """Mean and interval over scenarios of the values of dialogues that have one."""
     given = [(value, dialogue.scenario) for value, dialogue in values if value is not None]
     return estimate([value for value, _ in given], [scenario for _, scenario in given], within=within)
 

@@ -93,11 +93,9 @@ class Scenarios(NamedTuple):
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""
-    """A package whose `scenarios/template.yaml` is a complete example for `heartloop scenarios new` (`registry.template_of`);
-    empty: none."""
+    """A package whose `scenarios/template.yaml` is a complete example for `heartloop scenarios new`; empty: none."""
     imported: Callable[[bytes], Any] | None = None
-    """The scenario of one source line of an imported run; raises `InputError` for an invalid line. `None`: the lines of an
-    imported run contain no scenarios."""
+    """The scenario of a source line of an imported run, or `InputError`. `None`: those lines contain no scenarios."""
 
 
 Ready = BaseEnvironment[Any, Any, Any]
@@ -175,17 +173,15 @@ class Stored(NamedTuple):
     options: Callable[[Transcript], Mapping[str, Any]]
     """The options that a transcript stores; the others are in the run's settings."""
     rescored: Callable[[Transcript, Any], Transcript]
-    """`rescored(transcript, options)`: the transcript with other score options, without a model call; unscored if the score does
-    not follow from it."""
+    """The transcript with other score options, without a model call; unscored if the score does not follow from it."""
     stand_in: Callable[[Transcript, Any], Player] = lambda transcript, judge: judge
-    """`stand_in(transcript, judge)` plays the stored dialogue's roles with the judge's appraisals."""
+    """Plays the stored dialogue's roles with the judge's appraisals."""
     described: Callable[[Any, Transcript], Mapping[str, Any]] = lambda judge, transcript: judge.describe()
     """`models`, `sampling` and `prompts` of the judge."""
     unused_prompts: str = ""
     """Prefix of the names of prompts that are not used for judging stored replies."""
     one_reply: Callable[[Transcript, Any, int], Player] | None = None
-    """`one_reply(transcript, judge, turn)` judges the reply of this turn by the judge; those before it keep
-    their stored judgement. `None` where a reply is not judged by itself."""
+    """`one_reply(transcript, judge, turn)` judges only this turn's reply. `None` where a reply is not judged by itself."""
     stops_with_its_turns: bool = False
     """Whether a rejudged dialogue stops after its last stored reply even if the rules would continue it."""
     asked_again: Callable[[Transcript], bool] = lambda transcript: False
@@ -256,7 +252,6 @@ class EnvironmentSpec:
     """Everything the rest of the code uses of an environment.
 
     Args:
-        name: lower case.
         source: of the rules, such as a paper.
         roles: the roles besides the policy; `--user` plays all of them, unless an option of its own names the model of a role.
         environment: `environment(scenarios, player, **options)` returns a `Ready`.
@@ -266,7 +261,6 @@ class EnvironmentSpec:
             `judge`.
         players_by_role: `players_by_role(models, samplings)` returns a `Player` with a different model per role; both are by
             role, and a model is `None` where it is embedded. Default: the first role's model plays all roles.
-        training: `None` without rewards for training.
         report: by default the sections that follow from the scale.
         reading: `None` where the embedded player does not use the learned reader.
         briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.

@@ -50,10 +50,9 @@ class Training(NamedTuple):
     calls_per_turn: int
     """Calls per policy reply of a model that plays all roles."""
     tokens_per_call: int
-    """Approximate mean, for the estimate of a dry run."""
+    """Approximate mean."""
     terms: Callable[[Transcript, Any], Mapping[str, float]] = lambda transcript, options: {}
-    """Further numbers of a scored dialogue to log, by name. The term `form` is 1 if the reply has the required form; a dialogue
-    whose `form` is 0 has no other term."""
+    """Further numbers of a scored dialogue to log, by name; one without the required form has only the term `form`, 0."""
     metrics: tuple[TrainingMetric, ...] = ()
     """Of the terms; a term without one is shown by its name."""
     reward_options: tuple[str, ...] = ()
