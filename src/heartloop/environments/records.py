@@ -315,7 +315,7 @@ def set_loader(
     sets: Sequence[str],
     package: str,
     *,
-    schema: str,
+    schema: str = "its data card",
     brief: type[Record] | None = None,
 ) -> Callable[..., list[Record]]:
     """A `Scenarios.load` for files of one kind of record, JSON lines or YAML.
