@@ -1,4 +1,4 @@
-"""Files, processes and the installation: hashes, atomic writes, the command that installs an extra."""
+"""Files, processes and the installation: hashes, atomic writes, the command that installs an extra, a training run's steps."""
 
 from __future__ import annotations
 
@@ -21,17 +21,13 @@ _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def sha256_of(path: Path) -> str:
-    """In hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path for a new file or folder that replaces `path` when the block ends without an error.
-
-    A killed process leaves `path` as it was, and `NAME.part`, which the next attempt overwrites.
-    """
+    """A path for a file or folder that replaces `path` at the end of the block; a killed process leaves `NAME.part`."""
     part = path.with_name(path.name + ".part")
     if part.is_dir():
         shutil.rmtree(part)
@@ -40,7 +36,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file atomically; text as UTF-8."""
     with replacing(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 

@@ -83,7 +83,7 @@ def f1(a: Sequence[bool], b: Sequence[bool]) -> float | None:
 
 def _alpha(a: Sequence[bool], b: Sequence[bool]) -> float | None:
     try:
-        return krippendorff_alpha([a, b])
+        return krippendorff_alpha([a, b], measured="nominal")
     except UseError:  # never used, or always by both
         return None
 
