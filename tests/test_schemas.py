@@ -28,8 +28,8 @@ from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
 from heartloop.environments.writing import Stage, Writing
 from heartloop.validity.suites import run_suites
+from tests.extras import syntax_tree
 from tests.faulty_server import example_of
-from tests.python_source import syntax_tree
 
 Schema = Mapping[str, Any]
 SOURCE = Path(heartloop.__file__).parent
