@@ -1,10 +1,4 @@
-"""`heartloop scenarios` as a user meets it: list, show, check and save, for any environment.
-
-1. Without a set, `list` names every set with its environment; with one, its scenarios.
-2. What `save` writes is read back as the same scenarios; nothing is overwritten.
-3. A file that no environment recognises is read as that of `--environment`.
-4. `check` names what is wrong and exits with 1.
-"""
+"""`heartloop scenarios`: list, show and save, for any environment; `check` is in test_new_scenarios.py."""
 
 from __future__ import annotations
 
@@ -16,7 +10,7 @@ from typer.testing import CliRunner
 
 from heartloop.cli.main import app
 from heartloop.core.errors import InputError, UseError
-from heartloop.environments.registry import load_environment, specs
+from heartloop.environments.registry import specs
 
 
 def scenarios(*words: str) -> str:
@@ -49,14 +43,3 @@ def test_a_file_without_marks_needs_its_environment(tmp_path: Path) -> None:
         scenarios("list", str(path))
     with pytest.raises(InputError, match=r"line 1, id: is 'x'; expected a text that matches .*more errors"):
         scenarios("list", str(path), "--environment", "perm")
-
-
-def test_a_problem_of_a_set_is_printed_and_exits_with_1(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
-    first = load_environment("sage").load("support")[0]
-    path.write_text(
-        first.model_dump_json() + "\n" + first.model_copy(update={"id": "support-dialectic-99"}).model_dump_json() + "\n"
-    )
-    done = CliRunner().invoke(app, ["scenarios", "check", str(path)])
-    assert done.exit_code == 1
-    assert "near-duplicates" in done.output

@@ -13,7 +13,7 @@ import pytest
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.evaluation.store import RunDirectory, read_run
+from heartloop.evaluation.store import RunDirectory, read_log, read_run
 
 
 def settings(**changes: Any) -> EvaluationSettings:
@@ -148,6 +148,6 @@ def test_a_half_line_in_the_log_costs_no_other_line(torn: str | bytes, tmp_path:
         with (tmp_path / "log.jsonl").open("ab") as file:
             file.write(torn.encode() if isinstance(torn, str) else torn)
         run.note(started="2026-02-03T00:00:00+00:00", said="half an emoji \ud83d")
-        assert [list(entry) for entry in run.log] == [["lost"], ["started", "said"]]
+        assert [list(entry) for entry in read_log(tmp_path)] == [["lost"], ["started", "said"]]
         run.append(transcript())
     assert read_run(tmp_path).started == "2026-02-03"

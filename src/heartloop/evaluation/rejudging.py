@@ -33,14 +33,12 @@ class RejudgeSettings(EvaluationSettings):
 
 
 class Rejudging:
-    """A run and the judge that scores its replies.
+    """A run, played or imported, and the judge that scores its replies.
 
     Args:
-        run: the source, played or imported.
         options: options that differ from the source's; only `preset` is allowed.
         scenarios: scenario set or file; default: that of the source, or the source lines of an imported run.
-        sampling: sampling settings of the judge.
-        prices: prices by model, added to those of the source.
+        prices: added to those of the source.
     """
 
     def __init__(
@@ -67,7 +65,6 @@ class Rejudging:
         self.run = run
         self._judge = judge
         self.stored = {played.key: (played, scenario) for played, scenario in zip(stored, scenario_list, strict=True)}
-        """Every transcript and its scenario, by key of the dialogue."""
         for played, scenario in self.stored.values():
             check_readable(played, scenario, judge)
         self.settings = RejudgeSettings(
@@ -95,13 +92,11 @@ class Rejudging:
 
     @property
     def beside(self) -> Path:
-        """Default path of the new run."""
         preset = self._options.preset
         other = [preset] if preset != self.settings.rejudged["preset"] else []
         return beside(self.run, "judged", self._judge.name, *other)
 
     async def play(self, job: Job) -> Transcript:
-        """One dialogue with the judge's scores."""
         played, scenario = self.stored[job.key]
         return await rejudged(self._spec, played, scenario, self._judge, self._options)
 
@@ -109,7 +104,6 @@ class Rejudging:
 def _scenarios(
     spec: EnvironmentSpec, run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None
 ) -> list[Scenario]:
-    """The scenario of each stored dialogue, in order."""
     if scenarios is None and (run / RAW).is_file():
         return list(scenarios_of(run, stored))
     name = scenarios or source.scenario_set
