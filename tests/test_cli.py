@@ -1,4 +1,4 @@
-"""The command line: wrong use, and evaluations over HTTP with every fault in turn."""
+"""The command line: wrong use, evaluations over HTTP with every fault in turn, and commands on finished runs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,6 @@ def test_scenarios_are_chosen_by_id_and_tag_and_a_limit_above_the_set_is_said(tm
     done = heartloop(*EMBEDDED, "--tag", "illness", "--limit", "999", "--out", "tag", cwd=tmp_path)
     tagged = [one.id for one in load_scenarios("support") if "illness" in one.tags]
     assert list(json.loads((tmp_path / "tag" / "settings.json").read_text())["scenarios"]) == tagged
-    assert "--limit 999" in done.err
     assert f"all {len(tagged)}" in done.err
 
 
@@ -110,9 +109,8 @@ BROKEN = {
 @pytest.mark.parametrize("fault", MENDED)
 async def test_a_passing_fault_costs_no_dialogue(fault: str, tmp_path: Path) -> None:
     async with FaultyServer(fault, retry_after="0") as server:
-        done = await over_http(server, *LAB, "--timeout", "2", cwd=tmp_path)
+        await over_http(server, *LAB, "--timeout", "2", cwd=tmp_path, code=0)
         assert server.fired, "the fault was never shown"
-    assert done.code == 0, done
     played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert [t.scored for t in played] == [True] * 4
     if fault in ("silence", "null_content@policy"):
@@ -122,15 +120,13 @@ async def test_a_passing_fault_costs_no_dialogue(fault: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("fault", list(BROKEN))
 async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault: str, tmp_path: Path) -> None:
     async with FaultyServer(fault, retry_after="0") as server:
-        done = await over_http(server, *LAB, "--timeout", "0.3", "--retries", "1", cwd=tmp_path)
-    assert done.code == 1, done
+        done = await over_http(server, *LAB, "--timeout", "0.3", "--retries", "1", cwd=tmp_path, code=1)
     played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert len(played) == 2, "a pilot of which every dialogue failed ends the run"
     for transcript in played:
         assert transcript.failure is not None
         assert (transcript.failure.role, transcript.failure.kind) == BROKEN[fault]
-        assert transcript.score is None
-        assert transcript.stop == "failed"
+        assert (transcript.score, transcript.stop) == (None, "failed")
     assert "every dialogue of the pilot failed" in done.err
     assert f"2 x {BROKEN[fault][0]}, {BROKEN[fault][1]}: " in done.err
     assert "100.0% of the dialogues are unscored" in done.err
@@ -138,12 +134,46 @@ async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault:
     assert files_with(KEY, tmp_path) == []
 
 
-async def test_a_token_limit_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
-    async with FaultyServer() as server:
-        words = (*LAB, "--max-connections", "1")
-        stopped = await over_http(server, *words, "--max-tokens", "12000", cwd=tmp_path, code=1)
-        assert "--max-tokens 12000 is too low for another dialogue" in stopped.err
-        kept = len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl")))
-        assert kept < 4
-        higher = await over_http(server, *words, "--max-tokens", "10000000", cwd=tmp_path, code=0)
-        assert f"{4 - kept} dialogues played" in higher.out
+EVAL = ("eval", "sage", "--user", "embedded", "--limit", "8", "-E", "max_turns=4")
+BOTH = ("--model", "heartloop/reflector", "--model", "heartloop/hostile")
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two shards with two models, merged."""
+    folder = tmp_path_factory.mktemp("runs")
+    for index in ("1", "2"):
+        assert heartloop(*EVAL, *BOTH, "--shard", f"{index}/2", "--out", index, cwd=folder).code == 0
+    done = heartloop("merge", "1", "2", "--out", "whole", cwd=folder, code=0)
+    assert "16 dialogues of 2 runs." in done.out
+    assert "heartloop/reflector" in done.out
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "gate", "code"),
+    [
+        ("hostile", "reflector", ("--worse-than", "5"), 1),
+        ("hostile", "reflector", ("--worse-than", "90"), 0),
+        ("reflector", "hostile", ("--worse-than", "0"), 0),
+    ],
+)
+def test_compare_is_a_gate(merged: Path, new: str, old: str, gate: tuple[str, ...], code: int) -> None:
+    models = ("--model-a", f"heartloop/{old}", "--model-b", f"heartloop/{new}")
+    done = heartloop("compare", "whole", *models, *gate, cwd=merged, code=code)
+    assert "Paired on 8 dialogues of 8 scenarios" in done.out
+    assert "permutation test p 0.0078 (exact, by scenario)" in done.out  # 2 of 2^8
+    assert ("B is worse than A by more than 5." in done.err) is (code == 1)
+    refused("compare", "whole", *models, "--worse-than", "-1", cwd=merged, said="--worse-than is -1.0")
+
+
+def test_rescore_writes_a_run_beside_that_report_and_compare_open(merged: Path) -> None:
+    done = heartloop("rescore", "whole", "-E", "preset=released", cwd=merged, code=0)
+    assert "Run: whole-released" in done.out
+    assert json.loads((merged / "whole-released" / "settings.json").read_text())["rescored"]["from"] == "whole"
+    done = heartloop("report", "whole", "whole-released", "--out", "site", cwd=merged, code=0)
+    assert (merged / "site" / "measurement-2.html").exists()
+    models = ("--model-a", "heartloop/reflector", "--model-b", "heartloop/reflector")
+    done = heartloop("compare", "whole", "whole-released", *models, cwd=merged, code=0)
+    assert "The preset is corrected in A and released in B" in done.out
+    assert "B was rescored" in done.out

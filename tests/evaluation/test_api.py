@@ -99,15 +99,6 @@ def test_an_unchanged_function_resumes_and_a_changed_one_gets_another_run() -> N
         heartloop.evaluate("sage", made("No."), out=first.path, **SMALL)
 
 
-def test_a_module_s_function_is_the_one_that_the_command_line_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "api_agent.py").write_text("def reply(messages):\n    return 'Go on.'\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    import api_agent  # type: ignore[import-not-found]
-
-    run = heartloop.evaluate("sage", api_agent.reply, **SMALL)
-    assert run == heartloop.evaluate("sage", "python:api_agent:reply", **SMALL)
-
-
 def test_the_hash_of_a_function_follows_its_values_and_the_functions_it_uses() -> None:
     body = "def help(): return {0}\nTONE = {1}\ndef agent(messages): return TONE + help()"
 

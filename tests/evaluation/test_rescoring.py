@@ -68,20 +68,16 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
     ]
     assert (done.dialogues, done.changed, done.unscored, done.gained) == (3, 1, {"not played on": 1}, 0)
     assert {file: file.read_bytes() for file in corrected.iterdir()} == before
-    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
-        pass
-    with pytest.raises(UseError, match="was itself rescored"):
-        rescore_run(done.path, options={"preset": "corrected"})
-
-
-def test_the_new_run_names_its_source(corrected: Path) -> None:
-    done = rescore_run(corrected, options={"preset": "released"})
     found = saved(done.path)
     digest = hashlib.sha256((corrected / "transcripts.jsonl").read_bytes()).hexdigest()
     options = SageOptions(max_turns=2).model_dump()
     assert found["rescored"] == {"from": str(corrected), "preset": "corrected", "transcripts": digest, "options": options}
     assert found["options"] == options | {"preset": "released"}
     assert (done.path / "log.jsonl").read_bytes() == (corrected / "log.jsonl").read_bytes()
+    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
+        pass
+    with pytest.raises(UseError, match="was itself rescored"):
+        rescore_run(done.path, options={"preset": "corrected"})
 
 
 def test_to_corrected_the_unjudged_are_unscored_and_rejudge_is_named(tmp_path: Path) -> None:

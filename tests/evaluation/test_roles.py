@@ -21,12 +21,9 @@ from tests.faulty_server import FaultyServer
 EMPA, SAGE, PERM = (load_environment(name) for name in ("empa", "sage", "perm"))
 
 
-def test_the_user_plays_every_role() -> None:
+def test_the_user_plays_every_role_without_a_model_of_its_own() -> None:
     assert assign_roles(EMPA, user="lab/x") == dict.fromkeys(("user", "judge", "director"), "lab/x")
     assert assign_roles(PERM, user="embedded") == {"judge": "embedded"}
-
-
-def test_unless_one_is_given_to_somebody_else() -> None:
     roles = assign_roles(EMPA, user="lab/x", judge="lab/y", roles={"director": "embedded"})
     assert roles == {"user": "lab/x", "judge": "lab/y", "director": "embedded"}
     assert model_names(roles) == ["lab/x", "lab/y"]
