@@ -14,7 +14,7 @@ from heartloop.environments.registry import stratified
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageLLMUser
-from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed, prompts_of
+from heartloop.evaluation.settings import EvaluationSettings, Shard, dialogue_seed, settings_of
 
 PEOPLE = load_scenarios("support")
 BASE: dict[str, Any] = {
@@ -131,4 +131,4 @@ def test_what_is_no_shard_is_refused_with_an_example(text: str) -> None:
 def test_a_shard_of_a_list_too_short_for_it_is_refused_before_the_run() -> None:
     sage = Sage(Shard(index=3, count=3).of(PEOPLE[:2]), SageLLMUser(ScriptedChat([])))
     with pytest.raises(UseError, match=r"no scenario to evaluate; .* use fewer shards"):
-        prompts_of(sage)
+        settings_of(sage, ["m"], roles={}, scenario_set="support")

@@ -218,16 +218,13 @@ class Screen:
 
 
 class Interrupt:
-    """Ctrl-C: ends the dialogue at the line that is read, or at the next one if the person answers; a second one stops at once.
-
-    asyncio's own handling is a cancellation, which a blocking read would never see.
-    """
+    """Ctrl-C ends the dialogue at the line that is read, or at the next one if the person answers; a second one stops at once."""
 
     def __init__(self) -> None:
         self.pressed = self.reading = False
         self._before: Any = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Self:  # asyncio's own handling is a cancellation, which a blocking read would never see
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._press)
         return self

@@ -75,7 +75,3 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
         typer.echo(heartloop.__version__)
         raise typer.Exit
-
-
-if __name__ == "__main__":
-    main()

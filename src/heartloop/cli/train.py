@@ -1,4 +1,4 @@
-"""`heartloop train`, `heartloop student` and `heartloop guard`: training, and what surrounds it."""
+"""`heartloop train`, `heartloop student` and `heartloop guard`."""
 
 from __future__ import annotations
 

@@ -99,10 +99,7 @@ def rejudge_runs(
 def _ask(
     suites: Mapping[str, RunSuite], material: Material, path: Path, by: Judging, calls: Calls
 ) -> tuple[dict[str, dict[str, Answers]], int]:
-    """Asks every judge the questions of the suites; the answers by suite and judge, and the exit code.
-
-    A suite is left out if the budget was spent or the estimate declined; the exit code is 1 then, or if too many failed.
-    """
+    """The answers by suite and judge, without suites whose questions were not all asked, and the exit code."""
     meter, cache = by.models.meter, by.models.cache
     answers: dict[str, dict[str, Answers]] = {}
     code = 0

@@ -57,8 +57,6 @@ class Side(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Scores in points."""
-
     a: Transcript
     b: Transcript
     score_a: float
@@ -87,15 +85,13 @@ class Comparison(NamedTuple):
     mean_b: float
     difference: Interval
     p: float
-    exact: bool
-    """Whether p is from all sign patterns; otherwise from 10,000 random ones."""
+    exact: bool  # p from all sign patterns; otherwise from 10,000 random ones
     effect: float  # Cohen's d_z over scenarios
     rank_biserial: float
     sd: float | None  # of the scenarios' mean differences
     needed: int | None
     """Scenarios needed to distinguish `aim` from 0 with 80 % power at the 95 % level; `None` if not defined."""
-    aim: float
-    """The difference for `needed`: `min_difference`, or else the observed one."""
+    aim: float  # `min_difference`, or else the observed difference
     left_out: tuple[tuple[str, int], ...]
     groups: tuple[GroupDifference, ...]
     extremes: tuple[Pair, ...]
@@ -401,12 +397,10 @@ class Agreement(NamedTuple):
     pearson: float | None
     """Of the scores; `None` with fewer than two dialogues, or if one judge's scores are all equal."""
     spearman: float | None
-    difference: Interval | None
-    """Mean of second minus first in points, clustered by scenario."""
+    difference: Interval | None  # mean of second minus first in points, clustered by scenario
     replies: int
     signs: float | None
-    cut: int
-    """Dialogues that the second judge would have continued beyond the stored replies."""
+    cut: int  # dialogues that the second judge would have continued beyond the stored replies
 
 
 def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:

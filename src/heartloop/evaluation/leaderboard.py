@@ -64,11 +64,7 @@ def _informs(head: str, cells: Sequence[str]) -> bool:
 
 
 def in_lines(name: str, width: int = _WIDEST_NAME) -> str:
-    """A model's name in lines of at most `width` characters, broken behind `/`, `:`, `-`, `_` or `.` and never within a word.
-
-    >>> in_lines("openai/gpt-4.1"), in_lines("checkpoint:runs/grpo_smollm2-0/global_step_10", 20)
-    ('openai/gpt-4.1', 'checkpoint:runs/\\ngrpo_smollm2-0/\\nglobal_step_10')
-    """
+    """A model's name in lines of at most `width` characters, broken behind `/`, `:`, `-`, `_` or `.` and never within a word."""
     lines = [""]
     for part in re.findall(r"[^/:]+[/:]*|[/:]+", name):
         pieces = [part] if len(part) <= width else re.findall(r"[^-_.]+[-_.]*|[-_.]+", part)

@@ -65,11 +65,9 @@ def plan_evaluation(
     timeout: float = 120.0,
     **calling: Any,
 ) -> EvaluationPlan:
-    """Checks and resolves an evaluation. No model is called. Arguments that settings have are explained at `heartloop.evaluate`.
+    """Checks and resolves an evaluation without a model call; most arguments are explained at `heartloop.evaluate`.
 
-    Args:
-        sampling: for fields that `requests` (`role.field=value`) do not set.
-        opened: models under test that are not opened by name; their calls are neither counted nor cached.
+    `requests` (`role.field=value`) win over `sampling`; calls of models that are `opened` already are neither counted nor cached.
     """
     spec = load_environment(environment)
     chosen_options = spec.read_options(options or {})
@@ -219,8 +217,7 @@ def read_requests(
 
     A field that `Sampling` has is checked with its bounds. Any other field is a dotted path with a value in JSON, or a text:
     `policy.chat_template_kwargs.enable_thinking=false` sends `{"chat_template_kwargs": {"enable_thinking": false}}`.
-
-    Some of the models of a role may take no settings, as baselines, but not all. `base` is for fields that no text sets.
+    `base` is for fields that no text sets. Some of the models of a role may take no settings, as baselines, but not all.
     """
     given: dict[str, dict[str, Any]] = {}
     placed: dict[tuple[str, ...], str] = {}

@@ -17,11 +17,7 @@ from heartloop.evaluation.store import RAW, beside, played_settings, scenarios_o
 
 
 class RejudgeSettings(EvaluationSettings):
-    """The source's settings with the judge as the only role.
-
-    `rejudged` names the source: its path (`from`), the SHA-256 of its `transcripts`, its `user` and its `preset`. The path is not
-    compared when a run is resumed.
-    """
+    """The source's settings with the judge as the only role; the path of the source is not compared when a run is resumed."""
 
     rejudged: Mapping[str, str]
 
@@ -33,12 +29,9 @@ class RejudgeSettings(EvaluationSettings):
 
 
 class Rejudging:
-    """A run, played or imported, and the judge that scores its replies.
+    """A run, played or imported, and the judge that scores its replies; of its options only `preset` may differ.
 
-    Args:
-        options: options that differ from the source's; only `preset` is allowed.
-        scenarios: scenario set or file; default: that of the source, or the source lines of an imported run.
-        prices: added to those of the source.
+    `scenarios` is by default that of the source, or the source lines of an imported run.
     """
 
     def __init__(

@@ -38,13 +38,12 @@ _T = TypeVar("_T")
 
 
 class RunResult(NamedTuple):
-    """Result of `work_through`, in dialogues: `played` by this process, `resumed` from earlier ones."""
+    """Result of `work_through`, in dialogues: `played` by this process, `failed` ones among all planned."""
 
     planned: int
     played: int
     resumed: int
     failed: int
-    """Finished but unscored, among all planned."""
     missing: int
     stopped: str | None
     seconds: float
@@ -56,19 +55,16 @@ class Estimate(NamedTuple):
     dialogues: int
     calls: int
     tokens: int
-    cost: float | None = None
-    """In the currency of the settings' prices; `None` if a paid model has none."""
+    cost: float | None = None  # `None` if a paid model has no price
     seconds: float = 0.0
     """At the speed of the finished dialogues, as many at once as the run has connections."""
-    earlier: int = 0
-    """Dialogues of earlier processes that it is based on; 0 after a pilot."""
+    earlier: int = 0  # dialogues of earlier processes that it is based on; 0 after a pilot
 
 
 class OpenModels:
     """The models of a run by name, with the meter that counts their calls and the cache that answers them.
 
-    A name is `checkpoint:<directory>` (extra `train`), or one that `models.names.resolve`, which gets `how`, accepts; `embedded`
-    opens nothing. Models in `given` are not opened by name.
+    A name is `checkpoint:<directory>` (extra `train`), or one that `models.names.resolve`, which gets `how`, accepts.
     """
 
     def __init__(
@@ -108,8 +104,6 @@ class RunPlan:
 
 
 class Played(NamedTuple):
-    """Result of `play_run`."""
-
     ended: RunResult
     run: StoredRun
     failures: Mapping[tuple[str, str], tuple[int, str]]
@@ -147,10 +141,8 @@ def player(
 ) -> Play:
     """A function that plays a job's scenario with the job's model.
 
-    Args:
-        policy_prompt: system prompt of every policy in place of the environment's, except baselines: some read the form of an
-            answer or their role from it.
-        think: count replies without a think block, except those of baselines, which were not written for one.
+    Baselines get neither `policy_prompt`, as some read the form of an answer or their role from the environment's, nor `think`
+    (count replies without a think block).
     """
 
     async def play_job(job: Job) -> Transcript:
@@ -174,11 +166,7 @@ def play_run(
     tell: Callable[[str], None] = lambda text: None,
     scored: Callable[[ScoreCard], None] = lambda card: None,
 ) -> Played:
-    """Plays the unfinished dialogues of a run and writes `scores.json` and `log.jsonl`, also when it is interrupted.
-
-    Args:
-        pilot: as for `work_through`; not called if the cache answers everything.
-    """
+    """Plays the unfinished dialogues of a run and writes `scores.json` and `log.jsonl`, also when it is interrupted."""
     settings, meter, cache, opened = plan.settings, plan.models.meter, plan.models.cache, plan.models.opened.values()
     jobs = settings.jobs if plan.jobs is None else plan.jobs
     planned = {job.key for job in jobs}

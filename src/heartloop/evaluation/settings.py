@@ -142,7 +142,9 @@ def settings_of(
     environment: Ready, models: Sequence[str], *, roles: Mapping[str, str], scenario_set: str, **more: Any
 ) -> EvaluationSettings:
     """The settings of a run of an environment with models; `more` are further fields of `EvaluationSettings`."""
-    prompts = prompts_of(environment)
+    if not environment.scenario_ids:
+        raise UseError("no scenario to evaluate; exclude fewer tags, or use fewer shards")
+    prompts = dict(environment.describe(environment.scenario_ids[0])["prompts"])
     return EvaluationSettings(
         environment=environment.name,
         models=tuple(models),
@@ -153,12 +155,6 @@ def settings_of(
         prompts=prompts if (text := more.get("policy_prompt")) is None else own_prompt(prompts, text),
         **more,
     )
-
-
-def prompts_of(environment: Ready) -> dict[str, str]:
-    if not environment.scenario_ids:
-        raise UseError("no scenario to evaluate; exclude fewer tags, or use fewer shards")
-    return dict(environment.describe(environment.scenario_ids[0])["prompts"])
 
 
 _FIELDS: Any = {

@@ -27,10 +27,7 @@ RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of tr
 
 
 class RunDirectory:
-    """A run directory locked by this process; entering it cuts off the incomplete last line of a killed process.
-
-    `found` is called with every stored transcript on entering.
-    """
+    """A run directory locked by this process. Entering it cuts off a torn last line and calls `found` with every transcript."""
 
     def __init__(self, path: Path, settings: EvaluationSettings, *, found: Callable[[Transcript], None] | None = None) -> None:
         self.path = path
