@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from heartloop.core.system import syntax_tree
+from tests.python_source import syntax_tree
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "heartloop"

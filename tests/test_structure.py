@@ -23,8 +23,8 @@ from types import ModuleType
 import pytest
 
 import heartloop
-from heartloop.core.system import syntax_tree
 from tests.extras import absent
+from tests.python_source import syntax_tree
 
 PACKAGE = Path(heartloop.__file__).parent
 ROOT = PACKAGE.parent.parent

@@ -15,7 +15,7 @@ from heartloop.evaluation.compare import choose_sides, compare
 from heartloop.evaluation.plan import assign_roles, model_names, read_roles
 from heartloop.evaluation.store import comparable, read_run
 from tests.commands import over_http
-from tests.empa.test_llm_user import call, form, speech
+from tests.empa.test_environment import call, form, speech
 from tests.faulty_server import FaultyServer
 
 EMPA, SAGE, PERM = (load_environment(name) for name in ("empa", "sage", "perm"))

@@ -32,7 +32,7 @@ def run(write_run: WriteRun) -> Callable[..., Path]:
     return make
 
 
-def test_simulators_stand_side_by_side_with_the_numbers_of_theirpages_of_runs(run: Callable[..., Path]) -> None:
+def test_simulators_stand_side_by_side_with_the_numbers_of_their_pages(run: Callable[..., Path]) -> None:
     swapped = {"a/one": 6, "a/two": 9, "a/three": 3, "a/four": 0}
     (table,) = side_by_side(pages_of_runs(run("x/first"), run("x/second", swapped)))
     assert [(label, page.file) for page, label in table.columns] == [

@@ -84,6 +84,7 @@ class TestRanks:
         with pytest.raises(UseError, match="different numbers of values"):
             ranks([[1.0], [1.0, 2.0]])
 
+    @pytest.mark.slow
     def test_equal_models_are_seldom_told_apart_and_nearly_equal_ones_are_covered(self) -> None:
         random = np.random.default_rng(7)
         apart = uncorrected = covered = 0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from heartloop.cli.options import Calls
 from heartloop.cli.running import Judging, agreed_to, play_run
@@ -23,11 +22,11 @@ from heartloop.environments.suites import Answers, Material, RejudgingSuite, Run
 from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.runner import PILOT
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
+from heartloop.evaluation.store import beside
 from heartloop.models.budget import Meter, is_paid
 from heartloop.models.names import close
-from heartloop.validity.answering import Answered, AnswerFile, answer_all
-from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants
-from heartloop.validity.page import Part, print_results, result_table, write_validity_json, write_validity_page
+from heartloop.validity.judging import Answered, AnswerFile, JudgedVariants, answer_all, directories, judged_variants
+from heartloop.validity.page import Part, show_results
 
 
 def read_runs(
@@ -39,20 +38,18 @@ def read_runs(
         name, why = next(iter(lacking.items()))
         raise UseError(f"suite {name} cannot run: {why}")
     ready = {name: one for name, one in suites.items() if name not in lacking}
-    folder = out or beside(runs[0])
+    folder = out or beside(runs[0], "validity")
     answers, code = _ask(ready, material, folder / "answers.jsonl", by, calls)
     parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
     left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
-    write_validity_json({part.name: part.result.record for part in parts}, folder / "validity.json")
+    record = {part.name: part.result.record for part in parts}
     names = " and ".join(path.name or path.resolve().name for path in runs)
     about = f"{amount(len(material.dialogues), 'dialogue')} of {amount(len(material.models), 'model')} in {material.spec.title}."
     if material.judges:
         about += f" Judged by {' and '.join(material.judges)}."
     if f"{LOCAL_PREFIX}smollm2" in material.judges:
         about += " A judge of 135 million parameters tests whether the suites run; its answers measure nothing."
-    page = write_validity_page(parts, folder / "report", title=f"Validity of {names}", about=about, left_out=left_out)
-    print_results(parts, left_out)
-    typer.echo(f"\nNumbers: {folder / 'validity.json'}\nPage: {page}")
+    show_results(parts, record, folder / "validity.json", title=f"Validity of {names}", about=about, left_out=left_out)
     return code
 
 
@@ -69,7 +66,7 @@ def rejudge_runs(
         )
         for run in runs
     ]  # fmt: skip
-    folder = out or beside(runs[0], name, judge)
+    folder = out or beside(runs[0], "validity", name, judge)
     paths = directories(folder, runs, suite.variants)
     code = 0
     ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in suite.variants]
@@ -89,10 +86,7 @@ def rejudge_runs(
                 return code
             break
     result = suite.result(judged_variants(paths, suite))
-    write_validity_json(result.record, folder / "validity.json")
-    page = write_validity_page([Part(name, suite, result)], folder / "report", title=suite.title)
-    Console().print(result_table(result))
-    typer.echo(f"\nNumbers: {folder / 'validity.json'}\nPage: {page}")
+    show_results([Part(name, suite, result)], result.record, folder / "validity.json", title=suite.title)
     return code
 
 

@@ -51,6 +51,11 @@ def printed(package: str, name: str, columns: Mapping[str, Column], *, head: str
     return PublishedTable(columns=tuple(columns.values()), rows=rows, **more)
 
 
+def mapping_of(value: object) -> dict[str, Any]:
+    """The value if it is a mapping; stored evidence may hold anything."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
 def _typed(cells: list[str]) -> list[str | int | float | None]:
     for kind in (int, float):
         try:

@@ -159,7 +159,7 @@ class Page:
 
     def entry(self, name: str) -> str:
         """The entry of the page of meanings for a number that each environment has in its own way."""
-        return self.panel.entry(name, self.environment)
+        return f"{self.environment}-{name}" if self.panel.glossary else name
 
     @cached_property
     def panel_input(self) -> PanelInput:

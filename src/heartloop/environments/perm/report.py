@@ -45,8 +45,6 @@ from heartloop.scoring.agreement import spearman
 
 
 class Graded(NamedTuple):
-    """A scored dialogue."""
-
     dialogue: Transcript
     points: float
     broken: str
@@ -81,7 +79,6 @@ def graded(dialogue: Transcript) -> Graded | None:
 
 
 def marks_of(seen: object) -> dict[str, float]:
-    """The bystander's five marks in the judges' evidence; empty unless all five are there."""
     evidence = seen.get("bystander") if isinstance(seen, Mapping) else None
     if not isinstance(evidence, Mapping):
         return {}
@@ -116,7 +113,6 @@ def _terms(g: Graded) -> dict[str, float]:
 
 
 Values = Callable[[Graded], Mapping[str, float]]
-"""Numbers of an answer, by the keys of the columns; a missing one is in no mean."""
 
 
 def means(answers: Sequence[Graded], columns: Mapping[str, Column], values: Values) -> tuple[Estimate | None, ...]:
@@ -141,7 +137,6 @@ def answers_of(page: PanelInput, row: ModelRow) -> tuple[int, Counter[str], int]
 
 
 def grades_table(page: PanelInput, members: Sequence[Member]) -> Table:
-    """Reward and mean grades of every model, and its numbers of answers."""
     rows = []
     for number, row, answers in members:
         n, broken, unscored = answers_of(page, row)
@@ -167,12 +162,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "sad": ("devastated", "disappointed", "lonely", "sad"),
     "ashamed": ("ashamed", "embarrassed", "guilty"),
 }
-"""The 32 emotions in nine families (ours)."""
 
 
 def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tuple[str, list[Shade]]]]]:
-    """Mean reward in points of every model, by family and by each of its emotions that occurs."""
-
     def cells(among: Sequence[str]) -> list[Shade]:
         points = ([g.points for g in answers if g.dialogue.facts.get("emotion") in among] for *_, answers in members)
         return [shade(mine, SCALE.low, SCALE.high) for mine in points]
@@ -189,11 +181,9 @@ def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tup
 # Pairs of grades
 
 PAIRS = (("resonation", "reception"), ("expression", "reception"), ("expression", "bystander"))
-"""Pairs of judges: horizontal and vertical."""
 
 _STEPS = ("1", "2", "3", "4", "5")
 _SCORES = ("0–19", "20–39", "40–59", "60–79", "80–100")
-"""Five ranges of the bystander's grade."""
 
 
 def pair_table(across: str, up: str, answers: Sequence[Graded]) -> dict[str, Any]:
@@ -212,7 +202,6 @@ def _index(judge: str, score: float) -> int:
 
 
 def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:
-    """`None` of fewer than two entries, or where one side does not vary."""
     try:
         return spearman(first, second)
     except UseError:
@@ -240,11 +229,7 @@ def ablated(answers: Sequence[Graded], preset: str, variant: str) -> float:
 
 
 def ablation(members: Sequence[Member], preset: str, *, own: bool) -> Table:
-    """Mean and rank of every model under all variants, and Spearman's rho of each variant with the full reward as scored.
-
-    Args:
-        own: whether it is the preset of the run.
-    """
+    """Mean and rank of every model under all variants, and Spearman's rho of each variant with the full reward as scored."""
     ranked = [row.model for _, row, _ in members if row.standing == "ranked"]
     full = {row.model: statistics.fmean(g.points for g in answers) for _, row, answers in members}
     full_ranked = {model: full[model] for model in ranked}
@@ -267,7 +252,6 @@ def ablation(members: Sequence[Member], preset: str, *, own: bool) -> Table:
 
 
 def _rank(means: Mapping[str, float], model: str) -> int:
-    """The rank of a model, from 1; means that are equal to six decimals share one."""
     return 1 + sum(round(mean, 6) > round(means[model], 6) for mean in means.values())
 
 
@@ -275,11 +259,9 @@ def _rank(means: Mapping[str, float], model: str) -> int:
 
 HIGHEST: Mapping[str, int] = {**dict.fromkeys(PARTS, 5), "bystander": 100}
 _MAX_DEPTH = 2
-"""Nesting levels of a judge's evidence that the page shows."""
 
 
 def answer(transcript: Transcript) -> dict[str, Any]:
-    """The answer of a PERM dialogue; empty if there is none."""
     if not transcript.turns:
         return {}
     turn = transcript.turns[0]
@@ -302,13 +284,8 @@ def answer(transcript: Transcript) -> dict[str, Any]:
     return {"answer": shown}
 
 
-def _reason_and_quote(judge: str, turn: Turn) -> tuple[str, str]:
-    reasons, quotes = (printable_texts(turn.evidence.get(name)) for name in ("reasons", "quotes"))
-    return reasons.get(judge, ""), quotes.get(judge, "")
-
-
 def _judged(judge: str, turn: Turn, scored: Graded, parts: list[list[str]]) -> dict[str, Any]:
-    reason, quote = _reason_and_quote(judge, turn)
+    reason, quote = (printable_texts(turn.evidence.get(name)).get(judge, "") for name in ("reasons", "quotes"))
     part = 0 if judge == "resonation" else len(parts) - 1
     text = parts[part][1]
     places = [[utf16_place(text, first), utf16_place(text, last)] for first, last in spans_of(quote, text)] if quote else []
@@ -327,7 +304,6 @@ def _judged(judge: str, turn: Turn, scored: Graded, parts: list[list[str]]) -> d
 
 
 def _sum(scored: Graded) -> list[list[str]]:
-    """The steps of the reward: name and calculation of each."""
     preset, reward, rules = scored.dialogue.preset, scored.reward, rules_of(scored.dialogue)
     assert reward is not None
     formula = "{:g} / 5" if preset == "released" else "({:g} − 1) / 4"
@@ -355,7 +331,6 @@ def _signed(value: float, plus: str = "", minus: str = "−") -> str:
 
 
 def _words(value: object, depth: int = 0) -> str:
-    """A part of a judge's evidence as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping) and depth < _MAX_DEPTH:
@@ -372,7 +347,6 @@ _SHARE = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Tables and charts over the answers behind each model's score; pairs of grades without failure cases."""
     members = [
         (number, row, [g for d in page.behind(row) if (g := graded(d)) is not None]) for number, row in enumerate(page.models)
     ]
@@ -435,7 +409,6 @@ CRITERIA: Mapping[str, str] = {
     "pragmatic_emotional_intelligence": "PEI",
     "social_dexterity": "SD",
 }
-"""Criteria of EQ-Bench3 by column of the tables, with the paper's abbreviations."""
 
 
 def published_results() -> Published:
