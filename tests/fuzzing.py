@@ -34,7 +34,7 @@ from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.scenario import load_scenarios, load_set
 from heartloop.environments.sage.users import _FeelAnswer
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.evaluation.store import RunDirectory, read_run, write_scores
+from heartloop.evaluation.store import RunDirectory, read_log, read_run, write_scores
 from heartloop.models.client import _seconds
 from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
@@ -309,10 +309,10 @@ def _run(given: tuple[bytes, bytes]) -> str:
 def _noted(data: bytes) -> str:
     path = _file("noted/log.jsonl", data).parent
     directory = RunDirectory(path, _SETTINGS)
-    before = directory.log
+    before = read_log(path)
     directory.note(stopped=None, said="one \ud83d more")
-    assert directory.log[: len(before)] == before
-    assert "stopped" in directory.log[-1]
+    assert read_log(path)[: len(before)] == before
+    assert "stopped" in read_log(path)[-1]
     return "value" if before else "nothing"
 
 

@@ -1,4 +1,4 @@
-"""`heartloop train`, `heartloop student` and `heartloop guard`: training, and what surrounds it."""
+"""`heartloop train`, `heartloop student` and `heartloop guard`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ def train(
 
 
 def _train(recipe: Recipe, run: Path) -> int:
-    """Trains, prints the result, and returns the exit code."""
     from heartloop.core.chat import EMBEDDED
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch

@@ -33,7 +33,6 @@ def read_runs(
     material: Material, runs: list[Path], suites: Mapping[str, RunSuite], by: Judging, calls: Calls, *, named: bool,
     out: Path | None,
 ) -> int:  # fmt: skip
-    """Runs suites that read runs, writes their page, and returns the exit code."""
     lacking = {name: why for name, one in suites.items() if (why := one.lacks(material)) is not None}
     if named and lacking:
         name, why = next(iter(lacking.items()))
@@ -58,7 +57,6 @@ def rejudge_runs(
     spec: EnvironmentSpec, runs: list[Path], name: str, suite: RejudgingSuite, by: Judging, calls: Calls,
     options: Mapping[str, Any], *, limit: int | None, scenarios: str | None, out: Path | None,
 ) -> int:  # fmt: skip
-    """Runs a suite that rejudges runs in variants, writes its page, and returns the exit code."""
     ((judge, model),) = by.by_name.items()
     judges = suite.judges(spec, model, by.sampling)
     sources = [
@@ -95,11 +93,7 @@ def rejudge_runs(
 def _ask(
     suites: Mapping[str, RunSuite], material: Material, path: Path, by: Judging, calls: Calls
 ) -> tuple[dict[str, dict[str, Answers]], int]:
-    """Asks every judge the questions of the suites; the answers by suite and judge, and the exit code.
-
-    A suite whose questions were not all asked, because the budget was spent or the estimate declined, is left out of the
-    answers. The exit code is 1 then, and if more than the allowed share of a suite's questions failed.
-    """
+    """The answers by suite and judge, without suites whose questions were not all asked, and the exit code."""
     meter, cache = by.models.meter, by.models.cache
     answers: dict[str, dict[str, Answers]] = {}
     code = 0
@@ -153,7 +147,6 @@ def _ask(
 
 
 def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *, pilot: bool) -> bool:
-    """Prints the estimate and returns whether to continue."""
     spent = meter.spend(judge)
     share = tried.open / max(1, tried.asked)
     cost = None if spent.cost is None or not meter.prices else (spent.cost - (before.cost or 0.0)) * share
@@ -166,7 +159,6 @@ def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *
 
 
 def _code_of(name: str, judge: str, answered: Answered) -> int:
-    """Prints failures and an early stop, and returns the exit code."""
     if answered.stopped is not None:
         left = amount(answered.open, "question")
         typer.echo(f"Stopped early: {answered.stopped}. {left} of {name} to {judge} not asked.", err=True)
