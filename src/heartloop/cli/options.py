@@ -115,4 +115,16 @@ WriterRequest = Annotated[
         "auditor.max_tokens=2000.",
     ),
 ]
-WritingConnections = Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingCalls:
+    """Options of commands that write scenarios: how models are called, and what that may cost."""
+
+    request: WriterRequest = None
+    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")] = 8
+    timeout: Timeout = 300.0
+    retries: Retries = 6
+    max_cost: MaxCost = None
+    max_tokens: MaxTokens = None
+    prices: Prices = None

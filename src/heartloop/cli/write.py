@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,35 +33,31 @@ Out = Annotated[Path, typer.Option(help="JSON-lines file of scenarios; the log o
 
 
 @write_app.command()
+@given.with_options
 def write(
     environment: Environment,
     writer: Writer,
     auditor: Annotated[str, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")],
     out: Out,
+    calls: given.WritingCalls,
     n: Annotated[int, typer.Option("--n", min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
     embedder: given.Embedder = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Write only scenarios of this group (scene, hidden intention, ...); repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the drawn seeds of scenarios.")] = 0,
-    request: given.WriterRequest = None,
-    max_connections: given.WritingConnections = 8,
-    timeout: given.Timeout = 300.0,
-    retries: given.Retries = 6,
-    max_cost: given.MaxCost = None,
-    max_tokens: given.MaxTokens = None,
-    prices: given.Prices = None,
 ) -> None:
     """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
     writing = _part(environment, "write")()
-    by = _Calls(writer, auditor, embedder, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
-    raise typer.Exit(_write(writing, out, by, n=n, seed=seed, only=only or ()))
+    raise typer.Exit(_write(writing, out, calls, writer, auditor, embedder, n=n, seed=seed, only=only or ()))
 
 
 @write_app.command()
+@given.with_options
 def distil(
     environment: Environment,
     source: Annotated[Path, typer.Argument(help="File of dialogues, or a folder of such files.")],
+    calls: given.WritingCalls,
     form: Annotated[str, typer.Option(help="Format: esconv, empathetic (EmpatheticDialogues), or messages (JSON lines).")],
     writer: Annotated[str | None, typer.Option(help="Model that writes: service/model.")] = None,
     auditor: Annotated[str | None, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")] = None,
@@ -76,13 +72,6 @@ def distil(
     show: Annotated[int, typer.Option(min=0, help="With --dry-run: number of dialogues to print as the model reads them.")] = 0,
     embedder: given.Embedder = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the order of dialogues, and of drawn places and names.")] = 0,
-    request: given.WriterRequest = None,
-    max_connections: given.WritingConnections = 8,
-    timeout: given.Timeout = 300.0,
-    retries: given.Retries = 6,
-    max_cost: given.MaxCost = None,
-    max_tokens: given.MaxTokens = None,
-    prices: given.Prices = None,
 ) -> None:
     """Write scenarios from your own dialogues. Rules remove personal data before a model reads a dialogue."""
     from heartloop.environments.importing import read_dialogues
@@ -101,36 +90,29 @@ def distil(
     if writer is None or auditor is None or out is None:
         missing = [flag for flag, value in (("--writer", writer), ("--auditor", auditor), ("--out", out)) if value is None]
         raise UseError(f"{' and '.join(missing)} missing; pass them, or use --dry-run to count first")
-    by = _Calls(writer, auditor, embedder, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
-    code = _write(writing, out, by, n=limit, seed=seed, unread=read.refused)
+    code = _write(writing, out, calls, writer, auditor, embedder, n=limit, seed=seed, unread=read.refused)
     if too_many_refused:
         typer.echo(f"More than {ALLOWED_FAILED:.0%} of {source} could not be read; see above.", err=True)
     raise typer.Exit(code or int(too_many_refused))
 
 
 @write_app.command()
+@given.with_options
 def enrich(
     environment: Environment,
     source: Annotated[Path, typer.Argument(help="Scenario file written by heartloop import.")],
     writer: Writer,
     out: Out,
+    calls: given.WritingCalls,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified; rerun with a larger number to continue.")
     ] = None,
-    request: given.WriterRequest = None,
-    max_connections: given.WritingConnections = 8,
-    timeout: given.Timeout = 300.0,
-    retries: given.Retries = 6,
-    max_cost: given.MaxCost = None,
-    max_tokens: given.MaxTokens = None,
-    prices: given.Prices = None,
 ) -> None:
     """Complete imported scenarios with a model, e.g. with a persona. Rerun the same command to resume."""
     writing = _part(environment, "enrich")(source)
     n = limit or sys.maxsize
-    by = _Calls(writer, None, None, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
     _print_removed(writing.removed(writing.seeds(n, 0)))
-    raise typer.Exit(_write(writing, out, by, n=n, seed=0))
+    raise typer.Exit(_write(writing, out, calls, writer, n=n, seed=0))
 
 
 def _part(environment: str, command: str) -> Callable[..., Writing]:
@@ -145,21 +127,18 @@ def _part(environment: str, command: str) -> Callable[..., Writing]:
     return make
 
 
-class _Calls(NamedTuple):
-    writer: str
-    auditor: str | None
-    embedder: str | None
-    request: list[str]
-    max_connections: int
-    timeout: float
-    retries: int
-    max_cost: float | None
-    max_tokens: int | None
-    prices: Path | None
-
-
 def _write(
-    writing: Writing, out: Path, by: _Calls, *, n: int, seed: int, only: Sequence[str] = (), unread: Sequence[Refused] = ()
+    writing: Writing,
+    out: Path,
+    calls: given.WritingCalls,
+    writer: str,
+    auditor: str | None = None,
+    embedder: str | None = None,
+    *,
+    n: int,
+    seed: int,
+    only: Sequence[str] = (),
+    unread: Sequence[Refused] = (),
 ) -> int:
     """Writes the scenarios and prints the result; returns the exit code."""
     import asyncio
@@ -175,21 +154,21 @@ def _write(
 
     writing.seeds(n, seed, only)  # raises before a file is made
     load_env()
-    for flag, name in (("--writer", by.writer), ("--auditor", by.auditor)):
+    for flag, name in (("--writer", writer), ("--auditor", auditor)):
         if name is not None and is_scripted(name):
             raise UseError(f"{flag} is {name}, a baseline that only replies; expected service/model")
-    writers = {"writer": [by.writer]} | ({"auditor": [by.auditor]} if by.auditor else {})
-    samplings = read_requests(by.request, models=writers)
-    names = [name for name in (by.writer, by.auditor, by.embedder) if name]
-    meter = Meter(max_tokens=by.max_tokens, max_cost=by.max_cost, prices=load_prices(by.prices), models=names)
+    writers = {"writer": [writer]} | ({"auditor": [auditor]} if auditor else {})
+    samplings = read_requests(calls.request or [], models=writers)
+    names = [name for name in (writer, auditor, embedder) if name]
+    meter = Meter(max_tokens=calls.max_tokens, max_cost=calls.max_cost, prices=load_prices(calls.prices), models=names)
     models = {
-        name: resolve(name, timeout=by.timeout, retries=by.retries, max_connections=by.max_connections)
+        name: resolve(name, timeout=calls.timeout, retries=calls.retries, max_connections=calls.max_connections)
         for name in dict.fromkeys(names)
     }
-    vectors = models[by.embedder] if by.embedder else None
+    vectors = models[embedder] if embedder else None
     if vectors is not None and not isinstance(vectors, EndpointChat):
-        raise UseError(f"--embedder is {by.embedder}, which gives no embeddings; expected service/model, or omit it")
-    named = {"writer": by.writer, "auditor": by.auditor, "embedder": by.embedder}
+        raise UseError(f"--embedder is {embedder}, which gives no embeddings; expected service/model, or omit it")
+    named = {"writer": writer, "auditor": auditor, "embedder": embedder}
     settings = settings_of(writing, named, seed=seed, only=only, sampling=samplings)
 
     async def go(files: WrittenFiles, line: ProgressLine) -> WritingResult:
@@ -198,12 +177,12 @@ def _write(
                 writing,
                 files,
                 seed=seed,
-                writer=counted(models[by.writer], meter, "writer"),
-                auditor=counted(models[by.auditor], meter, "auditor") if by.auditor else None,
+                writer=counted(models[writer], meter, "writer"),
+                auditor=counted(models[auditor], meter, "auditor") if auditor else None,
                 embedder=MeteredEmbedder(vectors, meter) if vectors is not None else None,
                 sampling=samplings,
             )
-            return await run.write(n, only, concurrency=by.max_connections, report=line.show)
+            return await run.write(n, only, concurrency=calls.max_connections, report=line.show)
         finally:
             await close(models.values())
 
