@@ -1,10 +1,4 @@
-"""A training run in its folder, with a stand-in for verl that is a few lines long: what is asked of it, and what is made of it.
-
-1. A run's folder holds all that decided it; another recipe is refused there, the same goes on from the last checkpoint.
-2. Every step is printed when it is made, and kept once, whichever attempt made it.
-3. A run that fails says why and where its log is; failed dialogues are counted, and more than 5 % of them end with 1.
-4. Whoever stops the run stops verl.
-"""
+"""A training run in its directory, with a short stand-in for verl."""
 
 from __future__ import annotations
 
@@ -260,12 +254,6 @@ class TestTheCommand:
         assert "heartloop eval sage --model checkpoint:run/checkpoints/global_step_2 --user embedded" in done.output
         assert "See its curves: heartloop report run" in done.output
 
-    def test_a_failed_run_ends_with_1_and_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("DIE_AFTER", "1")
-        done = self.run("rlver_ppo_tiny", *self.settings())
-        assert done.exit_code == 1
-        assert "exit status 1 after step 1: ValueError: the learning rate fell over" in done.output
-
     @pytest.mark.parametrize(("failed", "code"), [("0", 0), ("1", 1)])
     def test_more_than_5_percent_failed_dialogues_end_with_1(
         self, monkeypatch: pytest.MonkeyPatch, failed: str, code: int
@@ -286,11 +274,6 @@ class TestTheCommand:
         done = self.run("rlver_ppo_qwen2.5_7b", "--dry-run")
         assert done.exit_code == 2
         assert "- scenarios cannot be read: unknown scenario set 'rlver_train.jsonl'" in done.output
-
-    def test_the_recipes_are_listed(self) -> None:
-        done = self.run("list")
-        assert done.exit_code == 0
-        assert "ctc_grpo_qwen3_8b" in done.output
 
 
 class TestTheLine:

@@ -1,9 +1,4 @@
-"""Before a run: what it will come to, who is in it, and what this machine lacks for it.
-
-1. Counts are those of the paper where it prints them (EIBench Table 12).
-2. Nobody is both trained on and held out; both are spread over scenes or intentions.
-3. What is missing is said with what to do, and whether it stops a run. Nothing is asked of the network.
-"""
+"""What a plan counts, the scenarios of a run, and what this machine lacks for it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""The size of a study: minimum detectable difference, sample size, designs and their cost.
-
-1. As in statsmodels for one-sample t tests; close to the normal approximation for many scenarios.
-2. Worked by hand: the variance of a design, and the degrees of freedom with several judges.
-3. Designs detect what was asked for with the fewest scenarios; a power simulated for one of them is what was asked for.
-4. More scenarios or more repeats: the better step per call depends on where the variance lies.
-"""
+"""The size of a study: minimum detectable difference, sample size, designs and their cost."""
 
 from __future__ import annotations
 
@@ -39,13 +33,6 @@ class TestSampleSize:
     def test_as_in_statsmodels(self, difference: float, sd: float, power: float) -> None:
         solve = pytest.importorskip("statsmodels.stats.power").TTestPower().solve_power
         assert sample_size_for(difference, sd, power=power) == math.ceil(solve(abs(difference) / sd, alpha=0.05, power=power))
-
-    def test_near_the_normal_approximation(self) -> None:
-        # (1.95996 + 0.84162)^2 * (20 / 2)^2 = 784.9; the t test needs about z^2 / 2 = 1.9 more
-        assert sample_size_for(-2.0, 20.0) == 787
-
-    def test_two_at_least(self) -> None:
-        assert sample_size_for(5.0, 0.0) == 2
 
     @pytest.mark.parametrize(
         ("words", "said"),
@@ -139,10 +126,6 @@ class TestSteps:
         assert all(
             math.isnan(step.per_call) for step in next_steps(DifferenceVariance(9.0, 1.0), 5, 1, 1, lambda s, r, j: Use(0, 0))
         )
-
-    def test_one_scenario_is_refused(self) -> None:
-        with pytest.raises(UseError, match="1 scenario"):
-            next_steps(DifferenceVariance(1.0), 1, 1, 1, calls)
 
 
 def test_use_adds_up_and_an_unknown_price_stays_unknown() -> None:

@@ -1,9 +1,4 @@
-"""Variance components of crossed repeats, and means over judges.
-
-1. Two crossed factors and a nested one by hand; more factors as in the REML of statsmodels, which agrees for balanced designs.
-2. A negative estimate is reported and counts as 0; an incomplete design is refused.
-3. A mean over judges has an interval that includes the judges' variance, and covers where one over scenarios alone does not.
-"""
+"""Variance components of crossed repeats, and means over judges."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""Generation, as a specification.
-
-1. A reply does not depend on who was answered beside it: batch, order and padding change nothing.
-2. The log-probability of a token is the model's own at the sampling temperature, whatever top-p and top-k cut away.
-3. Equal seeds draw equal replies; top-k and top-p keep what they say.
-4. A reply ends with its end token, which is part of it, or is cut.
-5. Requests that wait are answered together.
-6. New weights are used from the next batch on; weights of another model are refused.
-7. What was read of a dialogue is not read again at its next turn, nor what several share; it changes no reply.
-"""
+"""Batched generation: replies do not depend on the batch, and log-probabilities are those of the model."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""Rollouts, as a specification.
-
-1. Training dialogues are played by the one turn loop; prompts and replies are recorded as ids.
-2. No reply is ever tokenised again: the history holds the ids that were sampled, less a think block.
-3. Of a sample only the tokens that the policy sampled have mask 1; every token follows the context it was sampled in.
-4. A prompt that does not fit is answered with silence and counted; an empty reply is silence, too.
-5. Rewards: the whole return for estimators that compare rollouts; the reward to go for those that go token by token.
-6. A broken think format is worth the lowest there is.
-"""
+"""Rollouts: tokens in, tokens out, and the samples and rewards of a dialogue."""
 
 from __future__ import annotations
 
