@@ -102,9 +102,7 @@ def test_any_batch_in_any_order_is_what_its_groups_are_alone(groups: list[list[t
         group = groups[int(row.group.removeprefix("group"))]
         alone = turn_advantages([o for o, _ in group], [p for _, p in group])
         assert advantage.tolist() == pytest.approx([alone[row.rollout][row.spans[0][0]]] * 2, abs=1e-5)
-        assert lone([row for row in rows if row is not None and row.group == "group0"]) == [len(groups[0]) < 2] * sum(
-            row is not None and row.group == "group0" for row in rows
-        )
+    assert lone(rows) == [row is not None and len(groups[int(row.group[5:])]) < 2 for row in rows]
 
 
 def test_gae_gives_every_turn_the_reward_to_go_however_it_is_cut() -> None:

@@ -217,13 +217,6 @@ async def test_perm_one_answer_is_one_row_with_its_parts(config: Any) -> None:
     assert sum(output.extra_fields["dialogue"]["terms"]["form"] for (output,) in found) == 4
 
 
-async def test_the_environment_is_made_once_a_worker(config: Any) -> None:
-    workers = {id(loop_of(config, FakeClient()).worker) for _ in range(3)}
-    assert len(workers) == 1
-    shorter = loop_of(config, FakeClient(), (*EIBENCH, "environment.options.max_turns=2"))
-    assert shorter.worker.environment.options.max_turns == 2
-
-
 async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:
     class Aborting(FakeClient):
         async def generate(self, *args: Any, **kwargs: Any) -> TokenOutput:
