@@ -24,10 +24,7 @@ class Repeats(NamedTuple):
 
 
 def repeats_of(dialogues: Iterable[tuple[Hashable, Sequence[str]]]) -> Repeats:
-    """Shares of repeated replies, 0 without any reply.
-
-    Args:
-        dialogues: scenario and replies of each.
+    """Shares of repeated replies, 0 without any reply, from scenario and replies of each dialogue.
 
     >>> repeats_of([("a", ["I see.", "i  see."]), ("b", ["I see.", ""]), ("a", ["Go on."])])
     Repeats(said_before=0.2, said_to_others=0.6)

@@ -1,8 +1,4 @@
-"""A Hugging Face checkpoint on disk as a model under test: `checkpoint:DIR`.
-
-Any causal language model with a chat template that `transformers` loads from a directory. Concurrent calls are answered in one
-batch, on a GPU where there is one; to serve a model at scale, use any endpoint, such as vLLM.
-"""
+"""A Hugging Face checkpoint on disk as a model under test: `checkpoint:DIR`, any causal language model with a chat template."""
 
 from __future__ import annotations
 
@@ -29,7 +25,6 @@ _EXPECTED = "a directory that save_pretrained wrote, with its tokenizer, or a st
 
 
 def weights_in(path: Path) -> Path:
-    """The directory of a model's files: `path` itself, or a place within a step or a policy of a training run."""
     return next((path / place for place in _PLACES if (path / place / "config.json").is_file()), path)
 
 
@@ -44,19 +39,14 @@ class _Loaded(NamedTuple):
 class CheckpointModel:
     """A checkpoint as a `ChatModel`, named `checkpoint:<directory>`. The first call loads its weights.
 
-    The directory is one that `save_pretrained` wrote, or a step of a training run (`RUN/checkpoints/global_step_N`).
-
-    Sampling settings that a call lacks are those of the checkpoint's `generation_config.json`, with temperature 1 where that has
-    none. The same seed and messages give the same reply.
-
-    Args:
-        max_tokens: maximum number of tokens of a reply, where the call has none.
+    The directory is one that `save_pretrained` wrote, or a step of a training run (`RUN/checkpoints/global_step_N`). Concurrent
+    calls are answered in one batch, on a GPU if there is one. Sampling settings that a call lacks are those of the checkpoint's
+    `generation_config.json`, with temperature 1 if that has none. The same seed and messages give the same reply.
     """
 
-    def __init__(self, path: Path | str, *, max_batch: int = 64, max_tokens: int = 512) -> None:
+    def __init__(self, path: Path | str, *, max_tokens: int = 512) -> None:
         self.name = f"{PREFIX}{Path(path)}"
         self.path = weights_in(Path(path))
-        self._max_batch = max_batch
         self._max_tokens = max_tokens
         self._loaded: _Loaded | None = None
         self._forms: dict[str, TemplateFormat] = {}
@@ -144,5 +134,5 @@ class CheckpointModel:
         form = ChatFormat(tokenizer) if is_laptop_template(tokenizer.chat_template) else TemplateFormat(tokenizer)
         temperature = 1.0 if own.temperature is None else own.temperature
         drawing = Drawing(self._max_tokens, temperature=temperature, top_p=own.top_p or 1.0)
-        generator = BatchedGenerator(model, eos=ends, pad=pad, max_batch=self._max_batch)
+        generator = BatchedGenerator(model, eos=ends, pad=pad)
         return _Loaded(form, generator, int(getattr(model.config, "max_position_embeddings", None) or 32_768), drawing)

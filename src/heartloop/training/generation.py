@@ -1,14 +1,9 @@
 """Sampling from a transformers causal model in this process: waiting requests are answered in one batch.
 
-For rollouts without an inference engine: token ids in, token ids and their log-probabilities out, with temperature, top-p, top-k
-and a seed per request, and new weights between batches. transformers' own `generate_batch` draws all requests from one stream of
-random numbers, so that a reply would depend on the others.
-
-A small model takes nearly the same time for one row as for sixty, so a thread takes all waiting requests, answers them as one
-batch, and looks again. A batch that has started takes no further requests; rows that have ended leave it. A prompt that several
-requests share, as the rollouts of a scenario do, is read once, and keys and values of a dialogue are reused at its next turn.
-They are written in place as replies grow, and heads that share them read them in place; transformers copies them at every token.
-Models whose layers hold fewer than all tokens (sliding windows, recurrent states) are left to transformers.
+transformers' own `generate_batch` draws all requests from one stream of random numbers, so that a reply would depend on the
+others, and copies keys and values at every token. Here they are written in place, a prompt that several requests share is read
+once, and those of a dialogue are reused at its next turn. Models whose layers hold fewer than all tokens (sliding windows,
+recurrent states) are left to transformers.
 """
 
 from __future__ import annotations
@@ -50,12 +45,11 @@ class _Request(NamedTuple):
 
 
 class BatchedGenerator:
-    """Answers requests with a causal model of `transformers`, all waiting ones in one batch.
+    """Answers requests with a causal model of `transformers`, all waiting ones in one batch of at most `max_batch`.
 
     Args:
         eos: the tokens that end a reply, at least one (`end_tokens`).
         pad: fills the left of shorter prompts; any token, as it is masked.
-        max_batch: maximum number of requests in a batch.
     """
 
     def __init__(self, model: Any, *, eos: Collection[int], pad: int, max_batch: int = 64) -> None:
@@ -103,7 +97,6 @@ class BatchedGenerator:
             self._known = ReadTokens()
 
     def close(self) -> None:
-        """Ends the thread once the waiting requests are answered."""
         self._closed = True
         self._waiting.put(None)
         if self._thread is not None:
@@ -206,7 +199,6 @@ class BatchedGenerator:
         return ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)[:, -longest:]
 
     def _forward(self, ids: Tensor, mask: Tensor, position: Tensor, cache: Any) -> tuple[Tensor, Any]:
-        """Scores over the vocabulary for the token after the last, and the cache."""
         device = self.model.device
         out = self.model(
             input_ids=ids.to(device), attention_mask=mask.to(device), position_ids=position.to(device), past_key_values=cache,
@@ -365,11 +357,7 @@ def _grouped_attention(
 
 
 def _laid_out(model: Any, reads: Sequence[Read | None], *, room: int) -> tuple[Cache, Tensor]:
-    """A cache that starts with the cached entries of each row, aligned on the right, and its mask of shape (rows, tokens).
-
-    Args:
-        room: number of further tokens.
-    """
+    """A cache with room for further tokens, which starts with the cached entries of each row, and its mask, (rows, tokens)."""
     counts = torch.tensor([0 if read is None else read.layers[0][0].shape[1] for read in reads])
     width = int(counts.max())
     layers = [_RoomyLayer(room) for _ in range(model.config.num_hidden_layers)]

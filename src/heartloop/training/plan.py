@@ -31,19 +31,16 @@ CAUTION = "training finds what the embedded user overrates: good for tests, no e
 
 
 class Counts(NamedTuple):
-    """Upper bounds, as dialogues may end before the turn limit; calls and tokens are those of the model that plays the roles."""
+    """Upper bounds of a step, in all steps without held-out evaluations, and of one evaluation; calls are those of the user."""
 
     dialogues: int
-    """In a step; likewise samples, updates and calls."""
     samples: int
     updates: int
     calls: int
     all_calls: int
-    """In all steps, without held-out evaluations."""
     all_tokens: int
     evaluations: int
     held_out_calls: int
-    """In one evaluation."""
 
 
 def counts_of(recipe: Recipe, held_out: int) -> Counts:
@@ -177,8 +174,6 @@ _WITH_GGUF = 15.0  # with the smallest instruct model, a GGUF file of 135M param
 
 
 class Missing(NamedTuple):
-    """Something that a run needs and this machine lacks."""
-
     what: str
     remedy: str
     stops: bool = True
@@ -187,7 +182,7 @@ class Missing(NamedTuple):
 
 
 def missing(recipe: Recipe) -> list[Missing]:
-    """What this machine lacks for a recipe; items that stop a run come first."""
+    """Items that stop a run come first."""
     items = [*_software(recipe), *_hardware(recipe), *_weights(recipe)]
     if recipe.dialogue.user != EMBEDDED:
         try:

@@ -79,7 +79,7 @@ class PlatformCPU(PlatformBase):  # type: ignore[misc]
 
 
 def _rendezvous() -> str | None:
-    """The rendezvous of the ranks of one machine: a file, as torch's own server would listen on every network."""
+    """A file, for the ranks of one machine: torch's own server would listen on every network."""
     if os.environ.get("WORLD_SIZE") != os.environ.get("RAY_LOCAL_WORLD_SIZE"):
         return None  # several machines use verl's address
     session = ray.get_runtime_context().get_session_name()

@@ -1,12 +1,8 @@
 """What the laptop policy learns English from: replies of scripted baselines, good and bad, in dialogues or in a form of answers.
 
-Dialogues are played with the embedded user. At every reply one baseline is drawn, so that one dialogue holds good and bad replies
-and nothing but the moment decides which: what a reply is worth is left to training. `corpus.yaml` lists the scenarios. Answers
-are for environments with a form of answers: for each part another baseline is drawn, so that a poor part may precede a good one.
-They answer the scenarios that a recipe trains on, never held-out ones. No baseline repeats what the person said, so nothing
-teaches quoting. Nothing is judged.
-
-Deterministic: the same settings give the same examples, word for word, however many processes make them.
+In dialogues with the embedded user one baseline is drawn at every reply, in a form of answers one for each part: what a reply is
+worth is left to training. No held-out scenario is used, and nothing is judged. The same settings give the same examples, however
+many processes make them.
 """
 
 from __future__ import annotations
@@ -50,7 +46,6 @@ _TESTED = 24  # held-out scenarios that are answered, for the held-out perplexit
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
 Example: TypeAlias = tuple[Message, ...]
-"""One dialogue as the policy sees it."""
 
 
 class Layout(NamedTuple):
@@ -112,7 +107,6 @@ def environment_for(source: Source) -> Ready:
 
 
 Job: TypeAlias = tuple[Source, str, int]
-"""Source, scenario and seed of an example."""
 
 
 def _sources(name: str) -> tuple[Source, ...]:
@@ -121,8 +115,6 @@ def _sources(name: str) -> tuple[Source, ...]:
 
 
 class CorpusSettings(BaseModel):
-    """Dialogues, or answers where the environment has a form of answers."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: int = 0
@@ -141,11 +133,7 @@ class CorpusSettings(BaseModel):
         return Layout(kept) if form is None else Layout(kept, form.message_words, tuple(form.headings.values()))
 
     def held_out_texts(self) -> list[str]:
-        """Texts of all held-out scenarios, sorted: for a tokenizer's words alone.
-
-        A large model's tokenizer knows every word. A tokenizer of whole words would miss every fourteenth word of these
-        scenarios, mostly those that matter, so that no policy could quote them.
-        """
+        """Texts of all held-out scenarios, sorted: without them a tokenizer would miss every fourteenth of their words."""
         texts: set[str] = set()
         for source in self.held_out:
             if source.training is not None:
@@ -154,7 +142,7 @@ class CorpusSettings(BaseModel):
         return sorted(texts)
 
     def jobs(self) -> tuple[list[Job], list[Job]]:
-        """Of the examples to learn from, never with a held-out scenario, and of the held-out ones."""
+        """Of the examples to learn from, and of the held-out ones."""
         apart = {name for source in self.held_out for name in environment_for(source).scenario_ids}
         learn: list[Job] = []
         for source in self.learn:
@@ -165,7 +153,7 @@ class CorpusSettings(BaseModel):
 
 
 class WarmStartSettings(BaseModel):
-    """The settings that determine the warm-started policy, weight by weight on one machine."""
+    """What determines the warm-started policy, weight by weight on one machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -229,14 +217,13 @@ async def _dialogue(source: Source, scenario: str, seed: int) -> Example:
 
 
 class Mixture:
-    """Scripted baselines, one drawn for each reply: a `ChatModel`."""
+    """Scripted baselines, one drawn for each reply by the messages and the sampling seed alone: a `ChatModel`."""
 
     name = "mixture"
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The reply of one baseline, drawn by the messages and the sampling seed alone."""
         history = "|".join(message.content for message in messages[1:])
         rng = random.Random(f"{sampling.seed if sampling else None}|{history}")
         for name in (*rng.choices(list(_IN_DIALOGUES), list(_IN_DIALOGUES.values()), k=8), next(iter(_IN_DIALOGUES))):
