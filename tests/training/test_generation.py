@@ -202,7 +202,7 @@ async def test_a_prompt_that_several_requests_share_is_read_once_and_says_the_sa
 
 def test_what_was_read_is_found_by_its_longest_beginning_once_and_the_oldest_goes() -> None:
     def read(tokens: int) -> Read:
-        return Read(((torch.zeros(1, tokens, 2), torch.zeros(1, tokens, 2)),))  # 16 bytes a token
+        return ((torch.zeros(1, tokens, 2), torch.zeros(1, tokens, 2)),)  # 16 bytes a token
 
     store = ReadTokens(limit=16 * 9)
     store.put([1, 2], read(2))

@@ -33,16 +33,12 @@ from heartloop.training.rollouts import (
     ChatFormat,
     Drawing,
     Generated,
-    PromptFormat,
     TemplateFormat,
     TokenPolicy,
     rollout_rewards,
     samples,
     token_rewards,
 )
-
-SEEDED = ("hf_cpu", "vllm")
-"""Rollout engines that take a `seed` with a request."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +76,8 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         prompt_format = _prompt_format(settings.chat_format, self.tokenizer, options)
         ends = _ends(str(self.config.actor_rollout_ref.model.path), self.tokenizer)
         request_id = f"{kwargs.get('uid', scenario)}-{session}"
-        server = _VerlServer(self.server_manager, sampling_params, request_id, ends, seeded=rollout.name in SEEDED)
+        seeded = rollout.name in ("hf_cpu", "vllm")  # engines that take a seed with a request
+        server = _VerlServer(self.server_manager, sampling_params, request_id, ends, seeded=seeded)
         most = min(settings.reply_tokens, int(rollout.response_length))
         drawing = Drawing(most, **{name: sampling_params[name] for name in ("temperature", "top_p", "top_k")})
         policy = TokenPolicy(
@@ -209,7 +206,7 @@ def _worker(recipe: str, transcripts: str) -> _Worker:
 
 
 @cache
-def _prompt_format(kind: str, tokenizer: Any, options: str) -> PromptFormat:
+def _prompt_format(kind: str, tokenizer: Any, options: str) -> TemplateFormat:
     if kind == "messages":
         return ChatFormat(tokenizer, longest=None)  # a prompt that does not fit is counted
     return TemplateFormat(tokenizer, options=json.loads(options))

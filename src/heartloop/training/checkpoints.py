@@ -14,7 +14,7 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError, UseError
 from heartloop.core.system import install_command
-from heartloop.training.rollouts import ChatFormat, Drawing, PromptFormat, TemplateFormat
+from heartloop.training.rollouts import ChatFormat, Drawing, TemplateFormat
 
 PREFIX = "checkpoint:"
 
@@ -29,7 +29,7 @@ def weights_in(path: Path) -> Path:
 
 
 class _Loaded(NamedTuple):
-    form: ChatFormat | TemplateFormat
+    form: TemplateFormat
     generator: Any
     longest: int
     """Tokens of a prompt and its reply."""
@@ -88,7 +88,7 @@ class CheckpointModel:
         usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(drawn.tokens))
         return Reply(loaded.form.text(drawn.tokens), finish_reason=drawn.stop, usage=usage)
 
-    def _form(self, loaded: _Loaded, sampling: Sampling) -> PromptFormat:
+    def _form(self, loaded: _Loaded, sampling: Sampling) -> TemplateFormat:
         """The prompt format with the options of the chat template, which `request` has as `chat_template_kwargs`."""
         options = sampling.request.get("chat_template_kwargs")
         if not isinstance(options, dict) or not options:

@@ -34,8 +34,6 @@ from heartloop.training.verl_config import PACKED
 
 ENGINE = "hf_cpu"
 """Name for `actor_rollout_ref.rollout.name`."""
-CONCURRENCY = 2000
-"""Concurrent requests of a server; further ones wait in Ray's queue, where no batch includes them."""
 
 
 def packed_attention(
@@ -134,7 +132,8 @@ class ServerCPU:
 class ReplicaCPU(RolloutReplica):  # type: ignore[misc]
     async def launch_servers(self) -> None:
         name = _server_name(self.replica_rank, self.name_suffix)
-        actor = ray.remote(ServerCPU).options(name=name, max_concurrency=CONCURRENCY, num_cpus=0)
+        # further requests would wait in Ray's queue, where no batch includes them
+        actor = ray.remote(ServerCPU).options(name=name, max_concurrency=2000, num_cpus=0)
         server = actor.remote(self.model_config, self.config)
         await server.ready.remote()
         self.servers, self._server_handle, self._server_address = [server], server, name

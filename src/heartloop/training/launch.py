@@ -85,7 +85,6 @@ def _last_checkpoint(paths: RunPaths) -> int:
 
 
 def _policy(recipe: Recipe, split: Split, policies: Path, progress: Callable[[str], None]) -> str:
-    """The policy to start from, as verl reads it; made in the folder of policies if it has to be."""
     name = recipe.policy.model
     if name == LAPTOP:
         from heartloop.training.laptop.policy import prepare
@@ -203,7 +202,6 @@ def _follow(
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends verl and its children, with SIGTERM first."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return

@@ -114,7 +114,6 @@ def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> 
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """Settings in words; what is off is omitted."""
     return ", ".join(
         f"{name.replace('_', ' ')} {_words(value)}" for name, value in settings.items() if value not in (None, False, (), {})
     )
@@ -129,7 +128,6 @@ def _words(value: Any) -> str:
 
 
 def _noise(recipe: Recipe) -> str:
-    """Of a reward that was not measured."""
     if recipe.dialogue.user == EMBEDDED:
         return "none, the embedded user judges a reply the same way every time"
     if recipe.environment.spec.stored.one_reply is None:

@@ -58,9 +58,7 @@ class TokenServer(Protocol):
 
 
 class PromptFormat(Protocol):
-    def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """The dialogue so far and the opening of a reply; `reply_ids` are the policy's replies by their index in `messages`."""
-        ...
+    def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]: ...
 
     def text(self, ids: Sequence[int]) -> str: ...
 
@@ -82,7 +80,10 @@ class TemplateFormat:
         self._encoded = lru_cache(maxsize=20_000)(self._encode)  # every later turn has the same pieces
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """As `PromptFormat`; replies are given without their end token."""
+        """The dialogue so far and the opening of a reply.
+
+        `reply_ids` are the policy's replies by their index in `messages`, without their end tokens.
+        """
         own = reply_ids or {}
         marked = [
             {"role": message.role, "content": f"\ue000{place}\ue001" if place in own else message.content}

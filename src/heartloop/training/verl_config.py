@@ -136,12 +136,17 @@ def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: in
         **_machine(recipe),
     }
     if recipe.algorithm.name == "ppo":
-        config |= _critic(recipe, model)
+        config |= {
+            **_model("critic.model", recipe, model),
+            "critic.strategy": "fsdp2",
+            "critic.optim.lr": recipe.algorithm.critic_learning_rate,
+            "critic.ppo_max_token_len_per_gpu": recipe.batch.tokens_per_device,
+            "critic.data_loader_seed": recipe.seed,
+        }
     return config | dict(recipe.verl)
 
 
 def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> list[str]:
-    """The same as arguments of `python -m verl.trainer.main_ppo`, in hydra's syntax."""
     settings = verl_settings(recipe, paths, model=model, train_rows=train_rows)
     return [f"{'+' if key.startswith('+') else ''}{key.lstrip('+')}={_hydra(value)}" for key, value in settings.items()]
 
@@ -248,16 +253,6 @@ def _actor(recipe: Recipe) -> dict[str, Any]:
     else:
         config |= {f"+algorithm.ctc.{name}": getattr(algorithm, name) for name in ("alpha", "centre", "sigma_min", "ddof")}
     return config
-
-
-def _critic(recipe: Recipe, model: str) -> dict[str, Any]:
-    return {
-        **_model("critic.model", recipe, model),
-        "critic.strategy": "fsdp2",
-        "critic.optim.lr": recipe.algorithm.critic_learning_rate,
-        "critic.ppo_max_token_len_per_gpu": recipe.batch.tokens_per_device,
-        "critic.data_loader_seed": recipe.seed,
-    }
 
 
 def _rollout(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:

@@ -66,9 +66,7 @@ class Source(BaseModel):
 
     environment: str
     scenarios: tuple[str, ...] = Field(min_length=1)
-    """Sets or files."""
     variant: str | None = None
-    """The environment's option."""
     half: Literal["tuning", "held-out"] | None = None
     """Only the scenarios of this half; all without it."""
     share: float | None = None
@@ -121,9 +119,8 @@ class CorpusSettings(BaseModel):
     answers: int | None = Field(default=None, ge=1)
     """To each scenario; dialogues without it."""
     learn: tuple[Source, ...] = Field(default_factory=lambda: _sources("learn"), min_length=1)
-    """Scenarios to learn from; those of `corpus.yaml` by default."""
     held_out: tuple[Source, ...] = Field(default_factory=lambda: _sources("held_out"))
-    """Held-out scenarios, for the held-out perplexity."""
+    """For the held-out perplexity."""
 
     @property
     def layout(self) -> Layout:
@@ -166,7 +163,6 @@ class WarmStartSettings(BaseModel):
     layers: int = Field(default=3, ge=2)
     steps: int = Field(default=600, ge=1)
     rows: int = Field(default=4, ge=1)
-    """Examples in a step."""
     learning_rate: float = Field(default=4e-3, gt=0.0)
     exchanged: float = Field(default=0.75, ge=0.0, le=1.0)
     """Share of rows with exchanged content words."""

@@ -70,7 +70,6 @@ def chat_template(layout: Layout) -> str:
 
 
 def is_laptop_template(template: str | None) -> bool:
-    """Whether a chat template is one of `chat_template`, whatever its layout."""
     return (template or "").startswith(_TEMPLATE.partition("HEADINGS")[0])
 
 
