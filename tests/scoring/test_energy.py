@@ -54,9 +54,6 @@ class TestDeficit:
         levels = {"C.1": 1, "C.2": 2, "C.3": 3, "A.1": 3, "A.2": 2, "A.3": 0, "P.1": 0, "P.2": 3, "P.3": 1}
         assert deficit(levels).tolist() == [-15.0, -14.0, -15.0]
 
-    def test_the_most_that_can_lack(self) -> None:
-        assert deficit(dict.fromkeys(DEFICIT_POINTS, 3)).tolist() == [-21.0, -27.0, -27.0]
-
     @pytest.mark.parametrize(
         ("change", "said"),
         [({"C.1": 4}, "level of C.1 is 4"), ({"C.1": True}, "level of C.1 is True"), ({"Z.1": 0}, "wrong at Z.1")],

@@ -33,14 +33,6 @@ def test_as_the_cluster_robust_regression_of_statsmodels() -> None:
     assert mean_interval(values.tolist(), clusters=clusters.tolist())[1:3] == pytest.approx(fitted.conf_int()[0])
 
 
-def test_repeats_that_agree_do_not_feign_more_evidence() -> None:
-    repeated = [value for value in SCENARIOS for _ in range(8)]
-    clustered = mean_interval(repeated, clusters=[index for index in range(len(SCENARIOS)) for _ in range(8)])
-    naive = mean_interval(repeated)
-    assert clustered[:3] == pytest.approx(mean_interval(SCENARIOS)[:3])
-    assert clustered.high - clustered.low > 2 * (naive.high - naive.low)
-
-
 def test_one_cluster_gives_a_mean_and_no_ends() -> None:
     for interval in (mean_interval([40.0]), mean_interval([30.0, 50.0], clusters=["a", "a"])):
         assert interval.mean == 40.0

@@ -18,7 +18,6 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 from heartloop.scoring.credit import turn_advantages
 from heartloop.training.advantages import ESTIMATOR, ctc_grpo_advantages, lone, shuffled
 from heartloop.training.advantages import RolloutRow as Row
-from heartloop.training.rollouts import PolicyTurn, RolloutRewards, samples, token_rewards
 
 PADDING = "pad0123"
 
@@ -103,35 +102,6 @@ def test_any_batch_in_any_order_is_what_its_groups_are_alone(groups: list[list[t
         alone = turn_advantages([o for o, _ in group], [p for _, p in group])
         assert advantage.tolist() == pytest.approx([alone[row.rollout][row.spans[0][0]]] * 2, abs=1e-5)
     assert lone(rows) == [row is not None and len(groups[int(row.group[5:])]) < 2 for row in rows]
-
-
-def test_gae_gives_every_turn_the_reward_to_go_however_it_is_cut() -> None:
-    rewards = np.array([0.5, -1.0, 0.25])
-    turns = [PolicyTurn([1] * n, [9] * 2, [-1.0] * 2, "x", "x", None) for n in (1, 4, 7)]
-    turns[1] = turns[1]._replace(prompt=[1, 9, 9, 2])
-    turns[2] = turns[2]._replace(prompt=[1, 9, 9, 2, 9, 9, 2])
-    for per, room in (("turn", 9), ("dialogue", 99), ("dialogue", 5)):
-        rows = samples(turns, per=per, max_response=room)  # type: ignore[arg-type]
-        width = max(len(row.response) for row in rows)
-        mask, scores = torch.zeros(len(rows), width), torch.zeros(len(rows), width)
-        for place, row in enumerate(rows):
-            mask[place, : len(row.mask)] = torch.tensor(row.mask).float()
-            scores[place, : len(row.mask)] = torch.tensor(
-                token_rewards(row, RolloutRewards(-0.25, rewards, rewards, False), credit="to_go")
-            )
-        data = DataProto(
-            batch=TensorDict(
-                {"response_mask": mask, "token_level_rewards": scores, "values": torch.zeros_like(mask)}, batch_size=len(rows)
-            ),
-            non_tensor_batch={"uid": np.array(["g"] * len(rows), dtype=object)},
-        )
-        config = OmegaConf.create({"adv_estimator": "gae", "use_pf_ppo": False})
-        found = compute_advantage_for_multi_trajectories(data, batch_keys=[f"k_0_{i}" for i in range(len(rows))],
-                                                         adv_estimator="gae", gamma=1.0, lam=1.0, config=config)  # fmt: skip
-        returns = [
-            found.batch["returns"][place, span.start : span.stop].tolist() for place, row in enumerate(rows) for span in row.spans
-        ]
-        assert returns == [[-0.25, -0.25], [-0.75, -0.75], [0.25, 0.25]]
 
 
 class TestShuffledRewards:

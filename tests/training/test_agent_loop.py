@@ -16,7 +16,6 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from heartloop.core.dialogue import Transcript, read_transcripts
-from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.environments.registry import load_environment
 from heartloop.training import agent_loop
 from heartloop.training.advantages import RolloutRow, ctc_grpo_advantages
@@ -29,7 +28,6 @@ WORDS = tiny_policy.tokenizer()
 SCENARIOS = [scenario.id for scenario in load_environment("eibench").load("test")][:4]
 EIBENCH = ("ctc_grpo_tiny", "environment.options.max_turns=3", "environment.options.variant=think", "dialogue.sample=turn")
 SAGE = ("rlver_ppo_tiny", "environment.options.max_turns=3", "dialogue.sample=turn")
-PERM = ("perm_grpo_tiny", "dialogue.reply_tokens=200", "policy.max_response=200")
 SAMPLING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "repetition_penalty": 1.0, "logprobs": True}
 
 
@@ -175,46 +173,6 @@ async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
     assert all(output.extra_fields["dialogue"]["user_calls"] >= 5 for outputs in found for output in outputs[:1])
     (model,) = worker._models
     assert model._connections._session is None  # type: ignore[attr-defined]
-
-
-class Answering(FakeClient):
-    """Draws answers that are good, poor or of no form, by the request's seed."""
-
-    ANSWERS = (
-        "# Analysis\nThey are sad.\n\n# Response\nI am so sorry. What was the hardest of it?",
-        "# Analysis\nThey are sad, and proud of it too.\n\n# Response\nYou did that all by yourself, and it shows.",
-        "I am sorry.",
-    )
-
-    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:
-        self.asked.append({"prompt_ids": prompt_ids, **sampling_params})
-        ids = [*WORDS.encode(self.ANSWERS[len(self.asked) % 3]), WORDS.eos_token_id]
-        return TokenOutput(token_ids=ids, log_probs=[-1.5] * len(ids), stop_reason="completed",
-                           extra_fields={"min_global_steps": 3, "max_global_steps": 3})  # fmt: skip
-
-
-SAMPLES = [scenario.id for scenario in load_environment("perm").load("samples")][:2]
-
-
-async def test_perm_one_answer_is_one_row_with_its_parts(config: Any) -> None:
-    client = Answering()
-    found = await roll(config, client, PERM, scenario_ids=SAMPLES, rollouts=3)
-    assert [len(outputs) for outputs in found] == [1] * 6
-    for (output,) in found:
-        row = output.as_dict()
-        credit, about = row["extra_fields"]["credit"], row["extra_fields"]["dialogue"]
-        told = row["extra_fields"]["reward_extra_info"]
-        assert row["rm_scores"].sum().item() == pytest.approx(credit["outcome"]) == pytest.approx(told["score"])
-        assert about["group"] in {"gladness", "company", "understanding", "thinking", "acknowledgement", "room"}
-        if about["terms"]["form"]:
-            terms = sum(about["terms"][f"{name}_term"] for name in ("empathy", "bystander", "length"))
-            assert terms == pytest.approx(credit["outcome"])
-            assert {"resonation", "expression", "reception", "bystander", "response_tokens"} <= told.keys()
-        else:
-            assert credit["outcome"] == BROKEN_FORMAT
-            assert about["counts"]["broken formats"] == 1
-            assert "resonation" not in told
-    assert sum(output.extra_fields["dialogue"]["terms"]["form"] for (output,) in found) == 4
 
 
 async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:

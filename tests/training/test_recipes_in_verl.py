@@ -86,7 +86,6 @@ class TestWhatArrives:
         actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
         assert (config.data.train_batch_size, actor.ppo_mini_batch_size, rollout.n) == (16, 32, 8)
         assert (config.data.max_prompt_length, config.data.max_response_length) == (8192, 1536)
-        assert (rollout.prompt_length, rollout.response_length) == (8192, 1536)
         assert (rollout.temperature, rollout.top_p, rollout.top_k) == (0.6, 0.95, 20)
         assert (actor.optim.lr, actor.optim.lr_warmup_steps_ratio, actor.optim.min_lr_ratio) == (1e-6, 0.03, 0.1)
         assert (actor.optim.lr_scheduler_type, config.trainer.total_training_steps) == ("cosine", 250)
