@@ -15,12 +15,10 @@ REPEATED = 0.2
 
 
 class Repeats(NamedTuple):
-    """Shares of all replies, silent ones included; silence is no repetition."""
+    """Shares of all replies, silent ones included, that were said before in the same dialogue, and in another scenario as well."""
 
     said_before: float
-    """Said before in the same dialogue."""
     said_to_others: float
-    """Said in another scenario as well. Dialogues with the same scenario are no others."""
 
 
 def repeats_of(dialogues: Iterable[tuple[Hashable, Sequence[str]]]) -> Repeats:
