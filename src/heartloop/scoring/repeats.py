@@ -15,7 +15,7 @@ REPEATED = 0.2
 
 
 class Repeats(NamedTuple):
-    """Shares of all replies, silent ones included, that were said before in the same dialogue, and in another scenario as well."""
+    """Shares of all replies, silent ones included: said before in the same dialogue, and in another scenario as well."""
 
     said_before: float
     said_to_others: float

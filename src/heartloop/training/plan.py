@@ -137,7 +137,7 @@ def _noise(recipe: Recipe) -> str:
 
 
 def evaluation_command(recipe: Recipe, checkpoint: str) -> str:
-    """`heartloop eval` of a checkpoint with the options and sampling it was trained with; of a set that was split, the whole set."""
+    """`heartloop eval` of a checkpoint with its options and sampling in training; of a set that was split, the whole set."""
     environment, dialogue, policy = recipe.environment, recipe.dialogue, recipe.policy
     words = ["heartloop", "eval", environment.name, "--model", f"checkpoint:{checkpoint}", "--user", dialogue.user]
     if recipe.scenarios.held_out != environment.spec.set_of(None):
