@@ -1,10 +1,4 @@
-"""A training run in its folder, with a stand-in for verl that is a few lines long: what is asked of it, and what is made of it.
-
-1. A run's folder holds all that decided it; another recipe is refused there, the same goes on from the last checkpoint.
-2. Every step is printed when it is made, and kept once, whichever attempt made it.
-3. A run that fails says why and where its log is; failed dialogues are counted, and more than 5 % of them end with 1.
-4. Whoever stops the run stops verl.
-"""
+"""A training run in its directory, with a short stand-in for verl."""
 
 from __future__ import annotations
 
@@ -14,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +110,8 @@ class TestARun:
         train(recipe, tmp_path / "run", progress=Printed())
         paths = RunPaths(tmp_path / "run")
         settings = json.loads(paths.settings.read_text())
-        assert (settings["recipe"]["batch"]["steps"], settings["hash"], settings["heartloop"]) == (
-            4,
-            recipe.hash,
-            heartloop.__version__,
-        )
+        assert (settings["hash"], settings["heartloop"]) == (recipe.hash, heartloop.__version__)
         assert (len(settings["scenarios"]["train"]), len(settings["scenarios"]["held_out"])) == (80, 20)
-        assert paths.train.is_file()
-        assert paths.held_out.is_file()
-        (loop,) = json.loads(paths.agent_loops.read_text())
-        assert json.loads(loop["recipe"])["environment"]["name"] == "sage"
         command = json.loads((paths.attempts / "001" / "command.json").read_text())
         assert f'actor_rollout_ref.model.path="{tmp_path}/policy"' in command
 
@@ -171,20 +156,10 @@ class TestGoingOn:
         assert [(line["step"], line["attempt"]) for line in lines] == [(0, "001"), (1, "001"), (2, "001"), (3, "002"), (4, "002")]
         assert ended.failures == (0, 40)  # the third step's dialogues were played twice and count once
 
-    @pytest.mark.parametrize(
-        ("settings", "said"),
-        [
-            (["batch.steps=5"], "batch.steps differ"),
-            (["scenarios.train_limit=40"], "scenarios.train, scenarios.train_limit differ"),
-        ],
-    )
-    def test_another_recipe_is_refused(self, tmp_path: Path, settings: Sequence[str], said: str) -> None:
+    def test_another_recipe_is_refused_but_it_may_be_watched_otherwise_and_run_elsewhere(self, tmp_path: Path) -> None:
         train(recipe_of(), tmp_path / "run", progress=Printed())
-        with pytest.raises(SettingsMismatch, match=said):
-            train(recipe_of(*settings), tmp_path / "run", progress=Printed())
-
-    def test_it_may_be_watched_otherwise_and_run_elsewhere(self, tmp_path: Path) -> None:
-        train(recipe_of(), tmp_path / "run", progress=Printed())
+        with pytest.raises(SettingsMismatch, match=r"scenarios\.train, scenarios\.train_limit differ"):
+            train(recipe_of("scenarios.train_limit=40"), tmp_path / "run", progress=Printed())
         printed = Printed()
         assert train(recipe_of("machine.workers=2", "watching.keep=1"), tmp_path / "run", progress=printed).step == 4
         assert printed == ["All 4 steps are done."]
@@ -258,13 +233,6 @@ class TestTheCommand:
         done = self.run("rlver_ppo_tiny", *self.settings())
         assert done.exit_code == 0, done.output
         assert "heartloop eval sage --model checkpoint:run/checkpoints/global_step_2 --user embedded" in done.output
-        assert "See its curves: heartloop report run" in done.output
-
-    def test_a_failed_run_ends_with_1_and_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("DIE_AFTER", "1")
-        done = self.run("rlver_ppo_tiny", *self.settings())
-        assert done.exit_code == 1
-        assert "exit status 1 after step 1: ValueError: the learning rate fell over" in done.output
 
     @pytest.mark.parametrize(("failed", "code"), [("0", 0), ("1", 1)])
     def test_more_than_5_percent_failed_dialogues_end_with_1(
@@ -287,11 +255,6 @@ class TestTheCommand:
         assert done.exit_code == 2
         assert "- scenarios cannot be read: unknown scenario set 'rlver_train.jsonl'" in done.output
 
-    def test_the_recipes_are_listed(self) -> None:
-        done = self.run("list")
-        assert done.exit_code == 0
-        assert "ctc_grpo_qwen3_8b" in done.output
-
 
 class TestTheLine:
     def test_it_tells_the_time_left_by_the_last_ten_steps(self) -> None:
@@ -299,11 +262,8 @@ class TestTheLine:
         assert step_line(lines, steps=1214) == "step 14/1214  3.0 s a step  1:00:00 left"
 
     def test_numbers_that_are_none_are_left_out(self) -> None:
-        line = {
-            "step": 2,
-            "data": {"dialogue/score": None, "held_out/score": 0.25, "dialogue/failed": 3.0, "dialogue/said_to_others": 0.916},
-        }
-        assert step_line([line], steps=2) == "step 2/2  held out +0.250  92% of the replies said to others too  3 failed"
+        line = {"step": 2, "data": {"dialogue/score": None, "held_out/score": 0.25, "dialogue/failed": 3.0}}
+        assert step_line([line], steps=2) == "step 2/2  held out +0.250  3 failed"
 
     @pytest.mark.parametrize(
         ("line", "said"), [("{\n", "line 2.*JSON"), ("[1]\n", "line 2.*step"), ('{"step": "x", "data": {}}\n', "line 2.*step")]

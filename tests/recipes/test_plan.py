@@ -1,9 +1,4 @@
-"""Before a run: what it will come to, who is in it, and what this machine lacks for it.
-
-1. Counts are those of the paper where it prints them (EIBench Table 12).
-2. Nobody is both trained on and held out; both are spread over scenes or intentions.
-3. What is missing is said with what to do, and whether it stops a run. Nothing is asked of the network.
-"""
+"""What a plan counts, the scenarios of a run, and what this machine lacks for it."""
 
 from __future__ import annotations
 
@@ -11,13 +6,12 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command
-from heartloop.environments.perm.scenario import EMOTIONS, DrawnScenario, Want
+from heartloop.environments.perm.scenario import DrawnScenario
 from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
 from heartloop.training import plan
@@ -28,7 +22,6 @@ from heartloop.training.verl_config import (
     Split,
     environment_of,
     overrides,
-    rows,
     split_of,
     write_data,
 )
@@ -60,9 +53,6 @@ class TestCounts:
         counts = counts_of(recipe, held_out=96)
         assert (counts.calls, counts.all_calls, counts.held_out_calls) == (1024, 95_232, 384)
         assert (counts.samples, counts.updates) == (256, 1)
-        text = plan_text(recipe, None)
-        for said in ("max turns 1", "bystander weight 0.5", "lora rank 16", "1,024 calls", "re-asks are not counted"):
-            assert said in text
         assert "without reception" in plan_text(read_recipe("perm_grpo_tiny", variants=["no_reception"]), None)
 
 
@@ -78,14 +68,6 @@ class TestScenarios:
         assert (len(split.train), len(split.held_out)) == (80, 20)
         assert not {person.id for person in split.train} & {person.id for person in split.held_out}
         assert set(groups_of(split, "sage").values()) == {2, 3}  # 20 over eight intentions
-
-    def test_perms_people_are_logged_by_what_they_want(self) -> None:
-        split = split_of(read_recipe("perm_grpo_tiny"))
-        assert Counter(person.emotion for person in split.held_out) == dict.fromkeys(EMOTIONS, 3)
-        assert set(groups_of(split, "perm")) == set(get_args(Want))
-        assert {row["data_source"] for row in rows(split.held_out, read_recipe("perm_grpo_tiny"), split="val")} == {
-            f"perm_{want}" for want in get_args(Want)
-        }
 
     @pytest.mark.parametrize(
         ("settings", "said"),
@@ -169,15 +151,8 @@ class TestMissing:
     def test_a_bare_machine_lacks_all_of_it(self) -> None:
         found = missing(read_recipe("ctc_grpo_qwen3_32b"))
         said = " ".join(f"{item.what} {item.remedy}" for item in found)
-        lacks = (
-            "the extra train",
-            "vllm",
-            "flash-attn",
-            "4 nodes need a Ray cluster",
-            "0 GPUs here, 8 needed",
-            "OPENROUTER_API_KEY",
-        )
-        assert all(what in said for what in lacks)
+        for what in ("the extra train", "vllm", "flash-attn", "need a Ray cluster", "0 GPUs here", "OPENROUTER_API_KEY"):
+            assert what in said
         assert [item.stops for item in found] == sorted((item.stops for item in found), reverse=True)
 
     @pytest.mark.usefixtures("bare")
@@ -204,27 +179,26 @@ class TestMissing:
         assert (found.remedy, found.stops) == ("give a directory: --set policy.model=DIR", True)  # a laptop run asks no network
 
     @pytest.mark.usefixtures("full")
-    def test_a_logger_that_is_not_installed_stops_the_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        recipe = read_recipe("rlver_grpo_tiny", settings=["watching.loggers=wandb"])
-        assert missing(recipe) == []
+    @pytest.mark.parametrize(
+        ("setting", "said"),
+        [
+            ("watching.loggers=wandb", "the logger wandb is not installed"),
+            ("dialogue.user=nobody/x", "unknown service 'nobody'"),
+            ("dialogue.user=gpt-4", "expected service/model"),
+            ("policy.model=/", "holds no checkpoint"),
+        ],
+    )
+    def test_what_a_full_machine_lacks_stops_the_run(self, monkeypatch: pytest.MonkeyPatch, setting: str, said: str) -> None:
         monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "wandb" else object())
-        (found,) = missing(recipe)
-        assert (found.what, found.stops) == ("the logger wandb is not installed", True)
+        (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[setting]))
+        assert said in f"{found.what} {found.remedy}"
+        assert found.stops
 
     @pytest.mark.usefixtures("full")
-    def test_a_simulator_is_named_as_in_an_evaluation(self) -> None:
-        assert missing(read_recipe("rlver_grpo_tiny", settings=["dialogue.user=heartloop/reflector"])) == []
-        for name, said in (("nobody/x", "unknown service 'nobody'"), ("gpt-4", "expected service/model")):
-            (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[f"dialogue.user={name}"]))
-            assert said in found.remedy
-            assert found.stops
-
-    @pytest.mark.usefixtures("full")
-    def test_a_directory_without_a_checkpoint(self, tmp_path: Path) -> None:
-        (found,) = missing(read_recipe("ctc_grpo_qwen3_8b", settings=[f"policy.model={tmp_path}"]))
-        assert "holds no checkpoint" in found.what
+    def test_what_a_full_machine_has(self, tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-        assert missing(read_recipe("ctc_grpo_qwen3_8b", settings=[f"policy.model={tmp_path}"])) == []
+        settings = [f"policy.model={tmp_path}", "dialogue.user=heartloop/reflector", "watching.loggers=wandb"]
+        assert missing(read_recipe("rlver_grpo_tiny", settings=settings)) == []
 
     def test_memory_of_weights(self) -> None:
         # 8 billion x 16 bytes over 8 GPUs, and 2 bytes on each: 16 + 16

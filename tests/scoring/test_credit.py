@@ -1,11 +1,4 @@
-"""Advantages and rewards, worked by hand, and what they promise.
-
-1. The turns of a centred rollout share its group advantage: their credit sums to zero.
-2. Groups are compared with themselves only: a shift of all outcomes moves nothing, a scale moves nothing above the floor.
-3. Nothing to compare, nothing to learn: one rollout, or equals, give zeros.
-4. What failed is left out by the caller: a number that is none is refused, never taken.
-5. Breaking the format never pays.
-"""
+"""Advantages and rewards, worked by hand, and what they promise."""
 
 from __future__ import annotations
 
@@ -26,7 +19,6 @@ from heartloop.scoring.credit import (
     group_advantages,
     keeps_format,
     outcome_reward,
-    rewards_to_go,
     turn_advantages,
     turn_rewards,
 )
@@ -43,10 +35,6 @@ class TestGroupAdvantages:
         # mean 0.2; squares 0.16 + 0.04 + 0.04 + 0.16 = 0.4; /3 = 0.1333, root 0.36515
         found = group_advantages([0.6, 0.4, 0.0, -0.2])
         assert found == pytest.approx([0.4 / 0.36515, 0.2 / 0.36515, -0.2 / 0.36515, -0.4 / 0.36515], abs=1e-4)
-
-    def test_the_populations_std(self) -> None:
-        # 0.4 / 4 = 0.1, root 0.31623
-        assert group_advantages([0.6, 0.4, 0.0, -0.2], ddof=0)[0] == pytest.approx(0.4 / 0.31623, abs=1e-4)
 
     def test_the_floor_holds_near_ties_down(self) -> None:
         # std of 0.31 and 0.29 is 0.01414: without a floor 0.01/0.01414, with one 0.01/0.1
@@ -88,10 +76,6 @@ class TestGroupAdvantages:
     def test_settings_that_are_none(self, more: dict[str, float], said: str) -> None:
         with pytest.raises(InputError, match=said):
             group_advantages([0.1, 0.2], **more)  # type: ignore[arg-type]
-
-    def test_a_table_is_not_a_group(self) -> None:
-        with pytest.raises(InputError, match=r"shape \(1, 2\)"):
-            group_advantages(np.array([[0.1, 0.2]]))
 
 
 class TestTurnAdvantages:
@@ -161,25 +145,12 @@ class TestRewards:
         assert turn_rewards([30, 36, 33, 33]) == pytest.approx([0.6, -0.3, 0.0])
         assert turn_rewards([30]).shape == (0,)
 
-    def test_the_outcome_is_a_share(self) -> None:
-        assert outcome_reward(79.0) == pytest.approx(0.79)
-
     @pytest.mark.parametrize("emotion", [-1.0, 100.5, float("nan")])
     def test_an_emotion_is_from_0_to_100(self, emotion: float) -> None:
         with pytest.raises(InputError):
             outcome_reward(emotion)
         with pytest.raises(InputError):
             turn_rewards([30, emotion])
-
-    def test_no_emotion_no_reward(self) -> None:
-        with pytest.raises(InputError, match="no emotion"):
-            turn_rewards([])
-
-    def test_kinds_worked_by_hand(self) -> None:
-        turns = [0.6, -0.3]
-        assert list(dialogue_rewards(0.33, turns, "outcome")) == [0.0, 0.33]
-        assert list(dialogue_rewards(0.33, turns, "turn")) == turns
-        assert dialogue_rewards(0.33, turns, "mixed") == pytest.approx([0.3, 0.015])
 
     def test_an_unknown_kind_and_no_turn_are_refused(self) -> None:
         with pytest.raises(InputError, match="unknown reward 'both'"):
@@ -188,11 +159,6 @@ class TestRewards:
             dialogue_rewards(0.3, [], "outcome")
         with pytest.raises(InputError, match="outcome nan"):
             dialogue_rewards(float("nan"), [0.1], "turn")
-
-    def test_what_is_still_to_come(self) -> None:
-        # from the end: 0.4; -0.1 + 0.4; 0.2 - 0.1 + 0.4
-        assert rewards_to_go([0.2, -0.1, 0.4]) == pytest.approx([0.5, 0.3, 0.4])
-        assert rewards_to_go([]).shape == (0,)
 
 
 class TestFormat:
@@ -227,8 +193,3 @@ class TestFormat:
             emotions.append(step(emotions[-1], change))
         valid = dialogue_rewards(outcome_reward(emotions[-1]), turn_rewards(emotions), kind).sum()
         assert valid >= broken_format_return(kind, worst_outcome=0.0, worst_turns=-start / 10) - 1e-9
-
-    def test_as_published_zero_under_the_outcome_reward(self) -> None:
-        assert broken_format_return("outcome", worst_outcome=0.0, worst_turns=-3.0) == 0.0
-        with pytest.raises(InputError, match="unknown reward"):
-            broken_format_return("both", worst_outcome=0.0, worst_turns=-3.0)  # type: ignore[arg-type]

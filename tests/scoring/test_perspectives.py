@@ -1,10 +1,4 @@
-"""PERM's reward, as a specification.
-
-1. The published form: harmonic mean of three, the bystander's penalty, the length's, worked by hand.
-2. A part that is 0 makes the mean 0; a part switched off leaves the mean of the rest, and needs no score.
-3. What has no score has no reward: nothing is put in its place.
-4. More of a part is never less reward, and more tokens never more.
-"""
+"""PERM's reward."""
 
 from __future__ import annotations
 

@@ -1,16 +1,9 @@
-"""The size of a study: minimum detectable difference, sample size, designs and their cost.
-
-1. As in statsmodels for one-sample t tests; close to the normal approximation for many scenarios.
-2. Worked by hand: the variance of a design, and the degrees of freedom with several judges.
-3. Designs detect what was asked for with the fewest scenarios; a power simulated for one of them is what was asked for.
-4. More scenarios or more repeats: the better step per call depends on where the variance lies.
-"""
+"""The size of a study: minimum detectable difference, sample size, designs and their cost."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from heartloop.core.errors import UseError
@@ -22,7 +15,6 @@ from heartloop.scoring.power import (
     sample_size_for,
     study_designs,
 )
-from heartloop.scoring.ranks import paired_p
 
 
 def calls(scenarios: int, repeats: int, judges: int) -> Use:
@@ -39,13 +31,6 @@ class TestSampleSize:
     def test_as_in_statsmodels(self, difference: float, sd: float, power: float) -> None:
         solve = pytest.importorskip("statsmodels.stats.power").TTestPower().solve_power
         assert sample_size_for(difference, sd, power=power) == math.ceil(solve(abs(difference) / sd, alpha=0.05, power=power))
-
-    def test_near_the_normal_approximation(self) -> None:
-        # (1.95996 + 0.84162)^2 * (20 / 2)^2 = 784.9; the t test needs about z^2 / 2 = 1.9 more
-        assert sample_size_for(-2.0, 20.0) == 787
-
-    def test_two_at_least(self) -> None:
-        assert sample_size_for(5.0, 0.0) == 2
 
     @pytest.mark.parametrize(
         ("words", "said"),
@@ -65,12 +50,6 @@ class TestSampleSize:
 
 class TestMinimumDifference:
     """The inverse of the sample size."""
-
-    @pytest.mark.parametrize("n", [3, 10, 34, 200])
-    def test_as_in_statsmodels(self, n: int) -> None:
-        solve = pytest.importorskip("statsmodels.stats.power").TTestPower().solve_power
-        expected = solve(nobs=n, alpha=0.05, power=0.8)
-        assert minimum_difference(1.0 / n, n - 1) == pytest.approx(expected, rel=2e-3)  # the other tail, with three scenarios
 
     def test_many_degrees_of_freedom_are_normal(self) -> None:
         assert minimum_difference(1.0, math.inf) == pytest.approx(1.95996 + 0.84162, rel=1e-4)
@@ -106,15 +85,6 @@ class TestDesigns:
         variance = DifferenceVariance(60.0, 40.0, judge=50.0)
         assert {one.judges for one in study_designs(variance, 5.0, calls, judges=(1, 2))} == {1}
 
-    def test_the_power_is_what_was_asked_for(self) -> None:
-        design = study_designs(DifferenceVariance(60.0, 40.0), 8.0, calls, repeats=(2,))[0]
-        random = np.random.default_rng(6)
-        found = 0
-        for _ in range(1_000):
-            means = 8.0 + random.normal(0, 60**0.5, design.scenarios) + random.normal(0, (40 / 2) ** 0.5, design.scenarios)
-            found += paired_p(means.tolist()) < 0.05
-        assert 0.77 < found / 1_000 < 0.87  # the smallest whole number of scenarios has a little more than 0.8
-
     def test_no_difference_is_refused(self) -> None:
         with pytest.raises(UseError, match="difference is 0"):
             study_designs(DifferenceVariance(1.0), 0.0, calls)
@@ -134,15 +104,6 @@ class TestSteps:
 
         steps = next_steps(DifferenceVariance(10.0, 10.0, judge=8.0, scenario_judge=20.0), 30, 1, 3, cheap)
         assert steps[0].more == "judge"
-
-    def test_free_calls_have_no_price(self) -> None:
-        assert all(
-            math.isnan(step.per_call) for step in next_steps(DifferenceVariance(9.0, 1.0), 5, 1, 1, lambda s, r, j: Use(0, 0))
-        )
-
-    def test_one_scenario_is_refused(self) -> None:
-        with pytest.raises(UseError, match="1 scenario"):
-            next_steps(DifferenceVariance(1.0), 1, 1, 1, calls)
 
 
 def test_use_adds_up_and_an_unknown_price_stays_unknown() -> None:

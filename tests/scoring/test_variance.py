@@ -1,9 +1,4 @@
-"""Variance components of crossed repeats, and means over judges.
-
-1. Two crossed factors and a nested one by hand; more factors as in the REML of statsmodels, which agrees for balanced designs.
-2. A negative estimate is reported and counts as 0; an incomplete design is refused.
-3. A mean over judges has an interval that includes the judges' variance, and covers where one over scenarios alone does not.
-"""
+"""Variance components of crossed repeats, and means over judges."""
 
 from __future__ import annotations
 
@@ -71,22 +66,20 @@ class TestComponents:
         columns = {"scenario": "s", "user": "u", "judge": "j", "policy sampling": "r"}
         factors = {name: table[column].tolist() for name, column in columns.items()}
         found = variance_components(table.y.tolist(), factors, within={"policy sampling": ["scenario", "user"]})
-        parts = {"s": "C(s)", "u": "C(u)", "j": "C(j)", "su": "C(s):C(u)", "sj": "C(s):C(j)", "uj": "C(u):C(j)",
-                 "suj": "C(s):C(u):C(j)", "r": "C(s):C(u):C(r)"}  # fmt: skip
+        parts = {
+            "scenario": "C(s)", "user": "C(u)", "judge": "C(j)", "scenario × user": "C(s):C(u)", "scenario × judge": "C(s):C(j)",
+            "user × judge": "C(u):C(j)", "scenario × user × judge": "C(s):C(u):C(j)", "policy sampling": "C(s):C(u):C(r)",
+        }  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = mixed.from_formula(
                 "y ~ 1", groups=np.ones(len(table)), vc_formula={k: "0 + " + f for k, f in parts.items()}, data=table
             )
             fitted = model.fit(reml=True)
-        oracle = dict(zip(model.exog_vc.names, fitted.vcomp, strict=True)) | {"e": fitted.scale}
-        names = {
-            "s": "scenario", "u": "user", "j": "judge", "su": "scenario × user", "sj": "scenario × judge", "uj": "user × judge",
-            "suj": "scenario × user × judge", "r": "policy sampling", "e": "judge × policy sampling",
-        }  # fmt: skip
+        oracle = dict(zip(model.exog_vc.names, fitted.vcomp, strict=True)) | {"judge × policy sampling": fitted.scale}
         assert all(one.raw > 0 for one in found.components)
         variances = {one.name: one.variance for one in found.components}
-        assert variances == pytest.approx({name: oracle[key] for key, name in names.items()}, rel=0.02, abs=0.02)
+        assert variances == pytest.approx(oracle, rel=0.02, abs=0.02)
         assert sum(one.share for one in found.components) == pytest.approx(1.0)
 
     @pytest.mark.parametrize(
@@ -126,25 +119,10 @@ class TestOverJudges:
 
     def test_judges_that_agree_leave_the_interval_of_scenarios(self) -> None:
         values = [10.0, 30.0, 20.0, 50.0, 40.0]
-        found = mean_over_judges(
-            [value for value in values for _ in range(3)], [s for s in range(5) for _ in range(3)], [0, 1, 2] * 5
-        )
+        tripled, scenarios = np.repeat(values, 3).tolist(), np.repeat(range(5), 3).tolist()
+        found = mean_over_judges(tripled, scenarios, [0, 1, 2] * 5)
         assert (found.mean, found.low, found.high) == pytest.approx(mean_interval(values)[:3])
         assert found.shares["scenario"] == 1.0
-
-    def test_covers_where_an_interval_over_scenarios_does_not(self) -> None:
-        random = np.random.default_rng(5)
-        both = alone = 0
-        for _ in range(400):
-            judges = random.normal(0, 3.0, 4)
-            table = random.normal(0, 5.0, (30, 1)) + judges + random.normal(0, 2.0, (30, 4))
-            scenarios, labels = [s for s in range(30) for _ in range(4)], [0, 1, 2, 3] * 30
-            found = mean_over_judges(table.ravel().tolist(), scenarios, labels)
-            both += found.low <= 0.0 <= found.high
-            naive = mean_interval(table.ravel().tolist(), clusters=scenarios)
-            alone += naive.low <= 0.0 <= naive.high
-        assert both / 400 > 0.93
-        assert alone / 400 < 0.8
 
     @pytest.mark.parametrize(
         ("scenarios", "judges", "match"),

@@ -1,11 +1,4 @@
-"""The agent loop, as a specification, without Ray: verl's own class and configuration against a token server that is not there.
-
-1. A dialogue gives verl one row a policy turn, or one a dialogue; tokens in are tokens out.
-2. Sampling settings of the rollout reach the server, with a seed per turn that a resumed run repeats.
-3. Rollouts of a row play the same scenario with the same episode seed, and sample differently.
-4. A failed dialogue gives no row: never a reward of zero.
-5. The environment is made once a worker; sockets are closed while no dialogue is played.
-"""
+"""The agent loop without Ray: verl's own class and configuration with a fake token server."""
 
 from __future__ import annotations
 
@@ -23,7 +16,6 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from heartloop.core.dialogue import Transcript, read_transcripts
-from heartloop.environments.perm.scoring import BROKEN_FORMAT
 from heartloop.environments.registry import load_environment
 from heartloop.training import agent_loop
 from heartloop.training.advantages import RolloutRow, ctc_grpo_advantages
@@ -36,7 +28,6 @@ WORDS = tiny_policy.tokenizer()
 SCENARIOS = [scenario.id for scenario in load_environment("eibench").load("test")][:4]
 EIBENCH = ("ctc_grpo_tiny", "environment.options.max_turns=3", "environment.options.variant=think", "dialogue.sample=turn")
 SAGE = ("rlver_ppo_tiny", "environment.options.max_turns=3", "dialogue.sample=turn")
-PERM = ("perm_grpo_tiny", "dialogue.reply_tokens=200", "policy.max_response=200")
 SAMPLING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "repetition_penalty": 1.0, "logprobs": True}
 
 
@@ -124,19 +115,6 @@ async def test_one_row_a_turn_tokens_in_are_tokens_out(config: Any) -> None:
     assert "token_rewards" not in rows[0]
 
 
-async def test_one_row_a_dialogue_masks_what_the_person_said(config: Any) -> None:
-    client = FakeClient()
-    found = await roll(config, client, (*EIBENCH, "dialogue.sample=dialogue"), rollouts=1, scenario_ids=SCENARIOS[:1])
-    (row,) = [output.as_dict() for output in found[0]]
-    response, mask = row["responses"], row["response_mask"].bool()
-    drawn = [WORDS.decode(response[start:stop]) for _, start, stop in row["extra_fields"]["credit"]["spans"]]
-    assert len(drawn) == 3
-    assert WORDS.decode(response[mask]) == "".join(drawn)
-    assert "<|im_start|>user" in WORDS.decode(response[~mask])
-    assert not row["rm_scores"][~mask].any()
-    assert row["rollout_log_probs"][~mask].tolist() == [0.0] * int((~mask).sum())
-
-
 async def test_sampling_settings_and_seeds_reach_the_server(config: Any) -> None:
     first, again, later = FakeClient(), FakeClient(), FakeClient()
     await roll(config, first)
@@ -195,84 +173,6 @@ async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
     assert all(output.extra_fields["dialogue"]["user_calls"] >= 5 for outputs in found for output in outputs[:1])
     (model,) = worker._models
     assert model._connections._session is None  # type: ignore[attr-defined]
-
-
-class Answering(FakeClient):
-    """Draws answers that are good, poor or of no form, by the request's seed."""
-
-    ANSWERS = (
-        "# Analysis\nThey are sad.\n\n# Response\nI am so sorry. What was the hardest of it?",
-        "# Analysis\nThey are sad, and proud of it too.\n\n# Response\nYou did that all by yourself, and it shows.",
-        "I am sorry.",
-    )
-
-    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:
-        self.asked.append({"prompt_ids": prompt_ids, **sampling_params})
-        ids = [*WORDS.encode(self.ANSWERS[len(self.asked) % 3]), WORDS.eos_token_id]
-        return TokenOutput(token_ids=ids, log_probs=[-1.5] * len(ids), stop_reason="completed",
-                           extra_fields={"min_global_steps": 3, "max_global_steps": 3})  # fmt: skip
-
-
-SAMPLES = [scenario.id for scenario in load_environment("perm").load("samples")][:2]
-
-
-async def test_perm_one_answer_is_one_row_with_its_parts(config: Any) -> None:
-    client = Answering()
-    found = await roll(config, client, PERM, scenario_ids=SAMPLES, rollouts=3)
-    assert [len(outputs) for outputs in found] == [1] * 6
-    for (output,) in found:
-        row = output.as_dict()
-        credit, about = row["extra_fields"]["credit"], row["extra_fields"]["dialogue"]
-        told = row["extra_fields"]["reward_extra_info"]
-        assert row["rm_scores"].sum().item() == pytest.approx(credit["outcome"]) == pytest.approx(told["score"])
-        assert about["group"] in {"gladness", "company", "understanding", "thinking", "acknowledgement", "room"}
-        if about["terms"]["form"]:
-            terms = sum(about["terms"][f"{name}_term"] for name in ("empathy", "bystander", "length"))
-            assert terms == pytest.approx(credit["outcome"])
-            assert {"resonation", "expression", "reception", "bystander", "response_tokens"} <= told.keys()
-        else:
-            assert credit["outcome"] == BROKEN_FORMAT
-            assert about["counts"]["broken formats"] == 1
-            assert "resonation" not in told
-    assert sum(output.extra_fields["dialogue"]["terms"]["form"] for (output,) in found) == 4
-
-
-async def test_perm_an_answer_that_a_judge_did_not_grade_leaves_its_group(
-    config: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The third judge of every third answer says a number in words, twice; no row comes of that answer, and no zero."""
-    (tmp_path / "wordy.py").write_text(JUDGE)
-    monkeypatch.syspath_prepend(tmp_path)
-    judged = (*PERM, "dialogue.user=python:wordy:judge")
-    found = await roll(config, Answering(), judged, scenario_ids=SAMPLES, rollouts=3)
-    assert sorted(len(outputs) for outputs in found) == [0, 0, 1, 1, 1, 1]
-    outcomes = [outputs[0].extra_fields["credit"]["outcome"] for outputs in found if outputs]
-    # shares 0.6, bystander 50: 0.6 - 0.25; the others kept no form
-    assert sorted(outcomes) == pytest.approx([BROKEN_FORMAT, BROKEN_FORMAT, 0.35, 0.35])
-    assert sum("is left out (reception judge, AnswerError)" in record.message for record in caplog.records) == 2
-
-
-JUDGE = """
-import json
-
-def judge(messages):
-    asked = " ".join(message["content"] for message in messages)
-    parts = ("They are sad.", "They are sad, and proud of it too.", "I am so sorry. What was the hardest of it?",
-             "You did that all by yourself, and it shows.")
-    part = next(line for line in parts if line in asked)
-    found = {"reason": "It is said.", "quote": part}
-    if "sober" in asked:
-        return json.dumps(found | dict.fromkeys(("relevant", "clear", "concise", "sober", "accurate"), 10))
-    wordy = "so sorry" in part and "You are the person below" in messages[0]["content"]
-    return json.dumps(found | {"score": "three" if wordy else 3})
-"""
-
-
-async def test_the_environment_is_made_once_a_worker(config: Any) -> None:
-    workers = {id(loop_of(config, FakeClient()).worker) for _ in range(3)}
-    assert len(workers) == 1
-    shorter = loop_of(config, FakeClient(), (*EIBENCH, "environment.options.max_turns=2"))
-    assert shorter.worker.environment.options.max_turns == 2
 
 
 async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:

@@ -1,10 +1,4 @@
-"""The training engine on processors, as a specification: what verl's own computes everywhere, it computes where it counts.
-
-1. Rows that are packed into one do not see each other: attention, values and gradients are those of each row alone.
-2. Log-probabilities and entropies stand at the policy's own tokens and are the model's own; everywhere else they are 0, and so is
-   the gradient.
-3. A batch in which the policy said nothing (padding, lone rollouts) has a gradient of zero, and does not stop training.
-"""
+"""The training engine on a CPU computes what verl's own does, at policy tokens only."""
 
 from __future__ import annotations
 

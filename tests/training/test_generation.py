@@ -1,13 +1,4 @@
-"""Generation, as a specification.
-
-1. A reply does not depend on who was answered beside it: batch, order and padding change nothing.
-2. The log-probability of a token is the model's own at the sampling temperature, whatever top-p and top-k cut away.
-3. Equal seeds draw equal replies; top-k and top-p keep what they say.
-4. A reply ends with its end token, which is part of it, or is cut.
-5. Requests that wait are answered together.
-6. New weights are used from the next batch on; weights of another model are refused.
-7. What was read of a dialogue is not read again at its next turn, nor what several share; it changes no reply.
-"""
+"""Batched generation: replies do not depend on the batch, and log-probabilities are those of the model."""
 
 from __future__ import annotations
 
@@ -211,16 +202,12 @@ async def test_a_prompt_that_several_requests_share_is_read_once_and_says_the_sa
 
 def test_what_was_read_is_found_by_its_longest_beginning_once_and_the_oldest_goes() -> None:
     def read(tokens: int) -> Read:
-        return Read(((torch.zeros(1, tokens, 2), torch.zeros(1, tokens, 2)),))  # 16 bytes a token
+        return ((torch.zeros(1, tokens, 2), torch.zeros(1, tokens, 2)),)  # 16 bytes a token
 
     store = ReadTokens(limit=16 * 9)
     store.put([1, 2], read(2))
     store.put([1, 2, 3], read(3))
-    (length, found), nothing = store.take([[1, 2, 3, 4], [1, 2, 3, 4]])[:2]
-    assert length == 3
-    assert found is not None
-    assert nothing[0] == 2, "the longer one was given out"
-    assert store.take([[1, 2, 3]]) == [(0, None)]
+    assert [length for length, _ in store.take([[1, 2, 3, 4]] * 3)] == [3, 2, 0], "each is given out once"
     store.put([7, 8], read(2))
     assert store.take([[7, 8]]) == [(0, None)], "the last token is always read anew"
     store.put([4] * 8, read(8))

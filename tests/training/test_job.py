@@ -1,15 +1,6 @@
-"""Training jobs, as a specification: `heartloop train`, verl under Ray, two ranks, a policy of a few thousand weights.
+"""Training jobs: `heartloop train`, verl under Ray, two ranks, a policy of a few thousand weights.
 
-1. CTC-GRPO: a step moves the weights. Dialogues whose simulator failed are left out and counted; where one rollout of a group is
-   left, nothing is learned from it.
-2. A run that was killed (-9) within a step, its last dialogue not yet at its end, goes on from its last checkpoint with the
-   people of that step, met in the same moods, answered with the same words; the optimiser has made as many updates as in a run
-   that was not killed. What was done of the step that was cut off is done again. Weights of a step made again are equal up to
-   rounding: verl promises nothing beyond what a checkpoint holds, and sums over ranks and packed rows may run in another order.
-3. PPO: actor and critic both move; the value of a token is that of its turn and all that follow.
-4. A checkpoint is a model like any other.
-5. The numbers of the dialogues stand in the run's metrics, and the dialogues themselves in files.
-6. Nothing listens on the network, and nothing is left behind, by a run that was killed neither.
+Weights of a step that is repeated after a kill are equal up to rounding: verl promises nothing beyond what a checkpoint holds.
 """
 
 from __future__ import annotations

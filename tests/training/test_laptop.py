@@ -1,11 +1,4 @@
-"""The laptop policy, made on the spot: words, prompts, examples, warm start, and the checkpoint as a model under test.
-
-1. What the tokenizer knows comes back as it was written.
-2. A prompt is its messages one after the other, and an own reply is in it as the ids it was generated as.
-3. The same settings give the same examples, however many processes play them. No held-out scenario is learned from.
-4. A warm start lowers the loss, and the same settings find what was made before.
-5. A checkpoint plays dialogues through the one turn loop.
-"""
+"""The laptop policy, made on the spot: words, prompts, examples, warm start, and the checkpoint as a model under test."""
 
 from __future__ import annotations
 
@@ -29,7 +22,6 @@ from heartloop.training.laptop.corpus import (
     LONGEST_REPLY,
     CorpusSettings,
     Example,
-    Mixture,
     WarmStartSettings,
     environment_for,
     examples_of,
@@ -164,14 +156,6 @@ def test_no_held_out_scenario_is_learned_from() -> None:
     assert [source for source, _, _ in overlapping.jobs()[0]] == [overlapping.learn[1]] * 6
 
 
-async def test_the_mixture_decides_by_messages_and_seed_alone() -> None:
-    messages = [Message(role="system", content="x"), Message(role="user", content="My sister left the keys on the table.")]
-    replies = [(await Mixture().complete(messages, sampling=Sampling(seed=seed))).text for seed in range(12)]
-    again = [(await Mixture().complete(messages, sampling=Sampling(seed=seed))).text for seed in range(12)]
-    assert replies == again
-    assert len(set(replies)) > 6
-
-
 def test_answers_have_the_form_whose_headings_are_one_token(answers: list[Example]) -> None:
     form = ChatFormat(tokenizer_of(answers, ANSWERS), longest=None)
     parts = [parse(example[-1].content) for example in answers]
@@ -184,20 +168,6 @@ def test_answers_have_the_form_whose_headings_are_one_token(answers: list[Exampl
         assert not back.broken
         assert back.response == part.response.replace("’", "'")
         assert sum(form.tokenizer.decode([i]).startswith("#") for i in ids) == 1
-
-
-def test_a_prompt_of_answers_holds_persona_scenario_and_query_and_fits() -> None:
-    environment = environment_for(ANSWERS.held_out[0])
-    longest = read_recipe("perm_grpo_tiny").policy.max_prompt
-    for scenario in environment.scenario_ids[::20]:
-        sample = environment.scenarios[scenario]
-        prompt = environment.begin(scenario).policy_prompt
-        messages = [Message(role="system", content=prompt), Message(role="user", content=sample.query)]
-        words = build_tokenizer([message.content for message in messages], least=1, layout=ANSWERS.layout)
-        text = words.apply_chat_template([{"role": "system", "content": prompt}], tokenize=False)
-        persona = f"{sample.person} ({sample.persona.gender})"
-        assert text == f"<system>{' '.join(f'{persona} {sample.scenario}'.split()[:130])}<end>"
-        assert len(ChatFormat(words, longest=None).prompt_ids(messages)) <= longest
 
 
 def test_only_replies_are_learned(examples: list[Example], tokenizer: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +15,10 @@ from heartloop.training.recipe import read_recipe
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
 
-def dialogue(
-    score: float, *reply_tokens: int, group: str = "charm", scenario: str = "a", said: Sequence[str] = (), **counts: int
-) -> dict[str, Any]:
+def dialogue(score: float, *reply_tokens: int, group: str = "charm", **counts: int) -> dict[str, Any]:
+    said = ["I see."] * len(reply_tokens)
     return {
-        "scenario": scenario, "said": list(said),
+        "scenario": group, "said": said,
         "group": group, "score": score, "return": score, "stop": "goodbye" if len(reply_tokens) < 2 else "turn_limit",
         "turns": len(reply_tokens), "samples": len(reply_tokens), "reply_tokens": list(reply_tokens), "counts": counts,
         "user_calls": len(reply_tokens),
@@ -46,19 +44,9 @@ def test_a_step_in_numbers() -> None:
     assert found["dialogue/reply_tokens/turn_2"] == 10
     assert (found["dialogue/counts/silences"], found["dialogue/counts/overflows"]) == (2, 1)
     assert found["dialogue/stops/goodbye"] == pytest.approx(1 / 3)
+    assert (found["dialogue/said_before"], found["dialogue/said_to_others"]) == (2 / 5, 1.0)
     assert found["dialogue/tokens"] == 10 + 20 + 30 + 0 + 12
     assert (found["user/calls"], found["user/prompt_tokens"], found["user/completion_tokens"]) == (5, 500, 50)
-
-
-def test_repeated_replies_are_shares_of_all_replies() -> None:
-    dialogues = [
-        dialogue(0.1, 5, 5, scenario="a", said=["I see.", "I  see."]),
-        dialogue(0.1, 5, 5, scenario="a", said=["Which door?", ""]),  # another rollout of the same scenario
-        dialogue(0.1, 5, scenario="a", said=["Which door?"]),
-        dialogue(0.1, 5, 5, 5, scenario="b", said=["i see.", "And then?", ""]),
-    ]
-    found = dialogue_metrics(dialogues, ["a"] * 3 + ["b"], expected=4)
-    assert (found["dialogue/said_before"], found["dialogue/said_to_others"]) == (1 / 8, 3 / 8)
 
 
 def test_a_step_without_a_scored_dialogue_has_no_means() -> None:

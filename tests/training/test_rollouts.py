@@ -1,12 +1,4 @@
-"""Rollouts, as a specification.
-
-1. Training dialogues are played by the one turn loop; prompts and replies are recorded as ids.
-2. No reply is ever tokenised again: the history holds the ids that were sampled, less a think block.
-3. Of a sample only the tokens that the policy sampled have mask 1; every token follows the context it was sampled in.
-4. A prompt that does not fit is answered with silence and counted; an empty reply is silence, too.
-5. Rewards: the whole return for estimators that compare rollouts; the reward to go for those that go token by token.
-6. A broken think format is worth the lowest there is.
-"""
+"""Rollouts: tokens in, tokens out, and the samples and rewards of a dialogue."""
 
 from __future__ import annotations
 
@@ -182,14 +174,6 @@ async def test_samples_of_a_dialogue_hold_every_token_after_the_context_it_was_d
     assert [row.response for row in each] == [turn.tokens for turn in policy.turns]
 
 
-async def test_thinking_breaks_a_dialogue_into_samples() -> None:
-    policy = policy_of(FakeServer("<think>she is hurt</think>I hear you."))
-    await dialogue(policy)
-    rows = samples(policy.turns, per="dialogue", max_response=4000)
-    assert [len(row.spans) for row in rows] == [1, 1, 1]
-    _check(rows, policy.turns)
-
-
 def _check(rows: Sequence[Sample], turns: Sequence[PolicyTurn]) -> None:
     for row in rows:
         assert len(row.response) == len(row.mask) == len(row.logprobs)
@@ -229,7 +213,7 @@ async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.floats(-1, 1)), min_size=1, max_size=6), st.integers(4, 40))
-def test_rewards_to_go_of_a_sample_sum_to_what_follows_its_first_turn(given: list[tuple[int, int, float]], room: int) -> None:
+def test_rewards_to_go_sum_to_what_follows_each_turn(given: list[tuple[int, int, float]], room: int) -> None:
     """Whatever way a dialogue is cut into samples, and whichever turns have no tokens."""
     turns, prompt = [], [1]
     for number, (size, gap, _) in enumerate(given):
@@ -240,7 +224,8 @@ def test_rewards_to_go_of_a_sample_sum_to_what_follows_its_first_turn(given: lis
     worth = RolloutRewards(float(rewards.sum()), rewards, rewards, False)
     for row in samples(turns, per="dialogue", max_response=room):
         found = token_rewards(row, worth, credit="to_go")
-        assert sum(found) == pytest.approx(rewards[row.spans[0].turn :].sum(), abs=1e-9)
+        for span in row.spans:  # the return of GAE with gamma = lambda = 1 at the turn's tokens
+            assert sum(found[span.start :]) == pytest.approx(rewards[span.turn :].sum(), abs=1e-9)
         assert all(mask or not reward for mask, reward in zip(row.mask, found, strict=True))
         group = token_rewards(row, worth, credit="group")
         assert group[row.spans[-1].stop - 1] == worth.outcome

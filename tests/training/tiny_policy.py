@@ -1,4 +1,4 @@
-"""A policy of a few thousand random weights with a byte tokenizer, made on the spot: fit for every path, and it says nothing."""
+"""A policy of a few thousand random weights with a byte tokenizer."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from heartloop.core.errors import UseError
 
 Measured = Literal["nominal", "ordinal", "interval"]
-"""Level of measurement of a rating."""
 
 
 def sign_agreement(a: Sequence[float], b: Sequence[float]) -> float:
@@ -27,10 +26,7 @@ def sign_agreement(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def mean_pairwise_pearson(judges_by_models: npt.ArrayLike) -> float:
-    """Agreement of judges: Pearson's r over the models, averaged over all pairs of judges.
-
-    Args:
-        judges_by_models: scores, shape (j, m).
+    """Agreement of judges: Pearson's r over the models, averaged over all pairs of judges; scores of shape (j, m).
 
     >>> round(mean_pairwise_pearson([[1, 2, 3], [2, 4, 6], [3, 2, 1]]), 4)  # r: 1, -1, -1
     -0.3333
@@ -44,10 +40,7 @@ def mean_pairwise_pearson(judges_by_models: npt.ArrayLike) -> float:
 
 
 def spearman(first: Mapping[str, float], second: Mapping[str, float]) -> float:
-    """Spearman's rho between two rankings over their common entries; ties share their mean rank.
-
-    Args:
-        first, second: score by entry (a model). An entry missing from one, such as a model that would judge itself, is left out.
+    """Spearman's rho between two rankings, scores by entry, over their common entries; ties share their mean rank.
 
     >>> round(spearman({"x": 1, "y": 2, "z": 3}, {"x": 10, "y": 30, "z": 20}), 4)
     0.5
@@ -69,7 +62,6 @@ def krippendorff_alpha(ratings_j_n: Sequence[Sequence[float | None]], *, measure
     two ratings; missing ratings are left out.
 
     Args:
-        ratings_j_n: for each judge its rating of the same n units, in the same order; `None` for a missing one.
         measured: level of measurement, which decides how far two ratings are apart: `nominal` (equal or not), `ordinal` (units
             ranked between them) or `interval` (squared difference).
 
@@ -108,23 +100,13 @@ def krippendorff_alpha(ratings_j_n: Sequence[Sequence[float | None]], *, measure
     return float(1.0 - (coincidences_v_v * distances_v_v).sum() / expected)
 
 
-class Icc(NamedTuple):
-    """Intraclass correlations of judges who rated the same units, two-way random effects, absolute agreement."""
+def intraclass_correlation(ratings_j_n: npt.ArrayLike) -> tuple[float, float]:
+    """ICC(2,1), of one judge's rating, and ICC(2,k), of the mean over all judges: two-way random effects, absolute agreement.
 
-    single: float
-    """Of one judge's rating: ICC(2,1), the share of variance that the units make."""
-    average: float
-    """Of the mean over all judges: ICC(2,k)."""
-
-
-def intraclass_correlation(ratings_j_n: npt.ArrayLike) -> Icc:
-    """ICC(2,1) and ICC(2,k) of Shrout and Fleiss 1979 (McGraw and Wong 1996: A,1 and A,k).
+    Shrout and Fleiss 1979 (McGraw and Wong 1996: A,1 and A,k).
 
     With mean squares of units U, judges J and error E, for n units and k judges: (U - E) / (U + (k - 1) E + k (J - E) / n) and
     (U - E) / (U + (J - E) / n).
-
-    Args:
-        ratings_j_n: ratings, shape (k, n), none missing.
 
     >>> ratings = [[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]]  # Shrout and Fleiss, Table 2
     >>> [round(value, 2) for value in intraclass_correlation(ratings)]
@@ -143,10 +125,8 @@ def intraclass_correlation(ratings_j_n: npt.ArrayLike) -> Icc:
     judges = n * float(np.sum((x_j_n.mean(axis=1) - mean) ** 2)) / (k - 1)
     residuals_j_n = x_j_n - x_j_n.mean(axis=0) - x_j_n.mean(axis=1)[:, None] + mean
     error = float(np.sum(residuals_j_n**2)) / ((n - 1) * (k - 1))
-    return Icc(
-        single=(units - error) / (units + (k - 1) * error + k * (judges - error) / n),
-        average=(units - error) / (units + (judges - error) / n),
-    )
+    single = (units - error) / (units + (k - 1) * error + k * (judges - error) / n)
+    return single, (units - error) / (units + (judges - error) / n)
 
 
 def _varied(rows: Mapping[str, Sequence[float]]) -> None:

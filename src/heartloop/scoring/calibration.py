@@ -1,8 +1,8 @@
 """The mean of human labels from a few labels and many automatic scores: prediction-powered inference.
 
 Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, "Prediction-powered inference" (2023), with the tuned weight of "PPI++" (2023),
-equation for the mean; standard errors are over clusters (scenarios), which is ours. Pure: numbers in, numbers out. Valid where
-the labelled items are a random sample of all.
+equation for the mean; standard errors are over clusters (scenarios), which is ours. Valid where the labelled items are a random
+sample of all.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ _Floats = npt.NDArray[np.float64]
 
 
 class Calibrated(NamedTuple):
-    """Estimates of the mean label over all items, in the unit of the labels."""
+    """Estimates of the mean label over all items, in the unit of the labels: from labels and scores, and from labels alone."""
 
     powered: Interval
-    """From labels and scores."""
     labels_only: Interval
-    """From the labels alone."""
     weight: float
     """Labels per unit of score that a score is trusted with: 0 where the scores tell nothing about the labels."""
     labelled: int
@@ -50,9 +48,7 @@ def calibrated_mean(
     makes the variance least, `cov(label, score) / ((1 + n / N) var(score))` for n labelled and N other items.
 
     Args:
-        labels: of the labelled items, shape (n,).
-        scores: of the labelled items, shape (n,), in any unit.
-        other_scores: of the items without a label, shape (N,); may be empty.
+        scores: of the labelled items, shape (n,), in any unit; `other_scores` of the others, shape (N,), which may be empty.
         clusters: the cluster of each labelled item; by default each is its own. `other_clusters` likewise of the other items.
     """
     n, others = len(labels), len(other_scores)

@@ -41,7 +41,6 @@ def group_advantages(outcomes: Sequence[float] | Array, *, sigma_min: float = SI
     The caller leaves out unscored rollouts. One rollout, or equal outcomes, give zeros.
 
     Args:
-        outcomes: shape (K,).
         sigma_min: floor of the std, at least 0; 0 means no floor.
         ddof: 1 for the sample std, 0 for the population's.
 
@@ -76,7 +75,6 @@ def turn_advantages(
     rewards). The mean over the turns of a rollout is its group advantage. A group of one gives zeros.
 
     Args:
-        outcomes: shape (K,).
         process: K sequences of process rewards, one per policy turn.
         alpha: weight of the turn credit; 0 is plain GRPO.
         centre: false adds the process reward without subtracting the mean (EIBench Eq. 5).
@@ -152,10 +150,7 @@ def keeps_format(reply: str, *, opened: bool = False) -> bool:
     """Whether a raw reply is one `<think>...</think>` block followed by text (RLVER App. A.5).
 
     White space around the parts is allowed, and the thought may be empty. A second tag, other case or an empty reply breaks the
-    format.
-
-    Args:
-        opened: the chat template wrote the opening tag, so that the reply starts inside the block.
+    format. With `opened`, the chat template wrote the opening tag, so that the reply starts inside the block.
 
     >>> keeps_format("<think>she is hurt</think> That was unkind."), keeps_format("That was unkind.")
     (True, False)
@@ -171,7 +166,6 @@ def broken_format_return(kind: RewardKind, *, worst_outcome: float, worst_turns:
     """The return of a dialogue with a broken format: the lowest return of a valid dialogue (RLVER: 0, for the outcome reward).
 
     Args:
-        worst_outcome: the lowest possible outcome; 0 in SAGE and EMPA, -1 in EIBench.
         worst_turns: the lowest possible sum of turn rewards; -start/10 in SAGE, so -3 for start 30.
 
     >>> [broken_format_return(kind, worst_outcome=0.0, worst_turns=-3.0) for kind in REWARDS]

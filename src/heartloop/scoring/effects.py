@@ -54,10 +54,9 @@ def shift(
     clusters: Sequence[Hashable] | None = None,
     scale: float | None = None,
 ) -> Shift:
-    """The shift of a score over pairs.
+    """The shift of a score over pairs, by default each of its own cluster.
 
     Args:
-        clusters: the cluster of each pair (its scenario), shape (n,); by default every pair is its own cluster.
         scale: the score's standard deviation without perturbation; by default that of `original` (n - 1).
 
     >>> change = shift([2.0, 4.0, 6.0, 4.0], [1.0, 4.0, 3.0, 5.0])
@@ -124,18 +123,12 @@ def standardised_distance(
     *,
     clusters: Sequence[Hashable] | None = None,
     other_clusters: Sequence[Hashable] | None = None,
-    rounds: int = 2_000,
 ) -> Interval | None:
     """The difference of two means over the root mean square of both standard deviations (Cohen's d with equal weights).
 
     The 95 % interval is a percentile bootstrap in which clusters are drawn, separately on each side, always with the same random
-    numbers; with few clusters it is too narrow. Its ends are nan with one cluster on a side.
-
-    Args:
-        clusters: along `mine`, what is drawn whole; by default each value. `other_clusters` likewise along `theirs`.
-
-    Returns:
-        `None` with fewer than two values on a side, or where no value differs from its mean.
+    numbers; with few clusters it is too narrow. Its ends are nan with one cluster on a side. `None` with fewer than two values on
+    a side, or where no value differs from its mean.
 
     >>> standardised_distance([1.0, 3.0], [0.0, 2.0]).mean
     0.7071067811865475
@@ -153,7 +146,7 @@ def standardised_distance(
     if min(len(side) for side in sides) < 2:
         return Interval(float(mean), float("nan"), float("nan"))
     draw = np.random.default_rng(0)
-    drawn = [draw.multinomial(len(side), np.full(len(side), 1 / len(side)), size=rounds) @ side for side in sides]
+    drawn = [draw.multinomial(len(side), np.full(len(side), 1 / len(side)), size=2_000) @ side for side in sides]
     low, high = np.nanquantile(_distance(*drawn), [0.025, 0.975])
     return Interval(float(mean), float(low), float(high))
 

@@ -23,7 +23,6 @@ class DifferenceVariance(NamedTuple):
     """Variance components of the difference of two models, in squared points."""
 
     scenario: float
-    """Between scenarios."""
     repeat: float = 0.0
     """Between dialogues of one scenario that all judges judge: policy sampling and the user simulator's."""
     judge: float = 0.0
@@ -59,7 +58,7 @@ class DifferenceVariance(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What something takes; `cost` is `None` where a price is unknown."""
+    """`cost` is `None` where a price is unknown."""
 
     calls: float
     tokens: float
@@ -85,10 +84,9 @@ class Design(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A study with one more of one thing."""
+    """A study with one more scenario, repeat or judge, as `more` names it."""
 
     more: str
-    """`scenario`, `repeat` or `judge`."""
     detects: float
     extra: Use
     per_call: float
@@ -96,10 +94,7 @@ class Step(NamedTuple):
 
 
 def minimum_difference(variance: float, df: float, *, power: float = 0.8, level: float = 0.95) -> float:
-    """The difference that a two-sided test at `level` finds with probability `power`, in the unit of the values.
-
-    Args:
-        variance: of the mean difference; `df` its degrees of freedom, at least 1.
+    """The difference that a two-sided test finds with probability `power`, from the mean's variance and degrees of freedom.
 
     >>> round(minimum_difference(100.0 / 34, 33), 2)  # 34 scenarios whose differences have a standard deviation of 10
     4.95
@@ -122,10 +117,7 @@ def _noncentrality(df: float, power: float, level: float) -> float:
 
 
 def sample_size_for(difference: float, sd: float, *, power: float = 0.8, level: float = 0.95) -> int:
-    """Number of clusters (scenarios) needed to detect a paired difference with the t test, at least 2.
-
-    Args:
-        sd: standard deviation of the clusters' differences.
+    """Number of scenarios, at least 2, to detect a paired difference with the t test; `sd` is that of scenarios' differences.
 
     >>> sample_size_for(5.0, 10.0)
     34
@@ -163,10 +155,6 @@ def study_designs(
     """For each number of repeats and judges, the design with the fewest scenarios that detects a difference.
 
     Without a design for a number of judges no number of scenarios is enough: the judges' own variance does not fall with it.
-
-    Args:
-        difference: in points, above 0.
-        use: `use(scenarios, repeats, judges)` of the study.
 
     >>> for design in study_designs(DifferenceVariance(60.0, 40.0), 5.0, lambda s, r, j: Use(2 * s * r * j, 0), repeats=(1, 2)):
     ...     print(design.scenarios, design.repeats, design.use.calls)

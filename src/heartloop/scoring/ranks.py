@@ -20,14 +20,13 @@ from heartloop.scoring.statistics import check_share, mean_interval, t_quantile
 
 
 class Rank(NamedTuple):
-    """The rank of a model among k models."""
+    """A model's rank group, from 1, and the ends of its rank interval among k models."""
 
     group: int
-    """Rank group, from 1."""
     best: int
-    """Lower end of the rank interval: 1 + the number of models that are significantly better."""
+    """1 + the number of models that are significantly better."""
     worst: int
-    """Upper end: k - the number of models that are significantly worse."""
+    """k - the number of models that are significantly worse."""
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -77,7 +76,6 @@ def ranks(
 
     Args:
         values_m_n: for each model its measurements of the same n dialogues, in the same order; higher is better.
-        clusters: the scenario of each dialogue, shape (n,).
 
     >>> [tuple(rank) for rank in ranks([[40.0, 42.0, 41.0], [70.0, 73.0, 71.0], [71.0, 70.0, 72.0]])]
     [(2, 3, 3), (1, 1, 2), (1, 1, 2)]

@@ -15,19 +15,14 @@ REPEATED = 0.2
 
 
 class Repeats(NamedTuple):
-    """Shares of all replies, silent ones included; silence is no repetition."""
+    """Shares of all replies, silent ones included: said before in the same dialogue, and in another scenario as well."""
 
     said_before: float
-    """Said before in the same dialogue."""
     said_to_others: float
-    """Said in another scenario as well. Dialogues with the same scenario are no others."""
 
 
 def repeats_of(dialogues: Iterable[tuple[Hashable, Sequence[str]]]) -> Repeats:
-    """Shares of repeated replies, 0 without any reply.
-
-    Args:
-        dialogues: scenario and replies of each.
+    """Shares of repeated replies, 0 without any reply, from scenario and replies of each dialogue.
 
     >>> repeats_of([("a", ["I see.", "i  see."]), ("b", ["I see.", ""]), ("a", ["Go on."])])
     Repeats(said_before=0.2, said_to_others=0.6)

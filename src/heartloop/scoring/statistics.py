@@ -48,11 +48,11 @@ class Interval(NamedTuple):
     shape: Shape = Shape.NEAR_NORMAL
 
     def of(self, n: int) -> Estimate:
-        """The interval as an estimate from n values, without ends where they are nan."""
+        """An estimate from n values, without ends where they are nan."""
         return Estimate(n, self.mean, None if math.isnan(self.low) else self.low, None if math.isnan(self.high) else self.high)
 
     def words(self, digits: int = 2) -> str:
-        """Mean and ends, such as `0.50 (0.30 to 0.70)`."""
+        """Such as `0.50 (0.30 to 0.70)`."""
         ends = "" if math.isnan(self.low) else f" ({self.low:.{digits}f} to {self.high:.{digits}f})"
         return f"{self.mean:.{digits}f}{ends}"
 
@@ -75,7 +75,6 @@ def mean_interval(
     clusters would be marked.
 
     Args:
-        values: shape (n,).
         clusters: the cluster of each value (its scenario), shape (n,); by default every value is its own cluster.
         within: lowest and highest possible value. An end beyond is moved to it, unless a value lies beyond, too.
 
@@ -285,12 +284,7 @@ def pearson_if_known(a: Sequence[float], b: Sequence[float]) -> Interval | None:
 def estimate(
     values: Sequence[float], clusters: Sequence[Hashable], *, n: int | None = None, within: tuple[float, float] | None = None
 ) -> Estimate | None:
-    """Mean and interval over clusters, which are scenarios; `None` without a value.
-
-    Args:
-        n: dialogues, where a value is a window and not a dialogue.
-        within: lowest and highest possible value, to which the ends are moved.
-    """
+    """Mean and interval over clusters, which are scenarios; `None` without a value. `n`: dialogues, where values are windows."""
     if not len(values):
         return None
     return mean_interval(values, clusters=clusters, within=within).of(len(values) if n is None else n)

@@ -53,7 +53,6 @@ def variance_components(
     cannot be separated, and are one component. The component between values of one cell is named `rerun`.
 
     Args:
-        values: measurements, shape (n,).
         factors: by name, the level of each value, shape (n,). A factor with one level is left out.
         within: nested factors, by name: the factors in whose cells their levels are numbered.
 
@@ -156,8 +155,6 @@ def _label(term: frozenset[str], names: Sequence[str], parents: Mapping[str, Seq
 
 
 class JudgeMean(NamedTuple):
-    """A mean over scenarios and judges, both random."""
-
     mean: float
     low: float
     high: float
@@ -178,9 +175,7 @@ def mean_over_judges(
     three judges that differ the interval is wide, because so few say little about other judges; with two that differ much it
     still covers only 89 % (benchmarks/results/coverage.md).
 
-    Args:
-        values: scores, or differences of two models, shape (n,); values of one scenario and judge are averaged.
-        scenarios, judges: of each value, shape (n,); a user simulator, or a pair of user and judge, may take the judge's place.
+    Values of one scenario and judge are averaged. A user simulator, or a pair of user and judge, may take the judge's place.
 
     >>> found = mean_over_judges([1.0, 3.0, 5.0, 7.0], ["a", "a", "b", "b"], ["x", "y", "x", "y"])
     >>> found.mean, {name: round(share, 2) for name, share in found.shares.items()}

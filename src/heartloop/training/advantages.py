@@ -20,16 +20,13 @@ ESTIMATOR = "ctc_grpo"
 class RolloutRow(NamedTuple):
     """Group, rollout, turns and rewards of a row of a batch.
 
-    verl passes an estimator rewards, masks and `index`, one text per row, which is the prompt's. The row's group, rollout and
-    turns are nowhere else, so the trainer writes a `RolloutRow` into that text. Rewards would be the only other carrier, and then
-    every mean of rewards that verl logs would be wrong.
+    verl passes an estimator rewards, masks and `index`, one text per row, which is the prompt's. The trainer writes a
+    `RolloutRow` into that text: in the rewards it would make every mean of rewards that verl logs wrong.
     """
 
     group: str
-    """The prompt's id."""
     rollout: int
     outcome: float
-    """Return of the rollout."""
     process: Sequence[float]
     """Process rewards of all turns of the rollout."""
     spans: Sequence[Sequence[int]]
@@ -45,12 +42,7 @@ class RolloutRow(NamedTuple):
 
 
 def ctc_grpo_advantages(rows: Sequence[RolloutRow | None], shape: tuple[int, ...], **settings: Any) -> Tensor:
-    """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows.
-
-    Args:
-        rows: of the batch, B of them; `None` is padding.
-        settings: arguments of `scoring.credit.turn_advantages`.
-    """
+    """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows, which are `None`."""
     groups: dict[str, dict[int, RolloutRow]] = {}
     for row in rows:
         if row is not None:
@@ -87,11 +79,7 @@ def shuffled(rows: Sequence[RolloutRow | None], draw: str) -> list[RolloutRow | 
 
     Every order of the dialogues is equally likely, so each dialogue can expect the same. Outcome and process rewards move
     together. Process rewards are fitted to the dialogue's own number of turns: further ones are cut, missing ones are their mean,
-    which is no credit once they are centred.
-
-    Args:
-        rows: of a batch; a dialogue of several rows has the same rewards in each. `None` is padding.
-        draw: seeds the permutation, together with the number of dialogues.
+    which is no credit once they are centred. `draw` is the random seed.
     """
     dialogues = {(row.group, row.rollout): row for row in rows if row is not None}
     givers = list(dialogues.values())

@@ -33,7 +33,6 @@ from heartloop.training.rollouts import (
     ChatFormat,
     Drawing,
     Generated,
-    PromptFormat,
     TemplateFormat,
     TokenPolicy,
     rollout_rewards,
@@ -41,15 +40,10 @@ from heartloop.training.rollouts import (
     token_rewards,
 )
 
-SEEDED = ("hf_cpu", "vllm")
-"""Rollout engines that take a `seed` with a request."""
-
 logger = logging.getLogger(__name__)
 
 
 class DialogueOutput(AgentLoopOutput):  # type: ignore[misc]
-    """A sample with a reward for each of its tokens."""
-
     token_rewards: list[float]
 
     def as_dict(self) -> dict[str, Any]:
@@ -62,12 +56,8 @@ class DialogueOutput(AgentLoopOutput):  # type: ignore[misc]
 class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
     """Plays one dialogue of the row's scenario with the policy behind verl's token server.
 
-    A row's `extra_info` names the `scenario`; further `seed`, `split` ("train" or "val") and `index`. The rollouts of a row play
-    the same scenario with the same episode seed (ours); the policy's sampling differs by the rollout's number.
-
-    Args:
-        recipe: as JSON.
-        transcripts: directory for dialogues as JSON lines, if the recipe wants them.
+    The rollouts of a row play the same scenario with the same episode seed (ours); the policy's sampling differs by the rollout's
+    number. `recipe` is JSON, `transcripts` the directory for dialogues as JSON lines, if the recipe wants them.
     """
 
     def __init__(self, *args: Any, recipe: str, transcripts: str, **kwargs: Any) -> None:
@@ -76,7 +66,6 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         self.worker = _worker(recipe, transcripts)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
-        """The samples of one dialogue; none if the dialogue failed."""
         worker, recipe, rollout = self.worker, self.worker.recipe, self.rollout_config
         settings = recipe.dialogue
         info = kwargs["extra_info"]
@@ -87,7 +76,8 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         prompt_format = _prompt_format(settings.chat_format, self.tokenizer, options)
         ends = _ends(str(self.config.actor_rollout_ref.model.path), self.tokenizer)
         request_id = f"{kwargs.get('uid', scenario)}-{session}"
-        server = _VerlServer(self.server_manager, sampling_params, request_id, ends, seeded=rollout.name in SEEDED)
+        seeded = rollout.name in ("hf_cpu", "vllm")  # engines that take a seed with a request
+        server = _VerlServer(self.server_manager, sampling_params, request_id, ends, seeded=seeded)
         most = min(settings.reply_tokens, int(rollout.response_length))
         drawing = Drawing(most, **{name: sampling_params[name] for name in ("temperature", "top_p", "top_k")})
         policy = TokenPolicy(
@@ -150,8 +140,6 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
 
 
 class _VerlServer:
-    """verl's client as a `TokenServer`, for one dialogue."""
-
     def __init__(self, client: Any, params: Mapping[str, Any], request_id: str, ends: frozenset[int], *, seeded: bool) -> None:
         self.seconds = 0.0
         self.weights = (0, 0)
@@ -178,8 +166,6 @@ class _VerlServer:
 
 
 class _Worker:
-    """The environment of a worker process, its models, and where transcripts go. Made once per process."""
-
     def __init__(self, recipe: Recipe, transcripts: Path) -> None:
         self.recipe, self._transcripts = recipe, transcripts
         self._models: list[ChatModel] = []
@@ -220,7 +206,7 @@ def _worker(recipe: str, transcripts: str) -> _Worker:
 
 
 @cache
-def _prompt_format(kind: str, tokenizer: Any, options: str) -> PromptFormat:
+def _prompt_format(kind: str, tokenizer: Any, options: str) -> TemplateFormat:
     if kind == "messages":
         return ChatFormat(tokenizer, longest=None)  # a prompt that does not fit is counted
     return TemplateFormat(tokenizer, options=json.loads(options))

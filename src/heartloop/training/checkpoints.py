@@ -1,8 +1,4 @@
-"""A Hugging Face checkpoint on disk as a model under test: `checkpoint:DIR`.
-
-Any causal language model with a chat template that `transformers` loads from a directory. Concurrent calls are answered in one
-batch, on a GPU where there is one; to serve a model at scale, use any endpoint, such as vLLM.
-"""
+"""A Hugging Face checkpoint on disk as a model under test: `checkpoint:DIR`, any causal language model with a chat template."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError, UseError
 from heartloop.core.system import install_command
-from heartloop.training.rollouts import ChatFormat, Drawing, PromptFormat, TemplateFormat
+from heartloop.training.rollouts import ChatFormat, Drawing, TemplateFormat
 
 PREFIX = "checkpoint:"
 
@@ -29,12 +25,11 @@ _EXPECTED = "a directory that save_pretrained wrote, with its tokenizer, or a st
 
 
 def weights_in(path: Path) -> Path:
-    """The directory of a model's files: `path` itself, or a place within a step or a policy of a training run."""
     return next((path / place for place in _PLACES if (path / place / "config.json").is_file()), path)
 
 
 class _Loaded(NamedTuple):
-    form: ChatFormat | TemplateFormat
+    form: TemplateFormat
     generator: Any
     longest: int
     """Tokens of a prompt and its reply."""
@@ -44,19 +39,14 @@ class _Loaded(NamedTuple):
 class CheckpointModel:
     """A checkpoint as a `ChatModel`, named `checkpoint:<directory>`. The first call loads its weights.
 
-    The directory is one that `save_pretrained` wrote, or a step of a training run (`RUN/checkpoints/global_step_N`).
-
-    Sampling settings that a call lacks are those of the checkpoint's `generation_config.json`, with temperature 1 where that has
-    none. The same seed and messages give the same reply.
-
-    Args:
-        max_tokens: maximum number of tokens of a reply, where the call has none.
+    The directory is one that `save_pretrained` wrote, or a step of a training run (`RUN/checkpoints/global_step_N`). Concurrent
+    calls are answered in one batch, on a GPU if there is one. Sampling settings that a call lacks are those of the checkpoint's
+    `generation_config.json`, with temperature 1 if that has none. The same seed and messages give the same reply.
     """
 
-    def __init__(self, path: Path | str, *, max_batch: int = 64, max_tokens: int = 512) -> None:
+    def __init__(self, path: Path | str, *, max_tokens: int = 512) -> None:
         self.name = f"{PREFIX}{Path(path)}"
         self.path = weights_in(Path(path))
-        self._max_batch = max_batch
         self._max_tokens = max_tokens
         self._loaded: _Loaded | None = None
         self._forms: dict[str, TemplateFormat] = {}
@@ -98,7 +88,7 @@ class CheckpointModel:
         usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(drawn.tokens))
         return Reply(loaded.form.text(drawn.tokens), finish_reason=drawn.stop, usage=usage)
 
-    def _form(self, loaded: _Loaded, sampling: Sampling) -> PromptFormat:
+    def _form(self, loaded: _Loaded, sampling: Sampling) -> TemplateFormat:
         """The prompt format with the options of the chat template, which `request` has as `chat_template_kwargs`."""
         options = sampling.request.get("chat_template_kwargs")
         if not isinstance(options, dict) or not options:
@@ -144,5 +134,5 @@ class CheckpointModel:
         form = ChatFormat(tokenizer) if is_laptop_template(tokenizer.chat_template) else TemplateFormat(tokenizer)
         temperature = 1.0 if own.temperature is None else own.temperature
         drawing = Drawing(self._max_tokens, temperature=temperature, top_p=own.top_p or 1.0)
-        generator = BatchedGenerator(model, eos=ends, pad=pad, max_batch=self._max_batch)
+        generator = BatchedGenerator(model, eos=ends, pad=pad)
         return _Loaded(form, generator, int(getattr(model.config, "max_position_embeddings", None) or 32_768), drawing)

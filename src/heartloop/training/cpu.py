@@ -5,9 +5,8 @@ batch are packed into one and attention goes row by row, as verl packs only with
 would be padding. Logits over the vocabulary, which cost a small model more than its layers, are computed at policy tokens only;
 elsewhere the log-probability is 0, which no loss uses.
 
-Its V1 trainer draws replies from a server (vLLM, SGLang and TensorRT-LLM, all for GPUs; its `HFRollout` and `NaiveRollout` answer
-a whole batch inside the training process and are not registered for it). `rollout.name=hf_cpu` is such a server around
-`generation.BatchedGenerator`: a replica that answers requests, and the adapter in the training worker that sends it new weights.
+Its V1 trainer draws replies from a server (vLLM, SGLang and TensorRT-LLM, all for GPUs). `rollout.name=hf_cpu` is such a server
+around `generation.BatchedGenerator`, with an adapter in the training worker that sends it new weights.
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ from heartloop.training.verl_config import PACKED
 
 ENGINE = "hf_cpu"
 """Name for `actor_rollout_ref.rollout.name`."""
-CONCURRENCY = 2000
-"""Concurrent requests of a server; further ones wait in Ray's queue, where no batch includes them."""
 
 
 def packed_attention(
@@ -53,9 +50,7 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """Causal attention within each packed row; a new row starts wherever the position is 0.
 
-    Args:
-        query: shape (1, heads, tokens, head size); `key` and `value` alike, their number of heads a divisor of it.
-        position_ids: shape (1, tokens).
+    Shape (1, heads, tokens, head size); the number of heads of `key` and `value` is a divisor of that of `query`.
     """
     starts = (position_ids[0] == 0).nonzero()[:, 0]
     sizes = torch.diff(starts, append=starts.new_tensor([position_ids.shape[1]])).tolist()
@@ -70,9 +65,7 @@ def packed_attention(
 def policy_places(offsets: Tensor, response_mask: Tensor) -> Tensor:
     """The places in a packed batch whose next token is the policy's.
 
-    Args:
-        offsets: shape (rows + 1,), where each row starts.
-        response_mask: nested, over a row's response tokens: 1 for the policy's. Responses end their rows.
+    `offsets`, shape (rows + 1,), are the starts of the rows. `response_mask` is nested, over the response tokens that end a row.
     """
     starts = offsets[1:] - response_mask.offsets().diff() - 1
     return torch.cat([start + mask.nonzero()[:, 0] for start, mask in zip(starts, response_mask.unbind(), strict=True)])
@@ -80,8 +73,7 @@ def policy_places(offsets: Tensor, response_mask: Tensor) -> Tensor:
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class EngineCPU(FSDPEngineWithLMHead):  # type: ignore[misc]
-    """verl's FSDP engine of the actor and the reference, without computation for padding and with logits only at policy
-    tokens."""
+    """verl's FSDP engine of the actor and the reference, without padding and with logits only at policy tokens."""
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         inputs, about = super().prepare_model_inputs(micro_batch)
@@ -125,7 +117,6 @@ class ServerCPU:
         )
 
     async def load(self, state_dict: Mapping[str, Tensor], global_steps: int | None) -> None:
-        """Loads new weights after the current batch."""
         await asyncio.to_thread(self._generator.load, state_dict)
         self._steps = global_steps
 
@@ -139,11 +130,10 @@ class ServerCPU:
 
 
 class ReplicaCPU(RolloutReplica):  # type: ignore[misc]
-    """One server process for each training rank."""
-
     async def launch_servers(self) -> None:
         name = _server_name(self.replica_rank, self.name_suffix)
-        actor = ray.remote(ServerCPU).options(name=name, max_concurrency=CONCURRENCY, num_cpus=0)
+        # further requests would wait in Ray's queue, where no batch includes them
+        actor = ray.remote(ServerCPU).options(name=name, max_concurrency=2000, num_cpus=0)
         server = actor.remote(self.model_config, self.config)
         await server.ready.remote()
         self.servers, self._server_handle, self._server_address = [server], server, name

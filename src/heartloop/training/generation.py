@@ -1,14 +1,9 @@
 """Sampling from a transformers causal model in this process: waiting requests are answered in one batch.
 
-For rollouts without an inference engine: token ids in, token ids and their log-probabilities out, with temperature, top-p, top-k
-and a seed per request, and new weights between batches. transformers' own `generate_batch` draws all requests from one stream of
-random numbers, so that a reply would depend on the others.
-
-A small model takes nearly the same time for one row as for sixty, so a thread takes all waiting requests, answers them as one
-batch, and looks again. A batch that has started takes no further requests; rows that have ended leave it. A prompt that several
-requests share, as the rollouts of a scenario do, is read once, and keys and values of a dialogue are reused at its next turn.
-They are written in place as replies grow, and heads that share them read them in place; transformers copies them at every token.
-Models whose layers hold fewer than all tokens (sliding windows, recurrent states) are left to transformers.
+transformers' own `generate_batch` draws all requests from one stream of random numbers, so that a reply would depend on the
+others, and copies keys and values at every token. Here they are written in place, a prompt that several requests share is read
+once, and those of a dialogue are reused at its next turn. Models whose layers hold fewer than all tokens (sliding windows,
+recurrent states) are left to transformers.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -33,8 +28,8 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from heartloop.core.errors import UseError
 from heartloop.training.rollouts import Drawing, Generated
 
-KEPT_BYTES = 1024 * 2**20
-"""Maximum size of the cached keys and values; the oldest are dropped first."""
+Read: TypeAlias = tuple[tuple[Tensor, Tensor], ...]
+"""Keys and values of one prompt: for each layer two tensors of shape (heads, tokens, head size)."""
 _GROUPED = "heartloop_grouped"
 # least and most seconds without a new request after which a batch starts; between them a twentieth of what the last one took
 _GATHER = (0.004, 0.5)
@@ -50,12 +45,11 @@ class _Request(NamedTuple):
 
 
 class BatchedGenerator:
-    """Answers requests with a causal model of `transformers`, all waiting ones in one batch.
+    """Answers requests with a causal model of `transformers`, all waiting ones in one batch of at most `max_batch`.
 
     Args:
         eos: the tokens that end a reply, at least one (`end_tokens`).
         pad: fills the left of shorter prompts; any token, as it is masked.
-        max_batch: maximum number of requests in a batch.
     """
 
     def __init__(self, model: Any, *, eos: Collection[int], pad: int, max_batch: int = 64) -> None:
@@ -103,7 +97,6 @@ class BatchedGenerator:
             self._known = ReadTokens()
 
     def close(self) -> None:
-        """Ends the thread once the waiting requests are answered."""
         self._closed = True
         self._waiting.put(None)
         if self._thread is not None:
@@ -206,7 +199,6 @@ class BatchedGenerator:
         return ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)[:, -longest:]
 
     def _forward(self, ids: Tensor, mask: Tensor, position: Tensor, cache: Any) -> tuple[Tensor, Any]:
-        """Scores over the vocabulary for the token after the last, and the cache."""
         device = self.model.device
         out = self.model(
             input_ids=ids.to(device), attention_mask=mask.to(device), position_ids=position.to(device), past_key_values=cache,
@@ -265,20 +257,10 @@ def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(int(token) for token in ends)
 
 
-class Read(NamedTuple):
-    """Keys and values of one prompt: for each layer two tensors of shape (heads, tokens, head size)."""
-
-    layers: tuple[tuple[Tensor, Tensor], ...]
-
-    @property
-    def size(self) -> int:
-        return sum(part.numel() * part.element_size() for pair in self.layers for part in pair)
-
-
 class ReadTokens:
-    """Keys and values by token prefix. Each entry is used once: a dialogue has one next turn."""
+    """Keys and values by token prefix, up to a number of bytes. Each entry is used once: a dialogue has one next turn."""
 
-    def __init__(self, limit: int = KEPT_BYTES) -> None:
+    def __init__(self, limit: int = 2**30) -> None:
         self._limit, self._bytes = limit, 0
         self._kept: OrderedDict[tuple[int, ...], Read] = OrderedDict()
 
@@ -295,14 +277,18 @@ class ReadTokens:
     def put(self, tokens: Sequence[int], read: Read) -> None:
         self._pop(tuple(tokens))
         self._kept[tuple(tokens)] = read
-        self._bytes += read.size
+        self._bytes += _size(read)
         while self._bytes > self._limit:
             self._pop(next(iter(self._kept)))
 
     def _pop(self, tokens: tuple[int, ...]) -> Read | None:
         if (read := self._kept.pop(tokens, None)) is not None:
-            self._bytes -= read.size
+            self._bytes -= _size(read)
         return read
+
+
+def _size(read: Read) -> int:
+    return sum(part.numel() * part.element_size() for pair in read for part in pair)
 
 
 class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
@@ -365,24 +351,20 @@ def _grouped_attention(
 
 
 def _laid_out(model: Any, reads: Sequence[Read | None], *, room: int) -> tuple[Cache, Tensor]:
-    """A cache that starts with the cached entries of each row, aligned on the right, and its mask of shape (rows, tokens).
-
-    Args:
-        room: number of further tokens.
-    """
-    counts = torch.tensor([0 if read is None else read.layers[0][0].shape[1] for read in reads])
+    """A cache with room for further tokens, which starts with the cached entries of each row, and its mask, (rows, tokens)."""
+    counts = torch.tensor([0 if read is None else read[0][0].shape[1] for read in reads])
     width = int(counts.max())
     layers = [_RoomyLayer(room) for _ in range(model.config.num_hidden_layers)]
     if width:
         for number, layer in enumerate(layers):
-            layer.fill([None if read is None else read.layers[number] for read in reads], width)
+            layer.fill([None if read is None else read[number] for read in reads], width)
     return Cache(layers=layers), (torch.arange(width) >= (width - counts)[:, None]).long()
 
 
 def _read_of(cache: Cache, row: int, mask: Tensor) -> Read:
     """A copy of one row of a cache where its mask, shape (tokens,), is not 0."""
     places = mask.nonzero()[:, 0].to(cache.layers[0].keys.device)
-    return Read(tuple((layer.keys[row][:, places], layer.values[row][:, places]) for layer in cache.layers))
+    return tuple((layer.keys[row][:, places], layer.values[row][:, places]) for layer in cache.layers)
 
 
 AttentionInterface.register(_GROUPED, _grouped_attention)

@@ -47,7 +47,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 class Ended(NamedTuple):
     step: int
     code: int
-    """verl's exit status; 0 is done."""
+    """verl's exit status."""
     failures: Failures
     why: str
     """The last error in the log; empty after success."""
@@ -55,7 +55,7 @@ class Ended(NamedTuple):
 
 
 def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ended:
-    """Prepares the run directory, trains, and follows training to its end. An existing run resumes from its last checkpoint."""
+    """Trains to the end. An existing run resumes from its last checkpoint."""
     stops = [item for item in missing(recipe) if item.stops]
     if stops:
         raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
@@ -78,7 +78,6 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
 
 
 def _last_checkpoint(paths: RunPaths) -> int:
-    """The step of the last complete checkpoint; 0 without one."""
     try:
         return int((paths.checkpoints / _TRACKER).read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -86,7 +85,6 @@ def _last_checkpoint(paths: RunPaths) -> int:
 
 
 def _policy(recipe: Recipe, split: Split, policies: Path, progress: Callable[[str], None]) -> str:
-    """The policy to start from, as verl reads it; made in the folder of policies if it has to be."""
     name = recipe.policy.model
     if name == LAPTOP:
         from heartloop.training.laptop.policy import prepare
@@ -204,7 +202,6 @@ def _follow(
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends verl and its children, with SIGTERM first."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return

@@ -1,11 +1,8 @@
 """A GGUF file as a policy to train: `policy.model: local/smollm2` or `local/PATH.gguf`, and how it learns a form of answers.
 
-Weights and tokenizer are read by transformers and written once as a Hugging Face checkpoint in float32, beside the runs, under
-the hash of the file: training starts from the model that `heartloop eval --model local/...` measures.
-
 Where every answer must have headings and a model writes none, all rollouts get the lowest reward and nothing can be learned. So
 the model answers training scenarios with the headings put in before each part, and learns these answers of its own in a few
-updates. No other model and no person wrote a word of them, and they are not judged.
+updates. They are not judged.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ _SENTENCE = re.compile(r".*[.!?…][\"”')]*", re.DOTALL)
 
 
 def missing_for(name: str) -> Iterator[tuple[str, str]]:
-    """What is missing for a policy from a GGUF file, each with a remedy."""
+    """Each with a remedy."""
     if find_spec("gguf") is None:
         yield "gguf, which reads the file of the policy, is not installed", install_command("train")
     try:
@@ -47,7 +44,7 @@ def missing_for(name: str) -> Iterator[tuple[str, str]]:
 
 
 def prepare_gguf(policies: Path, name: str, *, progress: Callable[[str], None]) -> Path:
-    """The checkpoint of a GGUF file in `policies`, written now, or found where it exists."""
+    """The checkpoint of a GGUF file in `policies`, in float32 and named by the hash of the file, written now, or found."""
     if absent := [f"{what}: {remedy}" for what, remedy in missing_for(name)]:
         raise UseError("; ".join(absent))
     file = gguf_file(name)

@@ -55,12 +55,7 @@ def dialogue_summary(
 
 
 def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[str], *, expected: int) -> dict[str, float]:
-    """Metrics of one step, by the name they are logged under.
-
-    Args:
-        dialogues: a `dialogue_summary` of each scored dialogue; `groups` is the group of rollouts of each.
-        expected: number of dialogues that were started; the others failed.
-    """
+    """Metrics of one step by name, from the `dialogue_summary` and group of each scored dialogue; `expected` were started."""
     metrics: dict[str, float] = {"dialogue/failed": float(expected - len(dialogues)), "dialogue/scored": float(len(dialogues))}
     if not dialogues:
         return metrics
@@ -102,8 +97,6 @@ def _means(prefix: str, pairs: Iterable[tuple[Any, float]]) -> dict[str, float]:
 
 
 class Failures(NamedTuple):
-    """Training dialogues, and how many of them failed."""
-
     failed: int
     dialogues: int
 
@@ -121,7 +114,6 @@ class MetricsFile:
 
     Args:
         held_out: scenarios, whose number in each group is its weight in held-out means.
-        resumed: the step whose checkpoint the next attempt starts from.
     """
 
     def __init__(self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int) -> None:

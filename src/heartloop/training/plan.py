@@ -31,19 +31,16 @@ CAUTION = "training finds what the embedded user overrates: good for tests, no e
 
 
 class Counts(NamedTuple):
-    """Upper bounds, as dialogues may end before the turn limit; calls and tokens are those of the model that plays the roles."""
+    """Upper bounds of a step, in all steps without held-out evaluations, and of one evaluation; calls are those of the user."""
 
     dialogues: int
-    """In a step; likewise samples, updates and calls."""
     samples: int
     updates: int
     calls: int
     all_calls: int
-    """In all steps, without held-out evaluations."""
     all_tokens: int
     evaluations: int
     held_out_calls: int
-    """In one evaluation."""
 
 
 def counts_of(recipe: Recipe, held_out: int) -> Counts:
@@ -117,7 +114,6 @@ def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> 
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """Settings in words; what is off is omitted."""
     return ", ".join(
         f"{name.replace('_', ' ')} {_words(value)}" for name, value in settings.items() if value not in (None, False, (), {})
     )
@@ -132,7 +128,6 @@ def _words(value: Any) -> str:
 
 
 def _noise(recipe: Recipe) -> str:
-    """Of a reward that was not measured."""
     if recipe.dialogue.user == EMBEDDED:
         return "none, the embedded user judges a reply the same way every time"
     if recipe.environment.spec.stored.one_reply is None:
@@ -142,10 +137,7 @@ def _noise(recipe: Recipe) -> str:
 
 
 def evaluation_command(recipe: Recipe, checkpoint: str) -> str:
-    """`heartloop eval` of a checkpoint as it was trained: the same options, so the same prompt, and the same sampling.
-
-    The scenarios are the recipe's held-out ones; of a set that was split, the whole set.
-    """
+    """`heartloop eval` of a checkpoint with its options and sampling in training; of a set that was split, the whole set."""
     environment, dialogue, policy = recipe.environment, recipe.dialogue, recipe.policy
     words = ["heartloop", "eval", environment.name, "--model", f"checkpoint:{checkpoint}", "--user", dialogue.user]
     if recipe.scenarios.held_out != environment.spec.set_of(None):
@@ -177,8 +169,6 @@ _WITH_GGUF = 15.0  # with the smallest instruct model, a GGUF file of 135M param
 
 
 class Missing(NamedTuple):
-    """Something that a run needs and this machine lacks."""
-
     what: str
     remedy: str
     stops: bool = True
@@ -187,7 +177,7 @@ class Missing(NamedTuple):
 
 
 def missing(recipe: Recipe) -> list[Missing]:
-    """What this machine lacks for a recipe; items that stop a run come first."""
+    """Items that stop a run come first."""
     items = [*_software(recipe), *_hardware(recipe), *_weights(recipe)]
     if recipe.dialogue.user != EMBEDDED:
         try:

@@ -3,9 +3,6 @@
 With `VERL_PLATFORM=cpu` it first registers the CPU as a platform, for laptops and tests: verl 0.9.1 has platforms for CUDA, ROCm
 and NPU only, and assumes a device in three further places, which are patched. Ray counts logical GPUs here (`ray_init.num_gpus`),
 one a rank; none is used.
-
-verl logs a plug-in that fails to load at DEBUG and continues without it. A run with `trainer.v1.trainer_mode=heartloop` then
-fails at once, as the trainer is not registered.
 """
 
 from __future__ import annotations
@@ -79,7 +76,7 @@ class PlatformCPU(PlatformBase):  # type: ignore[misc]
 
 
 def _rendezvous() -> str | None:
-    """The rendezvous of the ranks of one machine: a file, as torch's own server would listen on every network."""
+    """A file, for the ranks of one machine: torch's own server would listen on every network."""
     if os.environ.get("WORLD_SIZE") != os.environ.get("RAY_LOCAL_WORLD_SIZE"):
         return None  # several machines use verl's address
     session = ray.get_runtime_context().get_session_name()

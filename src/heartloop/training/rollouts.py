@@ -1,13 +1,8 @@
 """Dialogues as tokens: prompt formats, a policy that replies in token ids and records them, the samples that a dialogue becomes.
 
-`TokenPolicy` is a `ChatModel`, so training dialogues are played exactly as evaluated ones; its record and the transcript give
-samples, masks and rewards.
-
 Tokens in, tokens out: a reply stays the ids it was sampled as. Where the user sees only the text after a think block, the history
-holds the ids of that text. Only the messages of other roles are ever encoded.
-
-A prompt that does not fit is answered with silence, as the dialogue grew by the policy's own replies: the user reacts to it, the
-turn has no tokens to learn from, and it is counted.
+holds the ids of that text. A prompt that does not fit is answered with silence, as the dialogue grew by the policy's own replies:
+the user reacts to it, the turn has no tokens to learn from, and it is counted.
 """
 
 from __future__ import annotations
@@ -32,18 +27,16 @@ _MARK = re.compile("\ue000([0-9]+)\ue001")  # private-use characters, which no t
 
 
 class Generated(NamedTuple):
-    """One reply as token ids. A closing end-of-text token is part of it."""
+    """One reply as token ids, a closing end-of-text token included."""
 
     tokens: list[int]
     logprobs: list[float]
     """Of each token under the model at the sampling temperature, before top-p and top-k cut: what the loss compares with."""
     stop: Literal["stop", "length"]
-    """`stop`: it has an end token. `length`: it reached the maximum."""
 
 
 class Drawing(NamedTuple):
     max_tokens: int
-    """Maximum number of tokens, the end-of-text token included."""
     temperature: float = 1.0
     """0 takes the likeliest token; its log-probabilities are those at temperature 1."""
     top_p: float = 1.0
@@ -65,15 +58,9 @@ class TokenServer(Protocol):
 
 
 class PromptFormat(Protocol):
-    """How messages become token ids, and token ids text."""
+    def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]: ...
 
-    def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """The dialogue so far and the opening of a reply; `reply_ids` are the policy's replies by their index in `messages`."""
-        ...
-
-    def text(self, ids: Sequence[int]) -> str:
-        """Without markers."""
-        ...
+    def text(self, ids: Sequence[int]) -> str: ...
 
 
 class TemplateFormat:
@@ -81,10 +68,6 @@ class TemplateFormat:
 
     Each reply of the policy is rendered as a mark that no text contains, the text around the marks is encoded piece by piece, and
     the ids replace the marks: the pieces meet at special tokens, where no tokenizer merges.
-
-    Args:
-        tokenizer: a `transformers` one.
-        options: variables of the template, e.g. `enable_thinking`.
     """
 
     def __init__(self, tokenizer: Any, *, options: Mapping[str, Any] | None = None) -> None:
@@ -97,7 +80,10 @@ class TemplateFormat:
         self._encoded = lru_cache(maxsize=20_000)(self._encode)  # every later turn has the same pieces
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """As `PromptFormat`; replies are given without their end token."""
+        """The dialogue so far and the opening of a reply.
+
+        `reply_ids` are the policy's replies by their index in `messages`, without their end tokens.
+        """
         own = reply_ids or {}
         marked = [
             {"role": message.role, "content": f"\ue000{place}\ue001" if place in own else message.content}
@@ -125,9 +111,7 @@ class ChatFormat(TemplateFormat):
 
     Words that the tokenizer does not know are dropped, so that no model learns to generate the unknown token.
 
-    Args:
-        longest: maximum number of prompt tokens: the oldest messages after the system prompt are dropped. `None` drops none; what
-            the policy is trained on is never cut silently.
+    Of a prompt of more than `longest` tokens the oldest messages after the system prompt are dropped, but not in training.
     """
 
     def __init__(self, tokenizer: Any, *, longest: int | None = 960) -> None:
@@ -163,12 +147,7 @@ class PolicyTurn(NamedTuple):
 
 
 class TokenPolicy:
-    """A policy behind a token server, for one dialogue; `turns` records its replies.
-
-    Args:
-        ends: tokens that end a reply.
-        max_prompt: maximum number of prompt tokens; a longer prompt is answered with silence.
-    """
+    """A policy behind a token server as a `ChatModel`, for one dialogue; `turns` records its replies."""
 
     def __init__(
         self, server: TokenServer, prompt_format: PromptFormat, *, ends: Collection[int], max_prompt: int, drawing: Drawing,
@@ -223,7 +202,7 @@ class TokenPolicy:
 
 
 class Span(NamedTuple):
-    """Place of a policy turn among the response tokens of a sample: `response[start:stop]`."""
+    """A policy turn within a sample: `response[start:stop]`."""
 
     turn: int
     start: int
@@ -286,11 +265,9 @@ class RolloutRewards(NamedTuple):
 def rollout_rewards(
     returns: Returns, turns: Sequence[PolicyTurn], *, kind: RewardKind, think: bool = False, opened: bool = False
 ) -> RolloutRewards:
-    """The rewards of a dialogue by a kind of reward.
+    """The rewards of a dialogue by a kind of reward; the lowest there is if `think` and a reply is no think block and a text.
 
-    Args:
-        think: a reply that is not a think block followed by text makes the dialogue worth a constant, the lowest there is.
-        opened: the prompt already holds the opening tag.
+    `opened`: the prompt already holds the opening tag.
     """
     process = np.array(returns.process, dtype=np.float64)
     if think and not all(keeps_format(turn.text, opened=opened) for turn in turns if turn.tokens):

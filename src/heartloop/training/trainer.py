@@ -1,9 +1,5 @@
 """verl's synchronous V1 trainer with rows that know their rollout, `trainer.v1.trainer_mode=heartloop`.
 
-Three things in verl 0.9.1 only the trainer can do: an estimator gets the rollout and turns of a row (`RolloutRow`), a
-rollout without another one of its group gives no gradient, and the numbers of the dialogues reach the log. Everything else is
-verl's.
-
 A failed dialogue has no rows. A group with one rollout left gets mask 0: no gradient, no entropy, no KL from it. If that holds
 for a whole step, the actor is not updated and the step is counted.
 """

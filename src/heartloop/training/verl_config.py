@@ -1,9 +1,4 @@
-"""A recipe as verl reads it: rows of scenarios, settings of the agent loop, overrides of its `ppo_trainer`, environment
-variables.
-
-Names of settings are those of verl 0.9.1. verl is not imported, so that a plan can be printed where it is not installed; a test
-checks that verl accepts every recipe.
-"""
+"""A recipe as verl 0.9.1 reads it: rows of scenarios, settings, environment variables. verl itself is not imported."""
 
 from __future__ import annotations
 
@@ -44,17 +39,13 @@ class RunPaths:
         self.held_out = run / "data" / "held_out.parquet"
         self.agent_loops = run / "agent_loops.yaml"
         self.policies = run.parent / "policies"
-        """Policies made before training, by the hash of what they are made from; beside the run, so that several runs share
-        one."""
+        """Policies made before training, by the hash of what they are made from; outside the run, so that runs share them."""
         self.checkpoints = run / "checkpoints"
         self.transcripts = run / "transcripts"
         self.metrics = run / "metrics.jsonl"
-        """One line a step, over all attempts."""
         self.attempts = run / "attempts"
-        """One folder for each start of training: `log.txt`, `metrics.jsonl`."""
 
     def checkpoint(self, step: int) -> Path:
-        """A policy, as `checkpoint:DIR` takes it."""
         return self.checkpoints / f"global_step_{step}"
 
 
@@ -117,7 +108,6 @@ def rows(scenarios: Sequence[Any], recipe: Recipe, *, split: str) -> list[dict[s
 
 
 def write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
-    """Writes the rows of both splits and the file of agent loops (JSON, which is also YAML)."""
     import pyarrow
     import pyarrow.parquet
 
@@ -135,12 +125,7 @@ def write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
 
 
 def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> dict[str, Any]:
-    """verl's settings by dotted name; a name that begins with `+` is not in verl's configuration.
-
-    Args:
-        model: directory or Hugging Face name of the policy.
-        train_rows: number of training scenarios; with it the number of epochs follows from the steps.
-    """
+    """verl's settings by dotted name; a name that begins with `+` is not in verl's configuration."""
     config = {
         **_data(recipe, paths),
         **_model("actor_rollout_ref.model", recipe, model),
@@ -151,12 +136,17 @@ def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: in
         **_machine(recipe),
     }
     if recipe.algorithm.name == "ppo":
-        config |= _critic(recipe, model)
+        config |= {
+            **_model("critic.model", recipe, model),
+            "critic.strategy": "fsdp2",
+            "critic.optim.lr": recipe.algorithm.critic_learning_rate,
+            "critic.ppo_max_token_len_per_gpu": recipe.batch.tokens_per_device,
+            "critic.data_loader_seed": recipe.seed,
+        }
     return config | dict(recipe.verl)
 
 
 def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> list[str]:
-    """The same as arguments of `python -m verl.trainer.main_ppo`, in hydra's syntax."""
     settings = verl_settings(recipe, paths, model=model, train_rows=train_rows)
     return [f"{'+' if key.startswith('+') else ''}{key.lstrip('+')}={_hydra(value)}" for key, value in settings.items()]
 
@@ -263,16 +253,6 @@ def _actor(recipe: Recipe) -> dict[str, Any]:
     else:
         config |= {f"+algorithm.ctc.{name}": getattr(algorithm, name) for name in ("alpha", "centre", "sigma_min", "ddof")}
     return config
-
-
-def _critic(recipe: Recipe, model: str) -> dict[str, Any]:
-    return {
-        **_model("critic.model", recipe, model),
-        "critic.strategy": "fsdp2",
-        "critic.optim.lr": recipe.algorithm.critic_learning_rate,
-        "critic.ppo_max_token_len_per_gpu": recipe.batch.tokens_per_device,
-        "critic.data_loader_seed": recipe.seed,
-    }
 
 
 def _rollout(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:

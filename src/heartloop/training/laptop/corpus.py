@@ -1,12 +1,8 @@
 """What the laptop policy learns English from: replies of scripted baselines, good and bad, in dialogues or in a form of answers.
 
-Dialogues are played with the embedded user. At every reply one baseline is drawn, so that one dialogue holds good and bad replies
-and nothing but the moment decides which: what a reply is worth is left to training. `corpus.yaml` lists the scenarios. Answers
-are for environments with a form of answers: for each part another baseline is drawn, so that a poor part may precede a good one.
-They answer the scenarios that a recipe trains on, never held-out ones. No baseline repeats what the person said, so nothing
-teaches quoting. Nothing is judged.
-
-Deterministic: the same settings give the same examples, word for word, however many processes make them.
+In dialogues with the embedded user one baseline is drawn at every reply, in a form of answers one for each part: what a reply is
+worth is left to training. No held-out scenario is used, and nothing is judged. The same settings give the same examples, however
+many processes make them.
 """
 
 from __future__ import annotations
@@ -50,7 +46,6 @@ _TESTED = 24  # held-out scenarios that are answered, for the held-out perplexit
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
 Example: TypeAlias = tuple[Message, ...]
-"""One dialogue as the policy sees it."""
 
 
 class Layout(NamedTuple):
@@ -71,9 +66,7 @@ class Source(BaseModel):
 
     environment: str
     scenarios: tuple[str, ...] = Field(min_length=1)
-    """Sets or files."""
     variant: str | None = None
-    """The environment's option."""
     half: Literal["tuning", "held-out"] | None = None
     """Only the scenarios of this half; all without it."""
     share: float | None = None
@@ -112,7 +105,6 @@ def environment_for(source: Source) -> Ready:
 
 
 Job: TypeAlias = tuple[Source, str, int]
-"""Source, scenario and seed of an example."""
 
 
 def _sources(name: str) -> tuple[Source, ...]:
@@ -121,17 +113,14 @@ def _sources(name: str) -> tuple[Source, ...]:
 
 
 class CorpusSettings(BaseModel):
-    """Dialogues, or answers where the environment has a form of answers."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: int = 0
     answers: int | None = Field(default=None, ge=1)
     """To each scenario; dialogues without it."""
     learn: tuple[Source, ...] = Field(default_factory=lambda: _sources("learn"), min_length=1)
-    """Scenarios to learn from; those of `corpus.yaml` by default."""
     held_out: tuple[Source, ...] = Field(default_factory=lambda: _sources("held_out"))
-    """Held-out scenarios, for the held-out perplexity."""
+    """For the held-out perplexity."""
 
     @property
     def layout(self) -> Layout:
@@ -141,11 +130,7 @@ class CorpusSettings(BaseModel):
         return Layout(kept) if form is None else Layout(kept, form.message_words, tuple(form.headings.values()))
 
     def held_out_texts(self) -> list[str]:
-        """Texts of all held-out scenarios, sorted: for a tokenizer's words alone.
-
-        A large model's tokenizer knows every word. A tokenizer of whole words would miss every fourteenth word of these
-        scenarios, mostly those that matter, so that no policy could quote them.
-        """
+        """Texts of all held-out scenarios, sorted: without them a tokenizer would miss every fourteenth of their words."""
         texts: set[str] = set()
         for source in self.held_out:
             if source.training is not None:
@@ -154,7 +139,7 @@ class CorpusSettings(BaseModel):
         return sorted(texts)
 
     def jobs(self) -> tuple[list[Job], list[Job]]:
-        """Of the examples to learn from, never with a held-out scenario, and of the held-out ones."""
+        """Of the examples to learn from, and of the held-out ones."""
         apart = {name for source in self.held_out for name in environment_for(source).scenario_ids}
         learn: list[Job] = []
         for source in self.learn:
@@ -165,7 +150,7 @@ class CorpusSettings(BaseModel):
 
 
 class WarmStartSettings(BaseModel):
-    """The settings that determine the warm-started policy, weight by weight on one machine."""
+    """What determines the warm-started policy, weight by weight on one machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -178,7 +163,6 @@ class WarmStartSettings(BaseModel):
     layers: int = Field(default=3, ge=2)
     steps: int = Field(default=600, ge=1)
     rows: int = Field(default=4, ge=1)
-    """Examples in a step."""
     learning_rate: float = Field(default=4e-3, gt=0.0)
     exchanged: float = Field(default=0.75, ge=0.0, le=1.0)
     """Share of rows with exchanged content words."""
@@ -229,14 +213,13 @@ async def _dialogue(source: Source, scenario: str, seed: int) -> Example:
 
 
 class Mixture:
-    """Scripted baselines, one drawn for each reply: a `ChatModel`."""
+    """Scripted baselines, one drawn for each reply by the messages and the sampling seed alone: a `ChatModel`."""
 
     name = "mixture"
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The reply of one baseline, drawn by the messages and the sampling seed alone."""
         history = "|".join(message.content for message in messages[1:])
         rng = random.Random(f"{sampling.seed if sampling else None}|{history}")
         for name in (*rng.choices(list(_IN_DIALOGUES), list(_IN_DIALOGUES.values()), k=8), next(iter(_IN_DIALOGUES))):

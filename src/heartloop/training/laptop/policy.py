@@ -70,7 +70,6 @@ def chat_template(layout: Layout) -> str:
 
 
 def is_laptop_template(template: str | None) -> bool:
-    """Whether a chat template is one of `chat_template`, whatever its layout."""
     return (template or "").startswith(_TEMPLATE.partition("HEADINGS")[0])
 
 
@@ -79,13 +78,8 @@ def build_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """A word tokenizer: one token a word or punctuation mark, case kept, its leading space included.
 
-    Known text decodes exactly, except that each run of spaces becomes one; the breaks of a layout are kept.
-
-    Args:
-        texts: duplicates count once.
-        least: minimum number of occurrences of a known word.
-        known: texts whose words are known however seldom they occur.
-        layout: by default no section of a system prompt is read.
+    Known text decodes exactly, except that each run of spaces becomes one; the breaks of a layout are kept. Words are known that
+    occur in at least `least` different texts, or in one of `known`.
     """
     layout = layout or Layout()
     tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))
@@ -143,10 +137,8 @@ def prime(model: Any, *, seed: int = 0) -> None:
     rest: when to copy, what, and what to write instead.
 
     The residual stream is split into four parts: the current word, and one, two and three words back. Embeddings start in the
-    first part, and large, so that what the other parts learn to write does not drown them.
-
-    Args:
-        model: a `LlamaForCausalLM` of `PRIMED_CONFIG` with random weights.
+    first part, and large, so that what the other parts learn to write does not drown them. The model is a `LlamaForCausalLM` of
+    `PRIMED_CONFIG` with random weights.
     """
     config = model.config
     width, size = config.hidden_size, config.head_dim
@@ -281,15 +273,10 @@ def _losses(model: Any, rows: Sequence[ExampleRow], tables: Sequence[Tensor | No
 
 
 class Exchange:
-    """Draws tables that exchange content words for others of their kind: capitalised or not, and by ending.
-
-    Args:
-        fixed: tokens that are never exchanged.
-    """
+    """Draws tables that exchange words that are not `fixed` for others of their kind: capitalised or not, and by ending."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, fixed: set[int]) -> None:
         self.content = torch.ones(len(tokenizer), dtype=torch.bool)
-        """Shape (vocabulary,): the tokens that are not fixed."""
         self.content[sorted(fixed)] = False
         kinds: dict[tuple[Any, ...], list[int]] = {}
         for word, token in sorted(tokenizer.get_vocab().items()):  # in no order of its own
@@ -319,11 +306,7 @@ def _batches(rows: Sequence[ExampleRow], size: int, rng: random.Random) -> Itera
 def _train(
     model: Any, rows: Sequence[ExampleRow], settings: WarmStartSettings, exchange: Exchange, breaks: Sequence[int]
 ) -> Iterator[float]:
-    """Trains the model in place; gives the loss, every token alike, after each step.
-
-    Args:
-        breaks: tokens of the form of a reply.
-    """
+    """Trains the model in place; gives the loss, every token alike, after each step. `breaks`: tokens of the form of a reply."""
     weights = torch.where(exchange.content, _CONTENT_WEIGHT, 1.0)
     weights[list(breaks)] = _BREAK_WEIGHT
     generator = torch.Generator().manual_seed(settings.seed)
@@ -351,13 +334,12 @@ def _train(
     model.eval()
 
 
-def _perplexity(model: Any, rows: Sequence[ExampleRow], *, size: int = 8) -> float | None:
-    """Of the replies' tokens; `None` where there are none."""
+def _perplexity(model: Any, rows: Sequence[ExampleRow]) -> float | None:
     model.eval()
     total = count = 0.0
     with torch.no_grad():
-        for start in range(0, len(rows), size):
-            losses, _ = _losses(model, rows[start : start + size])
+        for start in range(0, len(rows), 8):
+            losses, _ = _losses(model, rows[start : start + 8])
             total += float(losses.sum())
             count += len(losses)
     return round(math.exp(total / count), 3) if count else None
@@ -366,14 +348,10 @@ def _perplexity(model: Any, rows: Sequence[ExampleRow], *, size: int = 8) -> flo
 def prepare(
     policies: Path, settings: WarmStartSettings, *, processes: int = 2, progress: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """The checkpoint of a warm-started policy in `policies/<hash of its settings>`, made now, or found where it exists.
+    """The checkpoint of a warm-started policy in `policies/<hash of its settings>`, made now, or found.
 
-    Beside it `settings.json` and `curve.jsonl`: the loss of each step in nats a token, and the perplexity of replies in held-out
+    Next to it `settings.json` and `curve.jsonl`: the loss of each step in nats a token, and the perplexity of replies in held-out
     dialogues, null if each has an unknown word.
-
-    Args:
-        processes: that make the examples.
-        progress: takes lines of progress.
     """
     folder = policies / settings.hash
     return made_once(folder, lambda part: _warm_start(part, folder, settings, processes, progress))
@@ -409,7 +387,7 @@ def _warm_start(
 
 
 def _fixed(rows: Sequence[ExampleRow], tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Tokens that are not exchanged: markers, the 300 most frequent words, and those of the baselines' set phrases."""
+    """Markers, the 300 most frequent words, and those of the baselines' set phrases."""
     counts = Counter(token for row in rows for token in row.tokens)
     own = {token for text in _texts(phrases()) for token in tokenizer.encode(text, add_special_tokens=False)}
     return {*range(len(MARKERS)), *(token for token, _ in counts.most_common(300)), *own}
