@@ -51,6 +51,11 @@ def printed(package: str, name: str, columns: Mapping[str, Column], *, head: str
     return PublishedTable(columns=tuple(columns.values()), rows=rows, **more)
 
 
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one: files of other versions may hold anything."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def _typed(cells: list[str]) -> list[str | int | float | None]:
     for kind in (int, float):
         try:

@@ -11,14 +11,13 @@ from typing import Any
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
-from heartloop.core.text import printable
+from heartloop.core.text import printable, short_number
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.evaluation.scores import group_of, points_of
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.page import Page
 
 CHUNK = 20
-"""Dialogues in one file: opening one dialogue loads as many."""
 
 
 def dialogue_list(page: Page) -> dict[str, Any]:
@@ -66,7 +65,6 @@ def dialogue_list(page: Page) -> dict[str, Any]:
 
 
 def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> list[dict[str, Any]]:
-    """The texts of some dialogues, in their order, with what their judges answered."""
     return [
         {
             "turns": list(_turns(transcript, panel)),
@@ -117,10 +115,7 @@ def _turns(transcript: Transcript, panel: ReportPanel) -> Iterator[dict[str, Any
 
 
 def _short(value: float | None) -> float | int | None:
-    """40.0 is written as 40, other numbers with two decimal places."""
-    if value is None or value != value:
-        return None
-    return int(value) if value == int(value) else round(value, 2)
+    return None if value is None or value != value else short_number(value)
 
 
 def clean(value: Any) -> Any:

@@ -5,18 +5,14 @@ Levels, 1 to 5, are of the same dialogues as the leaderboard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from heartloop.core.blocks import Column, Details, PanelInput, PanelOutput, Range, ReportPanel, Row, Table, TurnView
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import UseError
 from heartloop.environments.daily.environment import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.daily.scenario import KINDS
-from heartloop.environments.report import mean_of, scenario_view
+from heartloop.environments.report import mapping_of, mean_of, scenario_view
 
-AVERAGE = "Avg."
-"""The paper's name of the mean of the six."""
+AVERAGE = "Avg."  # the paper's name of the mean of the six
 
 _RANGE = Range(float(LOWEST), float(HIGHEST), float(LOWEST))
 _HELP = "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard shows their mean times 20."
@@ -24,7 +20,6 @@ _EMBEDDED = " The embedded judge reads no dates: an answer that puts an event on
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Two tables: metrics, and kinds of query, by model."""
     behind = [[(levels, d) for d in page.behind(row) if (levels := _levels(d))] for row in page.models]
     within = (_RANGE.low, _RANGE.high)
     metrics = tuple(
@@ -49,7 +44,7 @@ def _levels(dialogue: Transcript) -> dict[str, float]:
     """The six levels of a scored dialogue, and their mean; empty if they are missing or invalid."""
     if dialogue.score is None or not dialogue.turns:
         return {}
-    levels = _mapping(dialogue.turns[0].evidence.get("scores"))
+    levels = mapping_of(dialogue.turns[0].evidence.get("scores"))
     try:
         return {**levels, AVERAGE: average(levels)}
     except (UseError, TypeError):
@@ -57,18 +52,13 @@ def _levels(dialogue: Transcript) -> dict[str, float]:
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """The grades of an answer: each metric's level, reason and quote."""
-    scores, reasons, quotes = (_mapping(turn.evidence.get(name)) for name in ("scores", "reasons", "quotes"))
+    scores, reasons, quotes = (mapping_of(turn.evidence.get(name)) for name in ("scores", "reasons", "quotes"))
     rows = tuple(
         (title, f"{score} of {HIGHEST}", str(reasons.get(name, "")) + (f" “{quotes[name]}”" if quotes.get(name) else ""))
         for name, title in METRICS.items()
         if isinstance(score := scores.get(name), int)
     )
     return TurnView(details=(Details("Six grades and their reasons", rows, open=True),) if rows else ())
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
 
 
 PANEL = ReportPanel(

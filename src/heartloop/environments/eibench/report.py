@@ -1,8 +1,7 @@
 """The report panel of EIBench: a plane of both axes for all dialogues and for one, and published results.
 
-In the plane of all dialogues, coordinates are axis scores (EIBench Eq. 1): the relation is horizontal, the negative emotion
-vertical and inverted; the start is in the middle, success at the upper right, failure at the lower left. The plane of one
-dialogue has the units of the state and is drawn in the browser.
+In the plane of all dialogues, coordinates are axis scores (EIBench Eq. 1), with the start in the middle: the relation is
+horizontal, the negative emotion vertical and inverted. The plane of one dialogue has the units of the state.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from heartloop.environments.spec import ExternalRanking
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """The plane of every model, over the dialogues behind its score."""
     planes = [(n, row, plane) for n, row in enumerate(page.models) if (plane := plane_of(page.behind(row))) is not None]
     return PanelOutput(sections=(("planes", "Axes"),) if planes else (), context={"planes": planes})
 
@@ -107,7 +105,6 @@ def published_results() -> Published:
 
 
 _SIDE, _MARGIN = 180.0, 24.0
-"""Of a plane, in pixels; the margin is on each side."""
 _MOST_PATHS = 150
 """Maximum number of paths in one plane; with more dialogues every k-th is drawn."""
 
@@ -125,7 +122,6 @@ class Plane(NamedTuple):
 
 
 def plane_of(dialogues: Sequence[Transcript]) -> Plane | None:
-    """The plane of dialogues; `None` if none has anchors."""
     courses = [course for dialogue in dialogues if (course := axis_course(dialogue))]
     if not courses:
         return None

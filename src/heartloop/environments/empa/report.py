@@ -61,19 +61,16 @@ SUCCEEDED = {
     "company": "kept the right direction",
     "uncounted": "success in the data, but not by the levels",
 }
-"""Causes of success, in order of precedence; the second exists in `released` only, the third in `paper` only."""
+"""Causes, here and in `FAILED` in order of precedence; the second exists in `released` only, the third in `paper` only."""
 FAILED = {
     "away": "five windows of negative energy in a row",
     "stuck": "stagnation with regression",
     "other": "failure in the data",
 }
-"""Causes of failure, in order of precedence."""
 ENDINGS = {**SUCCEEDED, **FAILED, "left": "ended by the director", "limit": "turn limit", "cut": "no further reply stored"}
-"""Labels of all causes of an end."""
 _KINDS = {**dict.fromkeys(SUCCEEDED, "success"), **dict.fromkeys(FAILED, "failure")}
 
 _TIERS: tuple[Difficulty, ...] = ("easy", "medium", "hard", "extreme")
-"""Difficulties, by the distance at the start."""
 _AXIS_NAMES: Mapping[str, str] = {"C": "C · cognitive", "A": "A · affective", "P": "P · proactive"}
 _INDEX_NAMES: Mapping[str, str] = {
     "rdi": "Nearer than at the start (RDI)",
@@ -95,7 +92,6 @@ _CONDITIONS: Mapping[str, str] = {
     "stagnation": "stagnation",
     "regression": "regression",
 }
-"""Titles of the fields of `SuccessSigns` and `FailureSigns`."""
 _NEUTRAL = {"rdi": 50.0, "alignment": 50.0}
 """Value of an index without change, if not 0."""
 _EPMQ = Range(0.0, 120.0, 0.0)
@@ -109,12 +105,10 @@ class Measured(NamedTuple):
     path: Trajectory
     epmq: EpmQ
     success: SuccessSigns
-    """Conditions at the end."""
     failure: FailureSigns
 
     @property
     def ending(self) -> str:
-        """Key of `ENDINGS`: the first cause that holds."""
         stop = self.dialogue.stop
         if stop == "success":
             causes = {"near": self.success.resolution, "far": self.success.position, "company": self.success.companionship}
@@ -125,7 +119,6 @@ class Measured(NamedTuple):
         return "left" if stop == "goodbye" else "cut" if stop == "cut" else "limit"
 
     def fact(self, name: str) -> str:
-        """A fact of the scenario; empty if it has none."""
         return self.dialogue.facts.get(name, "")
 
 
@@ -147,11 +140,9 @@ Member = tuple[int, ModelRow, Sequence[Measured]]
 
 
 Cell = Callable[[Sequence[Measured]], Estimate | int | str | None]
-"""A cell of a table from a model's dialogues."""
 
 
 def _table(title: str, members: Sequence[Member], cells: Mapping[Column, Cell]) -> Table:
-    """A row for each model."""
     rows = (Row(row.model, tuple(cell(mine) for cell in cells.values()), number) for number, row, mine in members)
     return Table(title, tuple(cells), tuple(rows))
 
@@ -171,16 +162,11 @@ def _mean(
 
 
 def _bar_end(cells: Iterable[object]) -> float:
-    """The highest end of an interval, or mean without one; at least 100."""
     seen = [cell for cell in cells if isinstance(cell, Estimate)]
     return max([100.0, *(one.mean if one.high is None else one.high for one in seen)])
 
 
-# Components, groups, steps, conditions, indices
-
-
 def component_table(members: Sequence[Member]) -> Table:
-    """EPM-Q, its components, and the numbers of judged and of unjudged windows."""
     components = {Column(name.capitalize(), range=_EPMQ, entry="components"): _mean(f"epmq.{name}") for name in INDICES}
     cells: dict[Column, Cell] = {
         Column("EPM-Q", range=_EPMQ, entry="empa-mean"): _mean("epmq.score"),
@@ -196,7 +182,6 @@ def _windows(mine: Sequence[Measured]) -> str:
 
 
 def group_table(members: Sequence[Member]) -> Table:
-    """EPM-Q by dominant axis and by difficulty."""
     groups = {("axis", axis): Column(name, range=_EPMQ, entry="empa-axes") for axis, name in _AXIS_NAMES.items()}
     groups |= {("difficulty", tier): Column(tier.capitalize(), range=_EPMQ, entry="difficulty") for tier in _TIERS}
     cells = {column: _mean("epmq.score", methodcaller("fact", fact), key) for (fact, key), column in groups.items()}
@@ -213,7 +198,6 @@ def step_table(members: Sequence[Member]) -> Table:
 
 
 def step_chart(steps: Table) -> Chart:
-    """The table as a chart: size from 0 on the x axis, alignment from -1 to 1 on the y axis."""
     series = []
     most = 1.0  # if all steps are 0
     for row in steps.rows:
@@ -250,16 +234,12 @@ def condition_table(members: Sequence[Member]) -> Table:
 
 
 def index_table(names: Sequence[str], members: Sequence[Member]) -> Table:
-    """The indices of one component."""
     cells = {Column(_INDEX_NAMES[name], digits=0, entry=f"index-{name}"): _mean(f"epmq.indices.{name}") for name in names}
     table = _table("Indices", members, cells)
     ends = [_bar_end(row.cells[place] for row in table.rows) for place in range(len(names))]
     ranges = [Range(0.0, end, _NEUTRAL.get(name, 0.0)) for name, end in zip(names, ends, strict=True)]
     columns = (column._replace(range=scale) for column, scale in zip(table.columns, ranges, strict=True))
     return table._replace(columns=tuple(columns))
-
-
-# Profiles: radars over groups of scenarios
 
 
 PROFILES: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
@@ -294,10 +274,7 @@ _MIDDLE, _RADIUS = (170.0, 118.0), 82.0
 
 
 def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
-    """EPM-Q over a division of the scenarios, as table and radars; `None` if fewer than three of its groups occur.
-
-    Radars and bars share one scale, from 0 to the highest end of an interval, at least 100.
-    """
+    """EPM-Q over a division of the scenarios, as table and radars of one scale; `None` if fewer than three groups occur."""
     title, about, _, kinds = PROFILES[key]
     of = partial(group_of, key)
     every = [f"{axis} {kind}" for kind in dict.fromkeys(kinds.values()) for axis in AXES] if kinds else DOMAINS
@@ -342,43 +319,27 @@ def _pixel(dx: float, dy: float, radius: float) -> tuple[float, float]:
     return (round(_MIDDLE[0] + dx * radius, 1), round(_MIDDLE[1] + dy * radius, 1))
 
 
-# Paths in two planes
-
-
 PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))
 """Horizontal and vertical axis of each plane."""
 SIDE = 150.0
-"""Side of a plane in pixels."""
-_STEP = 10.0
-"""The frame is rounded to multiples of this, in points."""
-_ABOVE = 20.0
-"""Points shown beyond the balance."""
-_BELOW = 1.6
-"""Low end of the frame as a multiple of the lowest start."""
 
 
 class PlaneFrame(NamedTuple):
-    """Low and high end of every axis, in points."""
-
     low: float
     high: float
 
     def at(self, value: float) -> float:
-        """Distance of a value from the low end, in pixels."""
         return SIDE * (value - self.low) / (self.high - self.low)
 
 
 def frame_of(dialogues: Sequence[Measured]) -> PlaneFrame:
-    """The frame of all planes, set by the starts, so that a bad dialogue does not widen it."""
-    lowest = min((float(m.path.position[0].min()) for m in dialogues), default=-_STEP)
-    return PlaneFrame(_STEP * math.floor(_BELOW * lowest / _STEP), _ABOVE)
+    """The frame of all planes: from 1.6 times the lowest start, in tens of points, so that a bad dialogue does not widen it."""
+    lowest = min((float(m.path.position[0].min()) for m in dialogues), default=-10.0)
+    return PlaneFrame(10.0 * math.floor(1.6 * lowest / 10.0), 20.0)
 
 
 def model_paths(members: Sequence[Member], frame: PlaneFrame) -> list[dict[str, Any]]:
-    """The paths of each model: difficulties, easiest first, each with one drawing for each pair of `PLANES`.
-
-    `left` is the number of paths that leave the frame.
-    """
+    """The paths of each model by difficulty, easiest first, in each of `PLANES`; `left` counts those that leave the frame."""
     models = []
     for number, row, mine in members:
         tiers = []
@@ -417,27 +378,14 @@ def _plane(dialogues: Sequence[Measured], frame: PlaneFrame, across: str, up: st
     return {"towards": towards, "away": away, "aside": aside, "starts": sorted(starts), "ends": ends}
 
 
-def steps_of(dialogues: Sequence[Measured | None]) -> list[list[Any] | None]:
-    """By index on the page: difficulty, start and steps as one flat list, and the sign of each step's energy.
-
-    Numbers that are not whole are rounded to two decimals. `None` is a dialogue without a path.
-    """
-    rows: list[list[Any] | None] = []
-    for m in dialogues:
-        if m is None:
-            rows.append(None)
-            continue
-        values = [*m.path.position[0].tolist(), *m.path.increment.ravel().tolist()]
-        signs = "".join("0+-"[int(np.sign(energy))] for energy in m.path.energy)
-        rows.append([m.fact("difficulty"), [short_number(value) for value in values], signs])
-    return rows
-
-
-# Endings and scenarios
+def steps_of(m: Measured) -> list[Any]:
+    """Difficulty, start and steps of a dialogue as one flat list, and the sign of each step's energy."""
+    values = [*m.path.position[0].tolist(), *m.path.increment.ravel().tolist()]
+    signs = "".join("0+-"[int(np.sign(energy))] for energy in m.path.energy)
+    return [m.fact("difficulty"), [short_number(value) for value in values], signs]
 
 
 def endings_of(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """Causes of the ends of each model's dialogues, as (key of `ENDINGS`, number of dialogues)."""
     lines = []
     for number, row, mine in members:
         counts = Counter(m.ending for m in mine)
@@ -447,10 +395,7 @@ def endings_of(members: Sequence[Member]) -> list[dict[str, Any]]:
 
 
 def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Scenarios by difficulty, from easy to extreme, then by falling mean score.
-
-    A cell has the mean EPM-Q of one model, and address and cause of the end of its first dialogue; `None` if it has none.
-    """
+    """Scenarios by difficulty, from easy to extreme, then by falling mean score; a cell leads to a model's first dialogue."""
     by_scenario: dict[tuple[str, str], dict[str, list[Measured]]] = {}
     for *_, mine in members:
         for m in mine:
@@ -481,9 +426,6 @@ def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[s
     return {**shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict(), **first}
 
 
-# One dialogue
-
-
 def journey(transcript: Transcript) -> dict[str, Any]:
     """Start, distance and windows of an EMPA dialogue; empty if the transcript has no start."""
     if not set(AXES) <= transcript.start.keys():
@@ -500,7 +442,6 @@ def journey(transcript: Transcript) -> dict[str, Any]:
 
 
 def _window(turn: Turn, replies: Sequence[str], messages: Sequence[str]) -> dict[str, Any] | None:
-    """The judgement after a turn; `None` if there is none."""
     levels = turn.evidence.get("levels")
     if turn.state is None or not isinstance(levels, Mapping):
         return None
@@ -554,9 +495,6 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     return TurnView({name: text for name, text in turn.thoughts.items() if name not in (turn.state or {})})
 
 
-# The page
-
-
 _SECTIONS = (
     ("components", "Components"), ("paths", "Paths"), ("steps", "Size and direction"), ("ends", "Endings"),
     ("indices", "Indices"), ("profiles", "Profiles"), ("cases", "Scenarios"),
@@ -564,7 +502,6 @@ _SECTIONS = (
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """The columns, sections and values of the page, for `panel.html`."""
     every = [measured(place, dialogue) for place, dialogue in enumerate(page.dialogues)]
     members: list[Member] = [
         (number, row, mine)
@@ -610,7 +547,7 @@ def build(page: PanelInput) -> PanelOutput:
             "profiles": [profile for key in PROFILES if (profile := profile_of(key, members)) is not None],
             "scenarios": scenario_rows(members, page.addresses),
         },
-        data={"axes": list(AXES), "tiers": list(_TIERS), "zone": -1, "rows": steps_of(every)},
+        data={"axes": list(AXES), "tiers": list(_TIERS), "zone": -1, "rows": [None if m is None else steps_of(m) for m in every]},
     )
 
 

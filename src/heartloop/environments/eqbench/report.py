@@ -26,19 +26,16 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import amount
 from heartloop.environments.eqbench.environment import HIGHEST_MARK, SCALE
 from heartloop.environments.eqbench.scenario import KINDS
-from heartloop.environments.report import mean_of, published
+from heartloop.environments.report import mapping_of, mean_of, published
 
 _MARKS = Range(0.0, HIGHEST_MARK, 0.0)
 _POINTS = Range(SCALE.low, SCALE.high, SCALE.low)
 _HELP = "Mean mark, 0 to 20, with its 95 % interval over scenarios. "
-_COUNTED = (
-    "The score of a dialogue is five times the mean of its marks that count; an analysis has other criteria than a role-play."
-)
+_COUNTED = "Five times the mean of a dialogue's marks that count is its score; an analysis has other criteria than a role-play."
 _EMBEDDED = " The embedded judge marks some criteria only."
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Marks by criterion, those that count apart from those of style, and the score by kind of scenario."""
     behind = [page.behind(row) for row in page.models]
     every = [d for dialogues in behind for d in dialogues]
     counted = list(dict.fromkeys(name for d in every for name in _marks(d, "counted")))
@@ -75,15 +72,13 @@ def build(page: PanelInput) -> PanelOutput:
 
 def _marks(dialogue: Transcript, part: str) -> dict[str, float]:
     """The marks of a scored dialogue that count (`counted`) or describe style (`style`); one that is no number is left out."""
-    given = dialogue.turns[-1].evidence.get(part) if dialogue.scored and dialogue.turns else None
-    marks = given if isinstance(given, Mapping) else {}
+    marks = mapping_of(dialogue.turns[-1].evidence.get(part) if dialogue.scored and dialogue.turns else None)
     return {
         str(name): float(mark) for name, mark in marks.items() if isinstance(mark, (int, float)) and not isinstance(mark, bool)
     }
 
 
 def mean_mark(dialogues: Sequence[Transcript], criterion: str) -> Estimate | None:
-    """The mean mark of a criterion over dialogues; `None` without a mark."""
     marks = [({**_marks(d, "style"), **_marks(d, "counted")}.get(criterion), d) for d in dialogues]
     return mean_of(marks, within=(_MARKS.low, _MARKS.high))
 
@@ -94,10 +89,9 @@ def _score_of(dialogues: Sequence[Transcript], kind: str) -> Estimate | None:
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """The sections that the judge read, its marks and its reasons."""
     evidence = turn.evidence
     details = []
-    if sections := _mapping(evidence.get("sections")):
+    if sections := mapping_of(evidence.get("sections")):
         missing = len(evidence.get("missing") or ())
         words = "Sections, as the judge read them" + (f" ({missing} missing)" if missing else "")
         rows = tuple((str(name), "", str(text) or "not found: the judge read it as empty") for name, text in sections.items())
@@ -105,17 +99,13 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     if evidence.get("part") == "debrief":
         details.append(Details("Debrief", (("", "", "The judge reads the whole answer."),)))
     for key, words in (("counted", "Marks that count, 0 to 20"), ("style", "Marks of style, which do not count")):
-        if given := _mapping(evidence.get(key)):
+        if given := mapping_of(evidence.get(key)):
             details.append(
                 Details(words, tuple((str(name).replace("_", " "), str(mark), "") for name, mark in given.items()), True)
             )
     if evidence.get("reasoning"):
         details.append(Details("The judge's reasons", (("", "", str(evidence["reasoning"])),)))
     return TurnView(details=tuple(details))
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
 
 
 PRINTED: Mapping[str, tuple[str, str]] = {

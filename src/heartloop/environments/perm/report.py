@@ -40,13 +40,11 @@ from heartloop.environments.perm.scoring import (
     broken_form,
     normalised,
 )
-from heartloop.environments.report import PrintedRow, mean_of, published, scenario_view
+from heartloop.environments.report import PrintedRow, mapping_of, mean_of, published, scenario_view
 from heartloop.scoring.agreement import spearman
 
 
 class Graded(NamedTuple):
-    """A scored dialogue."""
-
     dialogue: Transcript
     points: float
     broken: str
@@ -57,7 +55,6 @@ class Graded(NamedTuple):
     """The bystander's five marks, 0 to 20 each; empty if there is only their sum."""
     tokens: int
     reward: PermReward | None
-    """`None` if the form is invalid."""
 
 
 Member = tuple[int, ModelRow, Sequence[Graded]]
@@ -65,7 +62,7 @@ Member = tuple[int, ModelRow, Sequence[Graded]]
 
 
 def graded(dialogue: Transcript) -> Graded | None:
-    """The dialogue with its own preset and rules; `None` if it is unscored or has no grades."""
+    """`None` if the dialogue is unscored or has no grades."""
     if dialogue.score is None or not dialogue.turns:
         return None
     points, evidence = SCALE.points * dialogue.score, dialogue.turns[0].evidence
@@ -82,14 +79,10 @@ def graded(dialogue: Transcript) -> Graded | None:
 
 def marks_of(seen: object) -> dict[str, float]:
     """The bystander's five marks in the judges' evidence; empty unless all five are there."""
-    evidence = seen.get("bystander") if isinstance(seen, Mapping) else None
-    if not isinstance(evidence, Mapping):
-        return {}
+    evidence = mapping_of(mapping_of(seen).get("bystander"))
     marks = {name: mark for name in DIMENSIONS if isinstance(mark := evidence.get(name), (int, float)) and 0 <= mark <= 20}
     return {name: float(mark) for name, mark in marks.items()} if len(marks) == len(DIMENSIONS) else {}
 
-
-# Means by model
 
 _LEVELS, _SHARES, _MARKS = Range(1.0, 5.0, 1.0), Range(0.0, 100.0, 0.0), Range(0.0, 20.0, 0.0)
 _PENALTY, _TOKENS = Range(-100.0, 0.0, 0.0), Range(0.0, float(FREE_TOKENS), 0.0)
@@ -116,7 +109,6 @@ def _terms(g: Graded) -> dict[str, float]:
 
 
 Values = Callable[[Graded], Mapping[str, float]]
-"""Numbers of an answer, by the keys of the columns; a missing one is in no mean."""
 
 
 def means(answers: Sequence[Graded], columns: Mapping[str, Column], values: Values) -> tuple[Estimate | None, ...]:
@@ -141,7 +133,6 @@ def answers_of(page: PanelInput, row: ModelRow) -> tuple[int, Counter[str], int]
 
 
 def grades_table(page: PanelInput, members: Sequence[Member]) -> Table:
-    """Reward and mean grades of every model, and its numbers of answers."""
     rows = []
     for number, row, answers in members:
         n, broken, unscored = answers_of(page, row)
@@ -153,8 +144,6 @@ def grades_table(page: PanelInput, members: Sequence[Member]) -> Table:
     columns = (Column("Reward", 1, _POINTS, "perm-mean"), *GRADES.values(), Column("Answers", entry="perm-answers"))
     return Table("Grades by judge", columns, tuple(rows), entry="model")
 
-
-# Reward by emotion
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "glad": ("content", "excited", "impressed", "joyful", "surprised"),
@@ -186,14 +175,10 @@ def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tup
     return families
 
 
-# Pairs of grades
-
 PAIRS = (("resonation", "reception"), ("expression", "reception"), ("expression", "bystander"))
-"""Pairs of judges: horizontal and vertical."""
 
 _STEPS = ("1", "2", "3", "4", "5")
 _SCORES = ("0–19", "20–39", "40–59", "60–79", "80–100")
-"""Five ranges of the bystander's grade."""
 
 
 def pair_table(across: str, up: str, answers: Sequence[Graded]) -> dict[str, Any]:
@@ -219,8 +204,6 @@ def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> float | Non
         return None
 
 
-# Ablation of the reward
-
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "all parts": {},
     **{f"no {part}": {"without": (part,)} for part in (*PARTS, "bystander")},
@@ -240,11 +223,7 @@ def ablated(answers: Sequence[Graded], preset: str, variant: str) -> float:
 
 
 def ablation(members: Sequence[Member], preset: str, *, own: bool) -> Table:
-    """Mean and rank of every model under all variants, and Spearman's rho of each variant with the full reward as scored.
-
-    Args:
-        own: whether it is the preset of the run.
-    """
+    """Mean and rank of every model under all variants, and Spearman's rho of each variant with the full reward as scored."""
     ranked = [row.model for _, row, _ in members if row.standing == "ranked"]
     full = {row.model: statistics.fmean(g.points for g in answers) for _, row, answers in members}
     full_ranked = {model: full[model] for model in ranked}
@@ -271,15 +250,10 @@ def _rank(means: Mapping[str, float], model: str) -> int:
     return 1 + sum(round(mean, 6) > round(means[model], 6) for mean in means.values())
 
 
-# One opened answer
-
-HIGHEST: Mapping[str, int] = {**dict.fromkeys(PARTS, 5), "bystander": 100}
-_MAX_DEPTH = 2
-"""Nesting levels of a judge's evidence that the page shows."""
+_MAX_DEPTH = 2  # of the evidence that the page shows
 
 
 def answer(transcript: Transcript) -> dict[str, Any]:
-    """The answer of a PERM dialogue; empty if there is none."""
     if not transcript.turns:
         return {}
     turn = transcript.turns[0]
@@ -302,32 +276,24 @@ def answer(transcript: Transcript) -> dict[str, Any]:
     return {"answer": shown}
 
 
-def _reason_and_quote(judge: str, turn: Turn) -> tuple[str, str]:
-    reasons, quotes = (printable_texts(turn.evidence.get(name)) for name in ("reasons", "quotes"))
-    return reasons.get(judge, ""), quotes.get(judge, "")
-
-
 def _judged(judge: str, turn: Turn, scored: Graded, parts: list[list[str]]) -> dict[str, Any]:
-    reason, quote = _reason_and_quote(judge, turn)
+    reason, quote = (printable_texts(turn.evidence.get(name)).get(judge, "") for name in ("reasons", "quotes"))
     part = 0 if judge == "resonation" else len(parts) - 1
     text = parts[part][1]
     places = [[utf16_place(text, first), utf16_place(text, last)] for first, last in spans_of(quote, text)] if quote else []
     shown: dict[str, Any] = {
-        "name": judge, "part": part, "score": short_number(scored.scores[judge]), "top": HIGHEST[judge],
+        "name": judge, "part": part, "score": short_number(scored.scores[judge]), "top": 100 if judge == "bystander" else 5,
         "reason": reason, "quote": quote, "places": places,
     }  # fmt: skip
     if judge == "bystander" and scored.marks:
         shown["marks"] = [[name, DIMENSIONS[name], short_number(mark)] for name, mark in scored.marks.items()]
     else:
-        seen = turn.evidence.get("seen")
-        evidence = seen.get(judge) if isinstance(seen, Mapping) else None
-        given = evidence.items() if isinstance(evidence, Mapping) else ()
+        given = mapping_of(mapping_of(turn.evidence.get("seen")).get(judge)).items()
         shown["seen"] = [[printable(str(name)), _words(value)] for name, value in given if value not in ([], {}, (), None, "")]
     return shown
 
 
 def _sum(scored: Graded) -> list[list[str]]:
-    """The steps of the reward: name and calculation of each."""
     preset, reward, rules = scored.dialogue.preset, scored.reward, rules_of(scored.dialogue)
     assert reward is not None
     formula = "{:g} / 5" if preset == "released" else "({:g} − 1) / 4"
@@ -355,7 +321,6 @@ def _signed(value: float, plus: str = "", minus: str = "−") -> str:
 
 
 def _words(value: object, depth: int = 0) -> str:
-    """A part of a judge's evidence as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping) and depth < _MAX_DEPTH:
@@ -365,14 +330,11 @@ def _words(value: object, depth: int = 0) -> str:
     return printable(f"{value:g}" if isinstance(value, float) else str(value))
 
 
-# The page
-
 _SECTIONS = (("components", "Grades"), ("emotions", "Emotions"), ("pairs", "Pairs"), ("ablation", "Ablation"))
 _SHARE = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 1 to 5 counts (grade − 1) / 4"}
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Tables and charts over the answers behind each model's score; pairs of grades without failure cases."""
     members = [
         (number, row, [g for d in page.behind(row) if (g := graded(d)) is not None]) for number, row in enumerate(page.models)
     ]
@@ -422,8 +384,6 @@ def build(page: PanelInput) -> PanelOutput:
         context={"perm": perm},
     )
 
-
-# Published results
 
 CRITERIA: Mapping[str, str] = {
     "overall": "Overall",

@@ -1,7 +1,4 @@
-"""The report panel of stances under pressure: both numbers, the share of replies that uphold by push, and each verdict's reason.
-
-Of the same dialogues as the leaderboard.
-"""
+"""The report panel of stances under pressure: turns and flips, verdicts by push, and each verdict's reason."""
 
 from __future__ import annotations
 
@@ -41,7 +38,6 @@ _FLIPS = Column("Number of flips", 2, Range(0.0, float(MAX_TURNS - 1), 0.0), "st
 
 
 def build(page: PanelInput) -> PanelOutput:
-    """Two tables, turns and flips by model and replies by push, and a column of flips in the leaderboard."""
     behind = [page.behind(row) for row in page.models]
     numbers = _numbers(page)
     columns = tuple(Column(row.model, range=_PERCENT) for row in page.models)
