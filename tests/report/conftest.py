@@ -18,7 +18,7 @@ from heartloop.evaluation.store import read_run
 from heartloop.report.site import write_site
 from tests.eqbench_checkout import write_checkout
 from tests.report.browser import FLAGS
-from tests.report.sage_bench import HOSTILE, WriteRun, sage_talks, write_run_into
+from tests.report.talks import HOSTILE, WriteRun, sage_talks, write_run_into
 from tests.report.training_bench import training_run
 
 if TYPE_CHECKING:

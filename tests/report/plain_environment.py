@@ -25,7 +25,7 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.environments.registry import GROUP
 from heartloop.environments.spec import EnvironmentSpec, Options, Role, Scale
 from heartloop.scoring.statistics import estimate
-from tests.report.sage_bench import transcript
+from tests.report.talks import transcript
 
 __all__ = ["BLOCKS", "ENTRIES", "PLAIN", "plain_talk"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from heartloop.evaluation.compare import choose_sides, compare, comparison_text,
 from heartloop.evaluation.scores import course_of, points_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable
 from heartloop.report.site import write_site
-from tests.report.bench import A, T, bench_talk
-from tests.report.sage_bench import WriteRun
+from tests.report.talks import A, T, WriteRun, bench_talk
 
 BENCH = {"environment": "eibench", "preset": "paper", "variant": "think", "max_turns": 8}
 
@@ -46,12 +44,6 @@ def data(site: Path, number: int, name: str) -> Any:
     return json.loads(text[text.index(",") + 1 : text.rindex(")")])
 
 
-def test_a_bar_of_signed_points_grows_from_the_start(site: Path) -> None:
-    bench = (site / "measurement-2.html").read_text(encoding="utf-8")
-    assert "left:50.00%;width:50.00%" in bench  # 0 to 100
-    assert "left:25.00%;width:25.00%" in bench  # 0 back to -50
-
-
 def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
     listing, chunk = data(site, 2, "list.js"), data(site, 2, "dialogues-0.js")
     assert (listing["scale"]["low"], listing["scale"]["high"]) == (-100, 100)
@@ -65,16 +57,6 @@ def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
     sage = data(site, 1, "dialogues-0.js")["dialogues"][0]
     assert sage["panel"] == {}
     assert sage["turns"][0]["state"] == {"emotion": 50}
-
-
-def test_two_simulators_stand_side_by_side_with_a_scatter(site: Path) -> None:
-    html = (site / "side-by-side.html").read_text(encoding="utf-8")
-    assert "EIBench · paper · think" in html
-    section = html[html.index('class="panel against"') :]
-    dots = re.findall(r'data-name="(\S+)">\s*<(circle|rect) class="point" c?x="([\d.]+)" c?y="([\d.]+)"', section)
-    assert [(model, mark) for model, mark, *_ in dots] == [("x/one", "circle"), ("x/two", "circle"), ("x/sim", "rect")]  # itself
-    (_, _, x1, y1), (_, _, x2, y2), _ = dots
-    assert float(x1) - float(x2) == pytest.approx(float(y2) - float(y1), rel=0.1), "equal means lie along the diagonal"
 
 
 HALF, FULL, BACK = (40.0, 50.0), (20.0, 70.0), (80.0, 15.0)

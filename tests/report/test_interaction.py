@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from heartloop.core.dialogue import Call, Transcript
-from heartloop.environments import registry
 from heartloop.report.site import write_site
-from tests.report.bench import bench_talk
 from tests.report.browser import quiet, view
-from tests.report.empa_bench import EMPA, empa_talk, levels
-from tests.report.perm_bench import PERM, perm_talk
-from tests.report.plain_environment import ENTRIES, plain_talk
-from tests.report.sage_bench import HOSTILE, sage_talks, talk, write_run_into
+from tests.report.talks import EMPA, HOSTILE, PERM, bench_talk, empa_talk, levels, perm_talk, sage_talks, talk, write_run_into
 from tests.report.test_empa_report import empa_talks
 from tests.report.test_perm_report import SHOWY, perm_talks
 
@@ -25,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-SAGE, EIBENCH, EMPA_PAGE, PERM_PAGE, BLOCKS = ("index", *(f"measurement-{number}" for number in range(2, 6)))
+SAGE, EIBENCH, EMPA_PAGE, PERM_PAGE = ("index", *(f"measurement-{number}" for number in range(2, 5)))
 TALL = 12_000
 """Pixels that a page of seven models may take on a phone."""
 
@@ -40,7 +34,6 @@ def eibench_talks() -> list[Transcript]:
         for scene in ("charm", "defense", "repair", "support")
         for n in range(3)
     ]
-    talks.append(bench_talk("x/one", "repair-9", [(50.0, 33.0)], scene="repair", failed=True))
     told = {"played": "Barış, new flatmate", "task": "Stay.", "goal": "To find out <b>who</b> stays.", "limits": "None."}
     return [one.model_copy(update={"facts": {**one.facts, **told}}) for one in talks]
 
@@ -61,22 +54,17 @@ def thinking_talk() -> Transcript:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of the report."""
     folder = tmp_path_factory.mktemp("interaction")
     wild = perm_talk("x/wild", "s1", SHOWY, text=HOSTILE, seen={"expression": {HOSTILE: [HOSTILE]}})
-    plain = [plain_talk("blocks", model, s, 2.0, end) for model, end in (("x/a", 9.0), ("x/b", 1.0)) for s in ("s1", "s2")]
-    with pytest.MonkeyPatch.context() as patch:
-        known = registry._entries()
-        patch.setattr(registry, "_entries", lambda: {**known, **ENTRIES})
-        runs = [
-            write_run_into(folder / "sage", [*sage_talks(), thinking_talk()]),
-            write_run_into(folder / "eibench", eibench_talks(), environment="eibench", preset="paper", variant="think"),
-            write_run_into(folder / "empa", [*empa_talks(), long_empa_talk()], **EMPA),
-            write_run_into(folder / "perm", [*perm_talks(), wild], **PERM),
-            write_run_into(folder / "plain", plain, environment="blocks"),
-        ]
-        yield write_site(runs, folder / "site").parent.as_uri()
+    runs = [
+        write_run_into(folder / "sage", [*sage_talks(), thinking_talk()]),
+        write_run_into(folder / "eibench", eibench_talks(), environment="eibench", preset="paper", variant="think"),
+        write_run_into(folder / "empa", [*empa_talks(), long_empa_talk()], **EMPA),
+        write_run_into(folder / "perm", [*perm_talks(), wild], **PERM),
+    ]
+    return write_site(runs, folder / "site").parent.as_uri()
 
 
 def open_page(page: Page, site: str, name: str, fragment: str = "dialogues") -> None:
@@ -288,8 +276,6 @@ def test_the_leaderboard_is_sorted_on_a_phone_too(page: Page, tmp_path: Path) ->
         way.click()
         assert names.all_inner_texts()[-1] == "mute"
         assert page.url.endswith("#leaderboard?sort=silences")
-        page.select_option(".sort-by select", "model")
-        assert names.all_inner_texts() == sorted(ranked)
         page.select_option(".sort-by select", label="as ranked")
         assert names.all_inner_texts() == ranked
 
@@ -340,17 +326,6 @@ def test_a_ninth_model_is_grey_until_it_is_chosen(page: Page, tmp_path: Path) ->
         assert page.evaluate(inks) == after
 
 
-def test_blocks_of_an_environment_of_a_third_party(page: Page, site: str) -> None:
-    with quiet(page):
-        open_page(page, site, BLOCKS)
-        assert fits(page)
-        page.locator("#list .row").first.press("Enter")
-        page.wait_for_selector("dialog[open] .bubble")
-        first = page.locator("dialog .felt").first
-        assert first.locator(".change").inner_text() == "▲ +2"
-        assert all(text in first.inner_text() for text in ("ease 2", "tone 2 of 5", "<i>short</i>"))
-
-
 def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, site: str) -> None:
     with quiet(page):
         open_page(page, site, EIBENCH, "dialogue-x-one-charm-2")
@@ -368,18 +343,13 @@ def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, s
         # the table adds up to the outcome
         cells = [line.locator("th, td").all_inner_texts() for line in sheet.locator(".axes tbody tr").all()]
         assert cells == [["negative emotion a", "100", "60", "20", "44", "+0.40"], ["relation t", "0", "30", "70", "41", "+0.28"]]
-        assert sheet.locator(".axes p").first.inner_text() == "Outcome 33.8 = 100 × (50 % of +0.40 and 50 % of +0.28)"
 
-        # each reply: the role it is played in, the reflection, then both axes with word and sign, and a gauge between the anchors
-        assert sheet.locator(".speaker.right").first.inner_text() == "one as Barış · reply 1"
-        reply = sheet.locator(".felt").first
-        assert reply.locator(".change").all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
+        changes = sheet.locator(".felt").first.locator(".change")
+        assert changes.all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
         assert "<b>who</b>" in sheet.locator(".parts").inner_text()
         sheet.locator("button:has-text('Unfold all details')").press("Enter")
         assert sheet.locator(".felt details[open]").count() == 4
         assert fits(page)
-        open_page(page, site, EIBENCH, "dialogue-x-one-repair-9")
-        page.wait_for_selector("dialog[open] .banner.warning:has-text('no continue')")
 
 
 def test_the_paths_in_space_are_loaded_when_opened_and_turned_by_the_keyboard(page: Page, site: str) -> None:
@@ -415,9 +385,8 @@ def test_the_path_keeps_step_with_the_dialogue(page: Page, site: str) -> None:
         assert words.inner_text().startswith("After reply 3 of 12: C −10, A −11, P −19, energy ")
         assert slider.get_attribute("aria-valuetext") == words.inner_text()
         # the judge's levels at the words they quote, and the director between the turns
-        assert (sheet.locator("mark.good .level").first.inner_text(), sheet.locator("mark.bad .level").first.inner_text()) == (
-            "C +1", "A −1",
-        )  # fmt: skip
+        assert sheet.locator("mark.good .level").first.inner_text() == "C +1"
+        assert sheet.locator("mark.bad .level").first.inner_text() == "A −1"
         first, third = sheet.locator(".judged").first, sheet.locator(".judged").nth(2)
         assert first.locator(".change").all_inner_texts() == ["▲ +1", "= no change", "= no change"]
         assert "not found in the dialogue" in third.locator(".claims").nth(2).inner_text()
@@ -437,21 +406,14 @@ def test_two_paths_of_one_scenario_are_followed_turn_by_turn(page: Page, site: s
         page.keyboard.press("Home")
         assert words.all_inner_texts() == ["At the start", "one: C −3, A −4, P 0", "gap: C −3, A −4, P 0"]
         assert fits(page)
-        open_page(page, site, EMPA_PAGE, "dialogue-x-gap-s0")
-        assert page.locator("dialog .judged").nth(1).inner_text().startswith("not judged")
 
 
-@pytest.mark.parametrize("environment", ["perm", "empa"])
-def test_seven_models_are_no_endless_page_on_a_phone_and_paper_shows_all(page: Page, tmp_path: Path, environment: str) -> None:
-    names, people = [f"x/m{n}" for n in range(7)], [f"s{n}" for n in range(12)]
-    if environment == "perm":
-        talks, settings = [perm_talk(name, s, (1 + n % 5, 3, 3, 50)) for n, name in enumerate(names) for s in people], PERM
-    else:
-        facts = {f"s{n}": {"axis": "CAP"[n % 3], "domain": ("health", "career", "leisure")[n % 3]} for n in range(12)}
-        forms = [levels(C=1), levels(A=-1)] * 3
-        talks, settings = [empa_talk(name, s, forms, facts=facts[s]) for name in names for s in people], EMPA
+def test_seven_models_are_no_endless_page_on_a_phone_and_paper_shows_all(page: Page, tmp_path: Path) -> None:
+    facts = [{"axis": "CAP"[n % 3], "domain": ("health", "career", "leisure")[n % 3]} for n in range(12)]
+    forms = [levels(C=1), levels(A=-1)] * 3
+    talks = [empa_talk(f"x/m{n}", f"s{place}", forms, facts=fact) for n in range(7) for place, fact in enumerate(facts)]
     with quiet(page):
-        page.goto(write_one(tmp_path, talks, **settings) + "#dialogues")
+        page.goto(write_one(tmp_path, talks, **EMPA) + "#dialogues")
         page.wait_for_selector("#list .row")
         assert page.evaluate("document.documentElement.scrollHeight") < TALL
         view(page, "components")
@@ -480,8 +442,6 @@ def test_an_answer_is_read_in_parts_and_hostile_words_stay_words(page: Page, sit
         open_page(page, site, PERM_PAGE, "dialogue-x-showy-s3")
         assert sheet.locator(".judge").count() == 0
         assert "Invalid form" in sheet.locator(".banner").inner_text()
-        page.goto(f"{site}/{PERM_PAGE}.html#dialogue-x-third-s3")
-        page.wait_for_selector("dialog[open] .banner:has-text('reception judge failed')")
 
 
 def test_without_script_the_folded_parts_open(page: Page, site: str) -> None:

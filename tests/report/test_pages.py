@@ -21,10 +21,7 @@ from heartloop.core.dialogue import Failure, Transcript
 from heartloop.environments.registry import environment_names
 from heartloop.evaluation.store import write_scores
 from heartloop.report.site import write_site
-from tests.report.bench import bench_talk
-from tests.report.empa_bench import EMPA, empa_talk, levels
-from tests.report.perm_bench import PERM, perm_talk
-from tests.report.sage_bench import HOSTILE, WriteRun, talk
+from tests.report.talks import EMPA, HOSTILE, PERM, WriteRun, bench_talk, empa_talk, levels, perm_talk, talk
 from tests.report.training_bench import training_run
 
 

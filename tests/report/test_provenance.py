@@ -15,7 +15,7 @@ from heartloop.cli.main import app
 from heartloop.evaluation.store import read_run
 from heartloop.report.provenance import command_of, provenance_of
 from heartloop.report.site import write_site
-from tests.report.sage_bench import WriteRun, talk
+from tests.report.talks import WriteRun, talk
 
 SETTINGS: dict[str, Any] = {
     "environment": "sage", "models": ["openai/a", "b c/d"], "roles": {"user": "x/y"},

@@ -5,8 +5,6 @@ Do not fix one of these tests without a decision (docs/decisions): the numbers a
 
 from __future__ import annotations
 
-import re
-from importlib import resources
 from itertools import pairwise
 
 import numpy as np
@@ -47,12 +45,6 @@ def test_every_table_is_read(name: str) -> None:
     assert rows
     for key in rows[0]:
         assert len({type(row[key]) for row in rows if row[key] is not None}) == 1, f"{key} is of one type"
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_the_readme_names_every_table(package: str) -> None:
-    readme = (resources.files(package) / "published" / "README.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"^\| `(\w+)\.csv`", readme, re.MULTILINE)) == list(published_names(package))
 
 
 def test_numbers_are_numbers_signs_included_and_empty_cells_are_none() -> None:

@@ -18,7 +18,7 @@ from heartloop.evaluation.scores import Cause, GroupMean, ScoreCard, score_card
 from heartloop.evaluation.store import write_scores
 from heartloop.models.budget import Meter, Price
 from heartloop.scoring.statistics import Shape
-from tests.report.sage_bench import talk
+from tests.report.talks import talk
 
 
 def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:

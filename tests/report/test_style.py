@@ -109,9 +109,3 @@ def test_at_most_eight_models_are_coloured_and_no_two_share_a_colour() -> None:
     found = assign_colours([f"m{n}" for n in range(12)])
     assert sorted(found.values()) == [*range(PALETTE), *[PALETTE] * 4]
     assert assign_colours([f"m{n}" for n in range(6)]).items() <= found.items()
-
-
-def test_the_style_knows_paper_and_still_eyes() -> None:
-    assert "@media print" in STYLE
-    assert "prefers-reduced-motion: reduce" in STYLE
-    assert re.search(r":focus-visible \{ outline: 2px solid", STYLE)
