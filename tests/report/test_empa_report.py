@@ -230,21 +230,8 @@ def empa_talks(text: str = "") -> list[Transcript]:
     return [*talks, empa_talk("x/gap", "s9", [GOOD], failed=True)]
 
 
-@pytest.fixture
-def site(write_run: WriteRun, tmp_path: Path) -> Path:
-    return write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").parent
-
-
-def test_every_number_of_the_cases_opens_its_talk(site: Path) -> None:
-    html = (site / "index.html").read_text(encoding="utf-8")
-    table = html[html.index('class="heat cases"') :]
-    addresses = {row[0] for row in data(site, 1, "list.js")["rows"]}
-    found = re.findall(r'<td style="--tint:[\d.]+"><a href="#([^"]+)" title="([^"]+)">(\d+)</a>', table)
-    assert len(found) == 12
-    assert {address for address, *_ in found} <= addresses
-
-
-def test_the_browser_gets_paths_windows_and_calls(site: Path) -> None:
+def test_the_browser_gets_paths_windows_and_calls(write_run: WriteRun, dialogues: list[Transcript], tmp_path: Path) -> None:
+    site = write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").parent
     paths = data(site, 1, "panel.js")
     assert (paths["axes"], paths["zone"], len(paths["rows"])) == (["C", "A", "P"], -1, 13)
     assert paths["rows"][0] == ["easy", [-3, -4, 0, 3, 3, 0, 3, 3, 0], "++"]
@@ -257,11 +244,5 @@ def test_the_browser_gets_paths_windows_and_calls(site: Path) -> None:
     assert said[2]["panel"]["windows"][1] is None
     assert said[0]["turns"][0]["thoughts"] == {}  # the judge's lines stand in the window
     assert data(site, 1, "list.js")["scenarios"][0]["line"].endswith("largest deficit on C · easy · low threshold")
-
-
-def test_a_page_of_another_environment_leaves_no_paths_behind(
-    write_run: WriteRun, dialogues: list[Transcript], site: Path
-) -> None:
-    assert (site / "data/1/panel.js").is_file()
     write_site([write_run(dialogues)], site)
-    assert not (site / "data/1/panel.js").exists()
+    assert not (site / "data/1/panel.js").exists(), "SAGE has no paths"

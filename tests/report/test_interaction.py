@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from heartloop.core.dialogue import Call, Transcript
+from heartloop.core.dialogue import Transcript
 from heartloop.report.site import write_site
 from tests.report.browser import quiet, view
 from tests.report.talks import EMPA, HOSTILE, PERM, bench_talk, empa_talk, levels, perm_talk, sage_talks, talk, write_run_into
@@ -47,19 +47,13 @@ def long_empa_talk() -> Transcript:
     return one.model_copy(update={"turns": tuple(turns)})
 
 
-def thinking_talk() -> Transcript:
-    replies = ["<think>She is <b>hurt</b>.</think>Reply 0 of m.", "Reply 1 of m."]
-    calls = [Call(role="policy", purpose="reply", turn=turn, text=text) for turn, text in enumerate(replies)]
-    return talk("x/thinks", "s9", [5, 5], calls=calls, counts={"broken formats": 1})
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of the report."""
     folder = tmp_path_factory.mktemp("interaction")
     wild = perm_talk("x/wild", "s1", SHOWY, text=HOSTILE, seen={"expression": {HOSTILE: [HOSTILE]}})
     runs = [
-        write_run_into(folder / "sage", [*sage_talks(), thinking_talk()]),
+        write_run_into(folder / "sage", sage_talks()),
         write_run_into(folder / "eibench", eibench_talks(), environment="eibench", preset="paper", variant="think"),
         write_run_into(folder / "empa", [*empa_talks(), long_empa_talk()], **EMPA),
         write_run_into(folder / "perm", [*perm_talks(), wild], **PERM),
@@ -86,7 +80,7 @@ def fits(page: Page) -> bool:
 def test_dialogues_are_found_opened_and_read(page: Page, site: str) -> None:
     with quiet(page):
         open_page(page, site, SAGE)
-        assert page.locator("#list .row").count() == 11
+        assert page.locator("#list .row").count() == 10
         assert "100" in page.locator("#list .row").first.inner_text()
         assert "unscored" in page.locator("#list .row").last.inner_text()
         assert fits(page)
@@ -161,7 +155,7 @@ def test_everything_is_reached_by_the_keyboard(page: Page, site: str) -> None:
     row = "[...document.querySelectorAll('#list .row')].indexOf(e)"
     view(page, "dialogues")
     page.focus("#filters [name=text]")
-    for key, place in [("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", 10), ("Home", 0)]:
+    for key, place in [("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", 9), ("Home", 0)]:
         page.keyboard.press(key)
         assert focused(row) == str(place), key
     address = focused("e.getAttribute('href')")
@@ -188,20 +182,6 @@ def test_the_end_of_the_list_brings_more(page: Page, tmp_path: Path, width: int,
     assert page.evaluate("[...document.querySelectorAll('#list .row')].indexOf(document.activeElement)") == first
 
 
-def test_thinking_opens_on_demand_and_a_broken_format_is_marked(page: Page, site: str) -> None:
-    with quiet(page):
-        open_page(page, site, SAGE, "dialogue-x-thinks-s9")
-        thinking = page.locator("dialog[open] details.thinking")
-        thinking.wait_for()
-        assert (thinking.count(), thinking.get_attribute("open")) == (1, None)
-        page.locator("dialog .copy:has-text('Unfold all details')").click()
-        assert thinking.get_attribute("open") is None  # opened by its own summary alone
-        thinking.locator("summary").click()
-        assert "She is <b>hurt</b>." in thinking.inner_text()
-        assert page.locator("dialog .bubble.reply").first.inner_text() == "Reply 0 of x/thinks."
-        assert page.locator("dialog .signs .flaw:has-text('broken format')").count() == 1
-
-
 def test_paper_shows_what_is_folded(page: Page, site: str) -> None:
     open_page(page, site, SAGE)
     page.emulate_media(media="print", color_scheme="dark")
@@ -211,14 +191,6 @@ def test_paper_shows_what_is_folded(page: Page, site: str) -> None:
     assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1d2228"
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.locator("details.quiet[open]").count() == 0
-
-
-def test_settings_are_copied(page: Page, site: str) -> None:
-    with quiet(page):
-        page.goto(f"{site}/settings.html")
-        page.locator("summary:has-text('settings.json')").first.click()
-        page.locator(".copy:visible").first.click()
-        page.wait_for_selector("#copied:has-text('Copied'), #copied:has-text('Marked')")
 
 
 def test_a_choice_stands_in_the_address_and_an_address_opens_it_again(page: Page, site: str) -> None:

@@ -15,9 +15,7 @@ from typer.testing import CliRunner
 
 from heartloop.cli.main import app
 from heartloop.core.blocks import Chart
-from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
-from heartloop.report.site import write_site
 from heartloop.report.training import (
     Metric,
     TrainingPage,
@@ -184,21 +182,6 @@ class TestSummary:
         priced, plain = made("a", made=10, data={"user/cost": 0.5}), made("b", made=10, seed=1)
         assert summary_of(arms_of([priced])[0])["cost"] == pytest.approx(5.0)
         assert summary_of(arms_of([priced, plain])[0])["cost"] is None
-
-
-class TestSite:
-    def test_beside_evaluations_it_has_a_page_of_its_own(
-        self, tmp_path: Path, dialogues: list[Transcript], write_run: Callable[..., Path]
-    ) -> None:
-        evaluated = write_run(dialogues, "evaluated")
-        trained = training_run(tmp_path / "trained", made=2)
-        site = write_site([evaluated, trained], tmp_path / "site").parent
-        assert 'href="training.html"' in (site / "index.html").read_text(encoding="utf-8")
-        assert (site / "training.html").is_file()
-        write_site([evaluated], site)
-        assert not (site / "training.html").exists()
-        write_site([trained], site)
-        assert not (site / "settings.html").exists()
 
 
 class TestTerminal:
