@@ -182,17 +182,6 @@ def test_the_end_of_the_list_brings_more(page: Page, tmp_path: Path, width: int,
     assert page.evaluate("[...document.querySelectorAll('#list .row')].indexOf(document.activeElement)") == first
 
 
-def test_paper_shows_what_is_folded(page: Page, site: str) -> None:
-    open_page(page, site, SAGE)
-    page.emulate_media(media="print", color_scheme="dark")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details.quiet:not([open])").count() == 0
-    assert not page.locator("#filters").is_visible()
-    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1d2228"
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details.quiet[open]").count() == 0
-
-
 def test_a_choice_stands_in_the_address_and_an_address_opens_it_again(page: Page, site: str) -> None:
     with quiet(page):
         page.goto(f"{site}/{SAGE}.html")

@@ -5,12 +5,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heartloop.core.blocks import Estimate, Table, shade
+from heartloop.core.blocks import (
+    Card,
+    Chart,
+    Column,
+    Details,
+    Estimate,
+    LeaderboardColumn,
+    PanelInput,
+    PanelOutput,
+    Point,
+    Range,
+    ReportPanel,
+    Row,
+    Series,
+    Table,
+    Text,
+    TurnView,
+    shade,
+)
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Failure, Transcript, Turn
 from heartloop.core.errors import AnswerError
@@ -19,16 +38,85 @@ from heartloop.environments.daily import report as daily_report
 from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench import report as eqbench_report
+from heartloop.environments.spec import EnvironmentSpec, Options, Role, Scale
 from heartloop.environments.stances import report as stances_report
 from heartloop.environments.stances.environment import Stances
 from heartloop.environments.stances.scenario import load_scenarios
 from heartloop.environments.stances.scoring import Verdict
 from heartloop.report.site import write_site
+from heartloop.scoring.statistics import estimate
 from tests.daily import test_environment as daily_test
 from tests.one_turn_scenarios import AWAKE, LIE, SWIM
-from tests.report.plain_environment import ENTRIES, plain_talk
 from tests.report.talks import HOSTILE, WriteRun, panel_input, transcript
 from tests.stances import test_environment as stances_test
+
+
+def _course(transcript: Transcript) -> list[float]:
+    return [0.0, *(turn.state["ease"] for turn in transcript.turns if turn.state is not None)]
+
+
+def plain_spec(name: str, report: ReportPanel | None) -> EnvironmentSpec:
+    scale = Scale(
+        points=1.0, low=0.0, high=10.0, start=0.0, success_at=8.0, failure_below=2.0, zones=(), ticks=(0, 5, 10), group="place",
+        group_title="place of work", group_order=("office",), course=_course, change_limit=3.0, title="ease", of="Ease",
+        reached="reached {0:g}", fell="fell below {0:g}",
+    )  # fmt: skip
+    none = "tests.report.test_panels:absent"
+    return EnvironmentSpec(
+        name=name, title=name.capitalize(), about="A first day at work.", source="a test", roles=(Role("user", "plays"),),
+        options=Options, scale=scale, scenarios=none, environment=none, embedded=none, simulator=none, stored=none, report=report,
+    )  # fmt: skip
+
+
+def _build(page: PanelInput) -> PanelOutput:
+    rows, series = [], []
+    for place, row in enumerate(page.models):
+        behind = page.behind(row)
+        seen = estimate([dialogue.score or 0.0 for dialogue in behind], [dialogue.scenario for dialogue in behind])
+        rows.append(Row(row.model, (seen, len(behind), "<b>said</b>", None), place))
+        points = tuple(Point(turn, value) for turn, value in enumerate(_course(behind[0])))
+        series.append(Series(row.model, points, place))
+    columns = (Column("Ease", range=Range(0, 10, 5)), Column("Dialogues"), Column("Words"), Column("Empty"))
+    bars = tuple(Series(one.name, (Point("office", one.points[-1].y, 1.0, 9.0),), one.model) for one in series)
+    return PanelOutput(
+        blocks=(
+            Table("Ease again", columns, tuple(rows), "Mean ease."),
+            Chart("Ease by turn", "lines", tuple(series), "turn", "ease"),
+            Chart("Ease by place", "bars", bars, "place", "ease", low=0.0, high=10.0),
+            Card("Rules", (("Turns", "two"),)),
+            Text("About", ("One paragraph.",)),
+        ),
+        columns=(LeaderboardColumn("Lift", {row.model: 1.25 for row in page.models}, 2),),
+        leaderboard_help="Lift is a constant.",
+        facts=(("Colour", "blue"),),
+        warnings=("Only a test.",),
+    )
+
+
+def _turn(transcript: Transcript, turn: Turn) -> TurnView:
+    return TurnView(details=(Details("Notes", (("tone", "2 of 5", "<i>short</i>"),), open=True),))
+
+
+PLAIN = plain_spec("plain", None)
+BLOCKS = plain_spec("blocks", ReportPanel(build=_build, question="Who arrives?", lede="It starts at {start}.", turn=_turn))
+ENTRIES = {name: EntryPoint(name, f"tests.report.test_panels:{name.upper()}", registry.GROUP) for name in ("plain", "blocks")}
+
+
+def plain_talk(environment: str, model: str, scenario: str, *states: float) -> Transcript:
+    """A dialogue of one number that starts at 0."""
+    before = (0.0, *states)
+    return transcript(
+        environment, model, scenario, opening="Hello.", start={"ease": 0.0},
+        facts={"place": "office", "title": f"Title of {scenario}", "person": "Ana, 40", "theme": "work"},
+        turns=tuple(
+            Turn(
+                index=n, reply=f"Reply {n}.", state={"ease": now}, change={"ease": now - before[n]}, thoughts={"why": "x"},
+                message="So.",
+            )
+            for n, now in enumerate(states)
+        ),
+        score=states[-1],
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -51,28 +51,18 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     assert good.stops == {"success": 1, "turn_limit": 2}
 
 
-class TestRepeatedReplies:
-    """Replies said word for word in another scenario too, among those of scored dialogues."""
-
-    def saying(self, model: str, scenario: str, *replies: str, **more: Any) -> Transcript:
-        talked = talk(model, scenario, [1] * len(replies), **more)
+def test_replies_repeated_in_other_scenarios_worked_by_hand() -> None:
+    def saying(scenario: str, *replies: str, **more: Any) -> Transcript:
+        talked = talk("x/m", scenario, [1] * len(replies), **more)
         turns = [turn.model_copy(update={"reply": said}) for turn, said in zip(talked.turns, replies, strict=True)]
         return talked.model_copy(update={"turns": tuple(turns)})
 
-    def card(self, model: str) -> ScoreCard:
-        failed: dict[str, Any] = {"stop": "failed", "failure": Failure(role="user", kind="AnswerError", detail="no JSON")}
-        return score_card([
-            self.saying(model, "s1", "I see.", "Which door?"), self.saying(model, "s2", "i  SEE.", "And then?"),
-            self.saying(model, "s2", "And then?", repeat=1), self.saying(model, "s3", "And then?", **failed),
-        ], {})  # fmt: skip
-
-    def test_worked_by_hand(self) -> None:
-        card = self.card("x/m")
-        assert card.models[0].said_to_others == pytest.approx(2 / 5)  # "And then?" to others was said in vain
-        assert cautions(card) == ["x/m: 40 % of the replies repeat a reply in another scenario word for word"]
-
-    def test_one_scenario_has_no_others(self) -> None:
-        assert score_card([self.saying("x/m", "s1", "I see.")], {}).models[0].said_to_others is None
+    failed = saying("s3", "And then?", failure=Failure(role="user", kind="AnswerError", detail="no JSON"))
+    again = saying("s2", "And then?", repeat=1)
+    card = score_card([saying("s1", "I see.", "Which door?"), saying("s2", "i  SEE.", "And then?"), again, failed], {})
+    assert card.models[0].said_to_others == pytest.approx(2 / 5)  # "And then?" to others was said in vain
+    assert len(cautions(card)) == 1
+    assert score_card([saying("s1", "I see.")], {}).models[0].said_to_others is None
 
 
 def test_rank_groups_worked_by_hand() -> None:

@@ -37,7 +37,6 @@ class ScenarioDifference(NamedTuple):
     other: Scored
     model: str
     difference: float
-    """Mine minus the mean of all others, in points."""
 
 
 class GroupResult(NamedTuple):
@@ -54,7 +53,6 @@ class ModelCard(NamedTuple):
     wins: list[GroupResult]
     losses: list[GroupResult]
     tested: int
-    """Of the groups, those with `LEAST_IN_GROUP` scenarios."""
     groups: int
     best: ScenarioDifference | None
     """The scenario on which the model is furthest above the others; `None` where it is above on none."""

@@ -81,7 +81,6 @@ RankAgreement = tuple[float | None, int]
 
 class SideBySide(NamedTuple):
     columns: list[tuple[Page, str]]
-    """Pages of one environment with the same rules, each with the name of its simulator or judge."""
     rows: list[Row]
     agreement: list[list[RankAgreement]]
     notes: list[str]
@@ -137,7 +136,6 @@ def _table(pages: Sequence[Page]) -> SideBySide:
 
 
 def distinct_labels(pages: Sequence[Page], labels: Sequence[str]) -> list[str]:
-    """A label of each page; equal ones are distinguished by the run directories."""
     return [
         f"{label} · {page.run_names}" if labels.count(label) > 1 else label for label, page in zip(labels, pages, strict=True)
     ]

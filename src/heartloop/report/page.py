@@ -97,13 +97,11 @@ class Page:
             ]
             for row in card.models
         }
-        """Dialogues behind each model's number on the leaderboard."""
         self.judge = judge_of(measurement.settings)
         self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
         self.rules_words = " · ".join([self.title, *card.presets, *card.variants])
         self.played_by = "user simulator" if "user" in self.spec.role_names else "judge"
         self.estimates = {row.model for row in card.models if "policy" in row.roles and row.roles["policy"].estimated}
-        """Models whose tokens are estimates, because an endpoint did not count them."""
         self.learned = sorted(filter(is_embedded, {*card.simulators, *roles_of(self.settings).values()}))
         self.reached = self.scale.reached.format(card.success_at)
         """A success in words; its bound is the scale's unless the run was rescored with another."""

@@ -233,7 +233,6 @@ def templates() -> Environment:
 
 
 def _panel_file(name: str) -> str | None:
-    """A template of an environment's report panel, as `ENVIRONMENT/FILE`."""
     environment, _, file = name.partition("/")
     if environment not in environment_names():
         return None

@@ -181,7 +181,6 @@ class Band(NamedTuple):
     raw: Curve
     mean: Curve
     low: Curve
-    """Lowest of the seeds' smoothed curves."""
     high: Curve
     seeds: int
 
@@ -233,7 +232,6 @@ class Metric(NamedTuple):
     """As it is logged; the name of a family ends with `/`."""
     title: str
     unit: str
-    """At the axis; empty for a bare number."""
     about: str
     source: str = "ours"
     quiet: bool = False
@@ -404,8 +402,6 @@ def logged_metrics(groups: Sequence[MetricGroup], logged: Iterable[str]) -> list
 
 
 class Spread(NamedTuple):
-    """A number over seeds."""
-
     mean: float
     low: float
     high: float

@@ -1,7 +1,4 @@
-"""The report panel of daily conversation: six metrics by model and by kind of query, and each answer's grades and reasons.
-
-Levels, 1 to 5, are of the same dialogues as the leaderboard.
-"""
+"""The report panel of daily conversation: six metrics by model and by kind of query, and each answer's grades and reasons."""
 
 from __future__ import annotations
 

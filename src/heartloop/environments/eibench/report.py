@@ -38,7 +38,6 @@ def _scenario(transcript: Transcript) -> ScenarioView:
 
 
 def _plane(transcript: Transcript) -> dict[str, Any]:
-    """Anchors, states and axis scores of a dialogue; empty without anchors."""
     anchors, states = anchors_of(transcript), states_of(transcript)
     if anchors is None or not {"a", "t"} <= transcript.start.keys():
         return {}

@@ -26,7 +26,6 @@ from heartloop.core.blocks import (
     Range,
     ReportPanel,
     Row,
-    ScenarioView,
     Series,
     Table,
     TurnView,
@@ -52,7 +51,7 @@ from heartloop.environments.empa.scoring import (
     reached,
     trace,
 )
-from heartloop.environments.report import published
+from heartloop.environments.report import published, scenario_view
 from heartloop.scoring.statistics import estimate
 
 SUCCEEDED = {
@@ -477,19 +476,6 @@ def _places(quote: str, turn: int, replies: Sequence[str], messages: Sequence[st
     return []
 
 
-def _scenario(transcript: Transcript) -> ScenarioView:
-    facts = transcript.facts
-    line = (
-        facts.get("person"),
-        facts.get("place"),
-        facts.get("theme"),
-        f"largest deficit on {facts['axis']}" if facts.get("axis") else "",
-        facts.get("difficulty"),
-        f"{facts['threshold']} threshold" if facts.get("threshold") else "",
-    )
-    return ScenarioView(" · ".join(filter(None, line)))
-
-
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     """Thoughts, without the lines per axis, which the window shows (`windows`)."""
     return TurnView({name: text for name, text in turn.thoughts.items() if name not in (turn.state or {})})
@@ -587,7 +573,15 @@ PANEL = ReportPanel(
         "EPM-Q by turn",
         "One step in the right direction already has full stability, so the curves rise at the first reply.",
     ),
-    scenario=_scenario,
+    scenario=scenario_view(
+        {
+            **dict.fromkeys(("person", "place", "theme"), "{}"),
+            "axis": "largest deficit on {}",
+            "difficulty": "{}",
+            "threshold": "{} threshold",
+        },
+        {},
+    ),
     turn=_turn,
     dialogue=journey,
     published=published_results,
