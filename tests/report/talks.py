@@ -13,7 +13,7 @@ from heartloop.environments.eibench.scoring import Anchors, outcome, process_rew
 from heartloop.environments.empa.environment import numbers_of
 from heartloop.environments.empa.scoring import AXES, Case, epmq, form_keys, trace
 from heartloop.environments.perm.scoring import BROKEN_FORMAT, perm_reward
-from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.page import Page
@@ -124,15 +124,12 @@ def write_run_into(
 ) -> Path:
     """Writes a run directory and returns its path; options of the environment and who plays its roles may be given by name."""
     folder.mkdir()
-    installed = environment in environment_names()
-    options: dict[str, Any] = {}
-    if installed:
-        fields = load_environment(environment).options.model_fields
-        options = load_environment(environment).read_options({}).model_dump(mode="json")
-        options |= {option: settings.pop(option) for option in fields if option in settings}
+    spec = load_environment(environment)
+    options = spec.read_options({}).model_dump(mode="json")
+    options |= {option: settings.pop(option) for option in options.keys() & settings.keys()}
     given = {
         "environment": environment,
-        "roles": dict.fromkeys(load_environment(environment).role_names if installed else ("user",), user),
+        "roles": dict.fromkeys(spec.role_names, user),
         "options": {option: value for option, value in options.items() if value is not None},
         "heartloop_version": "0.1.0",
     }

