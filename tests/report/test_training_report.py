@@ -140,6 +140,10 @@ class TestPage:
         assert found.curve("dialogue/counts/re-asks") == {1: 2.0, 2: 0.0}
         assert found.curve("dialogue/score/charm") == {1: 0.5}
 
+    def test_scores_are_in_points(self, made: Made) -> None:
+        _, chart = drawn(made(steps={0: {"held_out/score": 0.25}}))["held_out/score"]
+        assert [point.y for point in chart.series[0].points] == [25.0]
+
     def test_lengths_by_turn_worked_by_hand(self, made: Made) -> None:
         turn = "dialogue/reply_tokens/turn_"
         run = made(steps={1: {f"{turn}1": 10.0, f"{turn}2": 30.0}, 2: {f"{turn}1": 20.0}})  # turn 2 came once

@@ -102,8 +102,8 @@ def side_by_side(pages: Sequence[Page]) -> list[SideBySide]:
 
 
 def _belong(first: Page, page: Page) -> bool:
-    models = {row.model for row in first.card.models if row.scored} & {row.model for row in page.card.models if row.scored}
-    return bool(page.rules) and first.rules == page.rules and bool(models) and bool(first.scenarios & page.scenarios)
+    first_models, models = ({row.model for row in one.card.models if row.scored} for one in (first, page))
+    return first.rules == page.rules and bool(first_models & models) and bool(first.scenarios & page.scenarios)
 
 
 def _table(pages: Sequence[Page]) -> SideBySide:
@@ -162,7 +162,6 @@ def _agreement(rows: Sequence[Row], size: int) -> list[list[RankAgreement]]:
 
 
 def _scatters(labels: Sequence[str], rows: Sequence[Row], scale: Scale) -> list[Chart]:
-    """Every two columns as a square with one scale on both sides, just wide enough for all means."""
     means = [place.seen.mean for _, places in rows for place in places if place is not None and place.seen.mean is not None]
     least, most = min(means, default=scale.low), max(means, default=scale.high)
     margin = 0.08 * (most - least) or 1.0

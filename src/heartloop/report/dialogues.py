@@ -21,7 +21,6 @@ CHUNK = 20
 
 
 def dialogue_list(page: Page) -> dict[str, Any]:
-    """The list of all dialogues, with no message but the first, and the scale of the charts."""
     models = [row.model for row in page.card.models]
     known: dict[tuple[str, str], int] = {}
     plays: dict[tuple[str, str], dict[tuple[int, int], None]] = {}

@@ -39,8 +39,6 @@ class Frame(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A point, with the ends of its intervals, in pixels."""
-
     x: float
     y: float
     low: float | None

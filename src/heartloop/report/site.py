@@ -264,7 +264,6 @@ def _remove_data(folder: Path) -> None:
 
 
 def _write_data(folder: Path, page: Page) -> None:
-    """The list of all dialogues, and their texts in chunks; leftovers of an earlier, larger report are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     _remove_data(folder)
     _write_script(folder / "list.js", "list", dialogue_list(page))

@@ -98,7 +98,6 @@ class Arm(NamedTuple):
 
 
 def is_training_run(path: Path) -> bool:
-    """Whether a folder holds a training run and not an evaluation: its settings have a recipe."""
     try:
         return isinstance(json.loads((path / "settings.json").read_text(encoding="utf-8"))["recipe"], dict)
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
@@ -158,7 +157,6 @@ def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, st
 
 
 def _at(values: Any, name: str) -> Any:
-    """A value by its dotted name, or `None`."""
     for part in name.split("."):
         values = values.get(part) if isinstance(values, Mapping) else None
     return values

@@ -222,8 +222,6 @@ def step_chart(steps: Table) -> Chart:
 
 
 def condition_table(members: Sequence[Member]) -> Table:
-    """Share of a model's dialogues in which each condition held at the end; empty if the preset does not have it."""
-
     def share(name: str, mine: Sequence[Measured]) -> str | None:
         held = [{**m.success._asdict(), **m.failure._asdict()}[name] for m in mine]
         return None if None in held else f"{100 * sum(held) / len(held):.0f} %"
@@ -405,7 +403,7 @@ def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[t
         first = next(iter(by_model.values()))[0]
         person, title = first.fact("person"), first.fact("title") or first.dialogue.scenario
         threshold = f"{first.fact('threshold')} threshold" if first.fact("threshold") else ""
-        cells = [_scenario_cell(by_model.get(row.model, []), addresses) for _, row, _ in members]
+        cells = [_scenario_cell(by_model[row.model], addresses) if row.model in by_model else None for _, row, _ in members]
         line = {
             "title": title,
             "person": person if person != title else "",
@@ -418,9 +416,7 @@ def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[t
     return [(tier, sorted(tiers[tier], key=lambda line: (-line["mean"], line["title"]))) for tier in order]
 
 
-def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any] | None:
-    if not mine:
-        return None
+def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any]:
     first = {"address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
     return {**shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict(), **first}
 

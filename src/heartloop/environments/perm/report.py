@@ -160,8 +160,6 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 
 
 def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tuple[str, list[Shade]]]]]:
-    """Mean reward in points of every model, by family and by each of its emotions that occurs."""
-
     def cells(among: Sequence[str]) -> list[Shade]:
         points = ([g.points for g in answers if g.dialogue.facts.get("emotion") in among] for *_, answers in members)
         return [shade(mine, SCALE.low, SCALE.high) for mine in points]
@@ -223,7 +221,6 @@ def ablated(answers: Sequence[Graded], preset: str, variant: str) -> float:
 
 
 def ablation(members: Sequence[Member], preset: str, *, own: bool) -> Table:
-    """Mean and rank of every model under all variants, and Spearman's rho of each variant with the full reward as scored."""
     ranked = [row.model for _, row, _ in members if row.standing == "ranked"]
     full = {row.model: statistics.fmean(g.points for g in answers) for _, row, answers in members}
     full_ranked = {model: full[model] for model in ranked}
