@@ -28,7 +28,9 @@ from heartloop.environments.report import mapping_of, mean_of, published
 _MARKS = Range(0.0, HIGHEST_MARK, 0.0)
 _POINTS = Range(SCALE.low, SCALE.high, SCALE.low)
 _HELP = "Mean mark, 0 to 20, with its 95 % interval over scenarios. "
-_COUNTED = "Five times the mean of a dialogue's marks that count is its score; an analysis has other criteria than a role-play."
+_COUNTED = (
+    "The score of a dialogue is five times the mean of its marks that count; an analysis has other criteria than a role-play."
+)
 _EMBEDDED = " The embedded judge marks some criteria only."
 
 
