@@ -123,7 +123,7 @@ def known_person(asked: Request, draw: random.Random, kind: str | None) -> str:
 
 def transcripts(run: Path) -> list[Transcript]:
     """What a run holds, in the order of its keys."""
-    return sorted(read_transcripts(run / "transcripts.jsonl", torn_tail=False), key=lambda t: t.key)
+    return sorted(read_transcripts(run / "transcripts.jsonl"), key=lambda t: t.key)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -1,7 +1,4 @@
-"""The command line in this process, which saves the start of Python; `process` where the process is the subject.
-
-Exit codes, output and files are the same; only the pauses between attempts are shorter.
-"""
+"""The command line in this process, with shorter pauses between attempts; `process` starts a process of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from unittest import mock
 from heartloop.cli.main import main
 from tests.faulty_server import FaultyServer
 
-__all__ = ["KEY", "LAB", "Done", "environment", "files_with", "heartloop", "killed", "over_http", "process"]
+__all__ = ["KEY", "LAB", "Done", "environment", "files_with", "heartloop", "killed", "over_http", "process", "refused"]
 
 KEY = "sk-test-0123456789abcdefghij"
 LAB = (
@@ -31,26 +28,32 @@ LAB = (
 
 
 class Done(NamedTuple):
-    """A finished command."""
-
     code: int
     out: str
     err: str
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This environment without the keys, endpoints and caches of whoever runs the tests."""
     own = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL", "_CACHE"))}
     return {**own, "COLUMNS": "100", "NO_COLOR": "1", **more}
 
 
-def heartloop(*words: str, cwd: Path, typed: str = "", **more: str) -> Done:
-    """Runs a command in this process, in a thread without the test's event loop; that loop waits (see `over_http`)."""
+def heartloop(*words: str, cwd: Path, typed: str = "", code: int | None = None, **more: str) -> Done:
+    """Runs a command in a thread without the test's event loop, and checks the exit code if one is given."""
     with ThreadPoolExecutor(1) as threads:
-        return threads.submit(_run, words, cwd, more, typed).result()
+        return threads.submit(_run, words, cwd, more, typed, code).result()
 
 
-def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str], typed: str = "") -> Done:
+def refused(*words: str, cwd: Path, said: str | Sequence[str], **more: str) -> None:
+    """Runs a command that is wrong use: exit code 2, a message with these parts, and no file or folder is new."""
+    before = sorted(cwd.rglob("*"))
+    message = " ".join(heartloop(*words, cwd=cwd, code=2, **more).err.split())
+    assert all(part in message for part in ([said] if isinstance(said, str) else said)), message
+    assert "Traceback" not in message
+    assert sorted(cwd.rglob("*")) == before
+
+
+def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str], typed: str = "", expected: int | None = None) -> Done:
     if words[0] in ("eval", "rejudge") and "--report" not in words:
         words = (*words, "--no-report")  # the page takes longer than the run
     out, err = io.StringIO(), io.StringIO()
@@ -66,16 +69,18 @@ def _run(words: Sequence[str], cwd: Path, more: Mapping[str, str], typed: str = 
         except SystemExit as end:
             code = end.code
     assert isinstance(code, int)
-    return Done(code, out.getvalue(), err.getvalue())
+    done = Done(code, out.getvalue(), err.getvalue())
+    assert expected in (None, code), done
+    return done
 
 
-async def over_http(server: FaultyServer, *words: str, cwd: Path, typed: str = "", **more: str) -> Done:
+async def over_http(server: FaultyServer, *words: str, cwd: Path, typed: str = "", code: int | None = None, **more: str) -> Done:
     """Runs a command in another thread while a server of this one answers."""
-    return await asyncio.to_thread(_run, words, cwd, {"LAB_BASE_URL": server.base_url, "LAB_API_KEY": KEY, **more}, typed)
+    lab = {"LAB_BASE_URL": server.base_url, "LAB_API_KEY": KEY, **more}
+    return await asyncio.to_thread(_run, words, cwd, lab, typed, code)
 
 
 def process(*words: str, cwd: Path, **more: str) -> Done:
-    """Runs a command in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "heartloop.cli", *words],
         cwd=cwd, env=environment(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
@@ -95,5 +100,4 @@ def killed(*words: str, cwd: Path, when: Callable[[], bool], **more: str) -> boo
 
 
 def files_with(text: str, folder: Path) -> list[Path]:
-    """Files below a folder that hold a text."""
     return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]

@@ -1,8 +1,5 @@
-"""A checkout in the form of EQ-Bench3's repository, with invented texts: what its reader, its environment and its commands are
-tried on.
-
-The form was read off the public repository; every text here is our own. One scenario of each kind, and one whose prompt header is
-malformed as that of 409 is.
+"""A checkout in the form of EQ-Bench3's public repository, with our own texts: one scenario of each kind, and one whose prompt
+header is malformed as that of 409 is.
 """
 
 from __future__ import annotations
@@ -65,7 +62,6 @@ FILES: dict[str, str] = {
         '    shown = {"chain_of_thought_reasoning": "why, at length"}\n'
     ),
 }
-"""Text by path."""
 
 
 def write_checkout(root: Path, **changed: str | None) -> Path:

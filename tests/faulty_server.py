@@ -2,11 +2,7 @@
 
 It answers by the system prompt: as SAGE's user simulator (appraisals contain `"change"`, messages `"leaves"`), as EMPA's judges
 (`"regress"`, `"score"`), as PERM's judges (`"score"`, `"relevant"`), and otherwise as a policy; `/embeddings` returns vectors of
-letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists `models`. From a
-shell:
-
-    python tests/faulty_server.py --port 8123 --fault rate_limit:2 --fault bad_json:0.1
-    FAULTY_BASE_URL=http://127.0.0.1:8123/v1 heartloop eval sage --model faulty/any --user faulty/other --limit 4
+letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists `models`.
 
 A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak, embed, check or any; without one it is policy
 and user, so that a run begins and meets the fault. The amount is the number of first requests with the fault (`:2`) or a share of
@@ -16,14 +12,11 @@ depend on the order of requests.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
 import random
 import re
-import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -92,7 +85,6 @@ FAULTS = {
     "speaks_for_npc": "user: an answer that goes on as the NPC",
     "silence": "policy: an empty reply",
 }
-"""What can be switched on."""
 VECTOR_FAULTS = {
     "short_vector": "the last vector is one number shorter",
     "nan_vector": "a number that is none",
@@ -119,8 +111,6 @@ _PARTS = {
 
 
 class Fault(NamedTuple):
-    """One fault and which requests have it."""
-
     kind: str
     parts: frozenset[str]
     first: int | None = None
@@ -140,23 +130,18 @@ class Fault(NamedTuple):
 
 
 class Request(NamedTuple):
-    """One request as it came in."""
-
     body: dict[str, Any]
     authorization: str
     part: str
 
 
 class Served(NamedTuple):
-    """What was done to one request."""
-
     digest: str
     """Of the body: the attempts of one call share it, a re-ask has another."""
     part: str
     seed: int | None
     fault: str | None
     answered: float
-    """Monotonic seconds."""
 
 
 class FaultyServer:
@@ -184,13 +169,9 @@ class FaultyServer:
     ) -> None:
         self.faults = [Fault.parse(text) for text in faults]
         self.requests: list[Request] = []
-        """Those of dialogues, judgements and embeddings."""
         self.checks: list[Request] = []
-        """Those before a run."""
         self.fired: Counter[str] = Counter()
-        """Faults so far, by kind."""
         self.served: list[Served] = []
-        """What was done to every request, in order."""
         self.in_flight = self.most_in_flight = 0
         self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, port
         self._play, self._keeps = play or _play, play is None
@@ -206,12 +187,10 @@ class FaultyServer:
 
     @property
     def base_url(self) -> str:
-        """Up to `/v1`."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """The requests' bodies, in order."""
         return [request.body for request in self.requests]
 
     async def __aenter__(self) -> Self:
@@ -307,7 +286,6 @@ _BYTES = {"stall", "huge_stream", "bad_utf8", "garbage", "bad_gzip", "no_http"}
 async def _bytes(
     kind: str, data: bytes, request: web.Request, draw: random.Random, stopping: asyncio.Event
 ) -> web.StreamResponse:
-    """The answers whose fault lies in their bytes."""
     if kind == "bad_utf8":
         return web.Response(body=data.replace(b'"content": "', b'"content": "\xff\xc3\x28'), content_type="application/json")
     if kind == "garbage":
@@ -336,7 +314,6 @@ async def _bytes(
 
 
 def _embedded(kind: str | None, texts: list[str]) -> dict[str, Any]:
-    """One vector a text: how often each letter occurs."""
     vectors = [[float(text.lower().count(letter)) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
     if kind == "short_vector":
         vectors[-1].pop()
@@ -362,7 +339,6 @@ def _part(body: dict[str, Any]) -> str:
 
 
 def _applies(kind: str, body: dict[str, Any]) -> bool:
-    """Whether a request has what the fault is about."""
     format_: str | None = body.get("response_format", {}).get("type")
     found = {
         "no_schema": format_ == "json_schema",
@@ -376,7 +352,6 @@ def _applies(kind: str, body: dict[str, Any]) -> bool:
 
 
 def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.Response | None:
-    """The answers that hold no completion."""
     header = asked.authorization
     errors: dict[str, tuple[int, dict[str, Any]]] = {
         "rate_limit": (429, {"message": "Rate limit reached for requests", "code": "rate_limit_exceeded"}),
@@ -384,15 +359,7 @@ def _refused(kind: str | None, asked: Request, retry_after: str | None) -> web.R
         "rate_limit_odd": (429, {"message": "Too many requests"}),
         "error_500": (500, {"message": "The server had an error while processing your request"}),
         "no_schema": (400, {"message": "response_format 'json_schema' is not supported", "param": "response_format"}),
-        "no_max_tokens": (
-            400,
-            {
-                "message": "Unsupported parameter: 'max_tokens' is not supported with this model. "
-                "Use 'max_completion_tokens' instead.",
-                "param": "max_tokens",
-                "code": "unsupported_parameter",
-            },
-        ),
+        "no_max_tokens": (400, {"message": "Unsupported parameter. Use 'max_completion_tokens' instead.", "param": "max_tokens"}),
         "no_temperature": (400, {"message": "Unsupported value: only the default (1) is supported", "param": "temperature"}),
         "no_seed": (400, {"message": "unknown field: seed"}),
         "no_one_token": (400, {"message": "Could not finish the message because the output limit was reached"}),
@@ -569,36 +536,3 @@ def broken(kind: str | None, answer: dict[str, Any]) -> str:
     if kind == "wrong_answer":
         return json.dumps({name: [value] for name, value in answer.items()})
     return text
-
-
-def main(arguments: Iterable[str]) -> None:
-    """Serves until interrupted."""
-    parser = argparse.ArgumentParser(description="A local OpenAI-compatible server with faults.", epilog=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--port", type=int, default=8123)
-    parser.add_argument("--fault", action="append", default=[], metavar="NAME[@PART][:AMOUNT]")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--delay", type=float, default=0.0, help="seconds before every answer")
-    parser.add_argument("--retry-after", default="1")
-    given = parser.parse_args(list(arguments))
-    try:
-        for fault in given.fault:
-            Fault.parse(fault)
-    except ValueError as error:
-        parser.error(str(error))
-
-    async def serve() -> None:
-        options = {"seed": given.seed, "delay": given.delay, "retry_after": given.retry_after, "port": given.port}
-        async with FaultyServer(*given.fault, **options) as server:
-            print(f"FAULTY_BASE_URL={server.base_url}", flush=True)
-            stop = asyncio.Event()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
-            await stop.wait()
-            print(f"{len(server.requests)} requests; faults: {dict(server.fired)}", flush=True)
-
-    asyncio.run(serve())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -34,7 +34,7 @@ from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.scenario import load_scenarios, load_set
 from heartloop.environments.sage.users import _FeelAnswer
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.evaluation.store import RunDirectory, read_run, write_scores
+from heartloop.evaluation.store import RunDirectory, read_log, read_run, write_scores
 from heartloop.models.client import _seconds
 from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
@@ -45,14 +45,11 @@ __all__ = ["PARSERS", "Parser"]
 
 
 class Parser(NamedTuple):
-    """A parser, what it is given, and what it makes of it."""
-
     name: str
     inputs: st.SearchStrategy[Any]
     read: Callable[[Any], str]
     """Returns what came of it in a word; raises AssertionError where the property does not hold."""
     weight: int = 2
-    """Its share of the inputs, by how much there is to get wrong."""
 
 
 # what is put in: values, texts, bytes
@@ -109,7 +106,6 @@ def _mutated(draw: st.DrawFn, whole: Any, most: int = 2) -> Any:
 
 @st.composite
 def _broken(draw: st.DrawFn, texts: st.SearchStrategy[str]) -> bytes:
-    """A text's bytes, in one of four cases with a piece cut, doubled or replaced."""
     data = draw(texts).encode("utf-8", "surrogatepass")
     if draw(st.integers(0, 3)) or not data:
         return data
@@ -139,7 +135,6 @@ def _file(name: str, data: bytes) -> Path:
 
 
 def _or_ours(read: Callable[[], str], *ours: type[HeartloopError]) -> str:
-    """What came of it, or the name of our error, whose message must be a sentence that can be written."""
     try:
         return read()
     except ours as error:
@@ -290,7 +285,7 @@ _SETTINGS = EvaluationSettings(
 
 def _transcripts(data: bytes) -> str:
     def read() -> str:
-        found = list(read_transcripts(_file("t.jsonl", data), torn_tail=False))
+        found = list(read_transcripts(_file("t.jsonl", data)))
         for transcript in found:
             assert _finite(transcript.model_dump())
             assert Transcript.model_validate_json(write_line(transcript)) == transcript
@@ -314,10 +309,10 @@ def _run(given: tuple[bytes, bytes]) -> str:
 def _noted(data: bytes) -> str:
     path = _file("noted/log.jsonl", data).parent
     directory = RunDirectory(path, _SETTINGS)
-    before = directory.log
+    before = read_log(path)
     directory.note(stopped=None, said="one \ud83d more")
-    assert directory.log[: len(before)] == before
-    assert "stopped" in directory.log[-1]
+    assert read_log(path)[: len(before)] == before
+    assert "stopped" in read_log(path)[-1]
     return "value" if before else "nothing"
 
 
@@ -408,4 +403,3 @@ PARSERS = [
     Parser("released EIBench records", _lines(record(1), record(2, scene_tag="charm")), _records, 2),
     Parser("released dialogues", _lines(log(1, course(20)), log(2, [40, 45, 100])), _logs, 2),
 ]
-"""Every parser of what comes from outside."""

@@ -26,7 +26,6 @@ REACTS = reacts()
 
 
 def released(number: int = 0, **more: Any) -> EIBenchReleasedScenario:
-    """A released record as a scenario."""
     return EIBenchReleasedScenario(form=FORM, source="x", record=ReleasedRecord.model_validate(record(number, **more)))
 
 

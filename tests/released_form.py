@@ -15,13 +15,11 @@ __all__ = ["course", "feel", "log", "profile", "speak", "write"]
 
 
 def feel(change: object = 5, **more: object) -> str:
-    """A user simulator's answer to `feel`."""
     thoughts = {"content": "meant CONTENT", "fit": "served FIT", "activity": "thought ACTIVITY", "feeling": "felt FEELING"}
     return json.dumps(thoughts | {"change": change} | more)
 
 
 def speak(reply: object = "And then he left.", leaves: object = False) -> str:
-    """A user simulator's answer to `speak`."""
     return json.dumps({"attitude": "near", "aim": "tell", "tone": "dry", "matter": "him", "reply": reply, "leaves": leaves})
 
 

@@ -15,7 +15,7 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import SageScenario, load_scenarios
-from heartloop.models.baselines import BASELINES, GENERAL, RANKED, Baseline, baseline_group
+from heartloop.models.baselines import BASELINES, GENERAL, Baseline, baseline_group
 from heartloop.models.baselines.scripted import MANAGING, _scenarios, phrases, read_context, written_for, written_scenarios
 from heartloop.models.names import resolve
 
@@ -37,30 +37,15 @@ async def dialogue(name: str, messages: Sequence[str], *, seed: int = 0, prompt:
 
 
 def messages_of(person: SageScenario, turns: int = 10) -> list[str]:
-    """What a person may say: the first message, then the beats."""
     return [person.first_message, *(beat.text for beat in person.beats)][:turns]
 
 
-def words_of(text: str) -> list[str]:
-    return re.findall(r"[a-z']+", text.lower())
-
-
 def runs_of(text: str, length: int) -> set[tuple[str, ...]]:
-    """All runs of words."""
-    words = words_of(text)
+    words = re.findall(r"[a-z']+", text.lower())
     return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
 
 
 class TestNames:
-    """Names, groups, protocol."""
-
-    def test_ten_for_any_dialogue_and_four_for_scenes(self) -> None:
-        assert tuple(GENERAL) == RANKED == (
-            "counsellor", "reflector", "assistant", "template", "fixer", "lecturer", "flatterer", "silent", "garbage", "hostile",
-        )  # fmt: skip
-        assert tuple(MANAGING) == ("pushover", "rigid", "excuser", "interviewer")
-        assert set(BASELINES) == {*GENERAL, *MANAGING}
-
     async def test_each_is_a_chat_model_of_its_name_that_counts_its_tokens(self) -> None:
         for name in BASELINES:
             baseline = resolve(f"heartloop/{name}")
@@ -75,14 +60,8 @@ class TestNames:
         with pytest.raises(UseError, match=r"'good'.*managing"):
             baseline_group("good")
 
-    def test_an_unknown_name_is_refused_with_the_known_ones(self) -> None:
-        with pytest.raises(UseError, match=r"heartloop/nobody.*counsellor, reflector"):
-            Baseline("nobody")
-
 
 class TestWords:
-    """Deterministic, seeded, general."""
-
     async def test_the_same_messages_and_seed_give_the_same_replies(self) -> None:
         messages = messages_of(PEOPLE[0])
         for name in BASELINES:
@@ -110,13 +89,6 @@ class TestWords:
         assert all(reply.lower().count("you could") == 2 and "?" not in reply for reply in fixer)
         assert not any("?" in reply or "!" in reply for reply in hostile)
 
-    @pytest.mark.parametrize("name", ["template", "lecturer", "flatterer", "silent"])
-    async def test_fixed_ones_ignore_the_message(self, name: str) -> None:
-        assert await dialogue(name, messages_of(PEOPLE[0])) == await dialogue(name, messages_of(PEOPLE[1]), seed=9)
-
-    async def test_silent_is_near_empty(self) -> None:
-        assert all(len(reply) <= 6 for reply in await dialogue("silent", messages_of(PEOPLE[0])))
-
     async def test_no_five_words_of_the_person_are_copied(self) -> None:
         for name, person in product(("counsellor", *VARIED), PEOPLE):
             messages = messages_of(person)
@@ -141,17 +113,6 @@ class TestWords:
             sentences = [part for reply in replies for part in re.split(r"(?<=[.!?])\s+|\n", reply) if len(part) > 8]
             assert len(sentences) == len(set(sentences))
 
-    async def test_the_assistant_offers_other_options_for_five_turns(self) -> None:
-        for person in PEOPLE[:6]:
-            options = re.findall(r"^- (.+)$", "\n".join(await dialogue("assistant", messages_of(person, 5))), re.MULTILINE)
-            assert len(options) == len(set(options)) == 15
-
-    async def test_advice_of_the_fixer_is_repeated_only_after_all_of_it_was_given(self) -> None:
-        for person in PEOPLE:
-            replies = await dialogue("fixer", [person.first_message] * 4)
-            advice = re.findall(r"you could .+?(?=[.,:] |\.$|$)", "\n".join(replies).lower(), re.MULTILINE)
-            assert len(advice) == len(set(advice)) == 8
-
     async def test_the_reflector_opens_where_nobody_has_spoken(self) -> None:
         openers = phrases()["reflector"]["opens"]
         assert (await Baseline("reflector").complete([])).text in openers
@@ -165,18 +126,12 @@ class TestWords:
 
 
 class TestCounsellor:
-    """Replies that were written line by line."""
-
     OPENING, BEAT = list(_scenarios()["support-reflection-03"])[:2]
 
     async def test_a_known_line_gets_its_reply(self) -> None:
         first, second = await dialogue("counsellor", [self.OPENING, self.BEAT])
         assert first.startswith("Voted out while you were still getting sand out of your ears.")
         assert second.startswith("Poor kettle.")
-
-    async def test_an_acknowledgement_before_the_line_changes_nothing(self) -> None:
-        plain = await dialogue("counsellor", [self.OPENING, self.BEAT])
-        assert await dialogue("counsellor", [self.OPENING, f"Ha. Yeah. {self.BEAT}"]) == plain
 
     async def test_an_unknown_line_gets_a_reply_of_the_reflector(self) -> None:
         table = phrases()["reflector"]
@@ -215,8 +170,6 @@ class TestCounsellor:
 
 
 class TestForms:
-    """Answer forms that a prompt asks for."""
-
     @pytest.mark.parametrize("name", [name for name in BASELINES if name != "garbage"])
     async def test_an_analysis_and_a_response(self, name: str) -> None:
         [answer] = await dialogue(name, ["My cat died on Sunday."], prompt=TWO_PARTS)
@@ -235,8 +188,6 @@ class TestForms:
 
 
 class TestAnyText:
-    """A baseline answers any text."""
-
     @pytest.mark.parametrize("name", BASELINES)
     @settings(max_examples=30)
     @given(messages=st.lists(st.text(max_size=120), min_size=1, max_size=4))

@@ -34,7 +34,6 @@ def asked_more_than(server: FaultyServer, requests: int) -> bool:
 
 
 def transcripts(run: Path) -> list[str]:
-    """The lines of a run, sorted by dialogue, without timings."""
     found = {t.key: t for t in read_transcripts(run / "transcripts.jsonl")}
     return [write_line(found[key].model_copy(update={"seconds": 0.0})) for key in sorted(found)]
 
@@ -66,9 +65,6 @@ class Counting:
         return Reply(str(self.calls), "thought\x00", "length", Usage(prompt_tokens=3, completion_tokens=self.calls))
 
 
-# --- 1. the same command --------------------------------------------------------------------------
-
-
 async def test_the_same_command_on_the_same_cache_makes_no_call_and_the_same_transcripts(tmp_path: Path) -> None:
     async with FaultyServer("reasoning", "length@policy:0.2", "bad_json:0.2", "no_usage:0.3") as server:
         first = await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)
@@ -90,22 +86,6 @@ def test_a_cache_in_a_folder_that_was_not_there_says_so(tmp_path: Path) -> None:
     assert (first.code, said in " ".join(first.err.split())) == (0, True)
     again = heartloop(*words, "--cache", "nowhere/a.sqlite", "--out", "two", cwd=tmp_path)
     assert (again.code, "a.sqlite" in again.err) == (0, False)
-
-
-async def test_only_changed_requests_are_paid_for(tmp_path: Path) -> None:
-    """More scenarios with the same cache: those played before cost nothing."""
-    async with FaultyServer() as server:
-        await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)
-        asked = len(server.requests)
-        wider = [word if word != "4" or EVAL[i - 1] != "--limit" else "6" for i, word in enumerate(EVAL)]
-        done = await over_http(server, *wider, "--out", "wider", cwd=tmp_path)
-        assert done.code == 0, done
-        assert len(server.requests) - asked == calls(tmp_path / "wider") - asked
-        before = len(server.requests)
-        done = await over_http(server, *EVAL, "--request", "user.temperature=0.5", "--out", "warmer", cwd=tmp_path)
-        assert done.code == 0, done
-        parts = [request.part for request in server.requests[before:]]
-        assert parts.count("policy") < parts.count("feel"), "the first replies were stored, the person's feelings were not"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +133,6 @@ async def test_a_changed_file_of_a_python_function_is_another_key(tmp_path: Path
 def test_scripted_models_bypass_the_cache(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "a.sqlite")
     assert not isinstance(counted(resolve("heartloop/reflector"), Meter(), "policy", cache), Cached)
-
-
-# --- 2. samples -----------------------------------------------------------------------------------
 
 
 async def test_another_repeat_or_attempt_is_another_sample_even_with_a_fixed_seed(tmp_path: Path) -> None:
@@ -207,9 +184,6 @@ async def test_a_retry_after_a_lost_connection_reuses_the_cached_answers(tmp_pat
         assert retried.code == 0, retried
         assert "2 of " in retried.out, "its first reply and how that was felt"
         assert len(server.requests) - asked == len(list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))[-1].calls) - 2
-
-
-# --- 3. what is kept ------------------------------------------------------------------------------
 
 
 async def test_a_failed_call_is_not_cached(tmp_path: Path) -> None:
@@ -312,9 +286,6 @@ async def test_kill_9_harms_nothing_and_the_same_command_goes_on(tmp_path: Path)
     assert transcripts(tmp_path / "run") == transcripts(tmp_path / "again")
 
 
-# --- 4. free --------------------------------------------------------------------------------------
-
-
 async def test_cached_answers_count_against_no_limit_and_in_no_pilot(tmp_path: Path) -> None:
     plain = tuple(word for word in EVAL if word != "--yes")
     async with FaultyServer() as server:
@@ -346,17 +317,6 @@ async def test_a_resumed_run_does_not_charge_what_was_free(tmp_path: Path) -> No
         assert done.code == 0, done
     notes = [json.loads(line) for line in (tmp_path / "wide" / "log.jsonl").read_text().splitlines()]
     assert sum("cached" in note for note in notes) == 4
-
-
-async def test_a_pilot_of_which_every_dialogue_fails_still_ends_the_run(tmp_path: Path) -> None:
-    async with FaultyServer("unauthorized") as server:
-        done = await over_http(server, *EVAL, "--out", "run", cwd=tmp_path)
-    assert done.code == 1
-    assert "every dialogue of the pilot failed" in done.err
-    assert rows(tmp_path / "answers.sqlite") == 0
-
-
-# --- 5. the file ----------------------------------------------------------------------------------
 
 
 def _text(path: Path) -> None:

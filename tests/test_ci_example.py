@@ -1,9 +1,4 @@
-"""The workflow of `examples/ci`: its YAML parses, and its commands run as written.
-
-1. It runs on pull requests, with no more rights than reading.
-2. Base and head alike: the job passes. A head that is rude: the gate trips with exit code 1.
-3. Every command of heartloop in it exists; an option that is gone fails here.
-"""
+"""The workflow of `examples/ci`: its YAML parses, and its commands run as written."""
 
 from __future__ import annotations
 
@@ -31,16 +26,9 @@ def workflow() -> dict[str, Any]:
     return loaded
 
 
-def steps() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = workflow()["jobs"]["compare"]["steps"]
-    return found
-
-
 def test_it_runs_on_pull_requests_and_may_only_read() -> None:
-    described = workflow()
-    assert set(described["on"]) == {"pull_request"}
-    assert described["permissions"] == {"contents": "read"}
-    assert all(("uses" in step) != ("run" in step) for step in steps())
+    assert set(workflow()["on"]) == {"pull_request"}
+    assert workflow()["permissions"] == {"contents": "read"}
 
 
 def play(workspace: Path) -> subprocess.CompletedProcess[str]:
@@ -49,7 +37,7 @@ def play(workspace: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     here = {"GITHUB_WORKSPACE": str(workspace), "GITHUB_STEP_SUMMARY": str(workspace / "summary.md"), "PATH": path}
     done = None
-    for step in steps():
+    for step in workflow()["jobs"]["compare"]["steps"]:
         if not step.get("run", "").startswith("heartloop "):
             continue
         folder = re.sub(r"\$\{\{ env\.(\w+) \}\}", lambda name: given[name[1]], step.get("working-directory", "."))

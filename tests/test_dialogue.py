@@ -1,13 +1,4 @@
-"""The visible part of a reply, and transcripts as JSON lines.
-
-1. Only text after the last `</think>` is visible; a reply of reasoning alone is silence.
-2. What is not visible, and what the endpoint returned apart, is the call's thinking.
-3. A transcript with any text survives writing and reading, on one line.
-4. A torn last line is skipped; an invalid line is named with file, number and field.
-5. Usages add up; one estimated part makes the sum an estimate.
-
-Do not fix one of these tests without a decision (docs/decisions).
-"""
+"""The visible part of a reply, and transcripts as JSON lines; what they keep changes only by a decision (docs/decisions)."""
 
 from __future__ import annotations
 
@@ -22,13 +13,10 @@ from pydantic import ValidationError
 from heartloop.core.dialogue import (
     Call,
     Failure,
-    Message,
-    Sampling,
     Transcript,
     Turn,
     Usage,
     read_transcripts,
-    total_usage,
     transcript_lines,
     visible,
     writable,
@@ -41,7 +29,6 @@ SPOKEN = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('\n\
 
 
 def transcript(**changes: object) -> Transcript:
-    """A finished dialogue of one turn, with some fields changed."""
     fields: dict[str, object] = {
         "environment": "tiny",
         "scenario": "tiny-01",
@@ -58,189 +45,144 @@ def transcript(**changes: object) -> Transcript:
     return Transcript.model_validate(fields | changes)
 
 
-class TestVisible:
-    """What the person sees of a policy's reply."""
+@pytest.mark.parametrize(
+    ("reply", "seen"),
+    [
+        ("Tell me more.", "Tell me more."),
+        ("  Tell me more.\n", "Tell me more."),
+        ("<think>She is hurt.</think>\n\nTell me more.", "Tell me more."),
+        ("She is hurt.</think>Tell me more.", "Tell me more."),  # the opening tag stood in the chat template
+        ("<think>a</think><think>b</think> Tell me more.", "Tell me more."),
+        ("<think>a</think> Tell me <think>b</think> more.", "more."),  # what precedes the last block may be a draft
+        ("<THINK>a</Think>Tell me more.", "Tell me more."),
+        ("Sure. <think>plan: flatter her", "Sure."),
+        *((silence, "") for silence in ("<think>She is hurt", " \n<Think>\n", "<think>a</think>\n<think>b", "a</think><think>b")),
+        *((silence, "") for silence in ("", "  \n ", "<think>She is hurt.</think>", "<think></think> \n", "</think>")),
+    ],
+)
+def test_only_what_follows_the_last_closing_tag_and_no_open_block_is_seen(reply: str, seen: str) -> None:
+    assert visible(reply) == seen
 
-    @pytest.mark.parametrize(
-        ("reply", "seen"),
-        [
-            ("Tell me more.", "Tell me more."),
-            ("  Tell me more.\n", "Tell me more."),
-            ("<think>She is hurt.</think>\n\nTell me more.", "Tell me more."),
-            ("She is hurt.</think>Tell me more.", "Tell me more."),  # the opening tag stood in the chat template
-            ("<think>a</think><think>b</think> Tell me more.", "Tell me more."),
-            ("<think>a</think> Tell me <think>b</think> more.", "more."),  # what precedes the last block may be a draft
-            ("<THINK>a</Think>Tell me more.", "Tell me more."),
-            ("Sure. <think>plan: flatter her", "Sure."),
-            *(
-                (silence, "")
-                for silence in ("<think>She is hurt", " \n<Think>\n", "<think>a</think>\n<think>b", "a</think><think>b")
-            ),
-            *((silence, "") for silence in ("", "  \n ", "<think>She is hurt.</think>", "<think></think> \n", "</think>")),
-        ],
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "secret", "open", " "]), max_size=12))
+def test_however_the_tags_are_strewn_no_closing_tag_and_nothing_before_it_gets_through(pieces: list[str]) -> None:
+    reply = "".join(pieces)
+    seen = visible(reply)
+    assert "</think>" not in seen
+    assert seen in reply.rpartition("</think>")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "thought"),
+    [
+        ("Tell me more.", None, ""),
+        ("<think>She is hurt.</think>Tell me more.", None, "She is hurt."),
+        ("She is hurt.</THINK>Tell me more.", None, "She is hurt."),
+        ("Tell me more.", " She is hurt.\n", "She is hurt."),
+        ("<think>Go on.</think>Tell me more.", "She is hurt.", "She is hurt.\n\nGo on."),
+        ("<think>She is hurt.</think>Tell me more.", "She is hurt.", "She is hurt."),  # returned twice
+        ("<think>a</think>draft<think>b</think>Tell me more.<think>c", None, "a\ndraftb\n\nc"),
+        ("<think></think>Tell me more.", "", ""),
+    ],
+    ids=["none", "block", "tag in template", "apart", "both", "twice", "several", "empty"],
+)
+def test_all_that_is_not_visible_is_thinking_without_its_tags(text: str, reasoning: str | None, thought: str) -> None:
+    assert Call(role="policy", purpose="reply", turn=0, text=text, reasoning=reasoning).thinking == thought
+
+
+@given(said=SPOKEN, thought=SPOKEN, quote=SPOKEN)
+def test_a_transcript_survives_its_line_whatever_was_said(said: str, thought: str, quote: str) -> None:
+    before = transcript(
+        opening=said,
+        turns=(Turn(index=0, reply=said, thoughts={"activity": thought}, evidence={"quotes": [quote], "n": 1}, message=said),),
+        calls=(Call(role="policy", purpose="reply", turn=0, text=thought, reasoning=quote),),
+        failure=Failure(role="user", kind="AnswerError", detail=quote),
+        facts={"title": quote},
+        usage={"policy": Usage(prompt_tokens=3, completion_tokens=2, estimated=True)},
     )
-    def test_only_what_follows_the_last_closing_tag_and_no_open_block_is_seen(self, reply: str, seen: str) -> None:
-        assert visible(reply) == seen
-
-    @given(
-        thought=st.text(),
-        answer=st.text(st.characters(exclude_characters="\ue000")),
-        tag=st.sampled_from(["</think>", "</THINK>", "</Think>"]),
-    )
-    def test_no_thought_before_the_last_closing_tag_is_ever_seen(self, thought: str, answer: str, tag: str) -> None:
-        seen = visible(f"<think>\ue000{thought}\ue000{tag}{answer}")
-        assert "\ue000" not in seen
-        assert seen in answer
-
-    @given(st.lists(st.sampled_from(["<think>", "</think>", "secret", "open", " "]), max_size=12))
-    def test_however_the_tags_are_strewn_no_closing_tag_and_nothing_before_it_gets_through(self, pieces: list[str]) -> None:
-        reply = "".join(pieces)
-        seen = visible(reply)
-        assert "</think>" not in seen
-        assert seen in reply.rpartition("</think>")[2]
+    line = write_line(before)
+    assert line.encode().count(b"\n") == 1
+    assert line.endswith("\n")
+    assert Transcript.model_validate_json(line) == before
 
 
-class TestThinking:
-    """What a reply does not show stays with its call."""
-
-    @pytest.mark.parametrize(
-        ("text", "reasoning", "thought"),
-        [
-            ("Tell me more.", None, ""),
-            ("<think>She is hurt.</think>Tell me more.", None, "She is hurt."),
-            ("She is hurt.</THINK>Tell me more.", None, "She is hurt."),
-            ("Tell me more.", " She is hurt.\n", "She is hurt."),
-            ("<think>Go on.</think>Tell me more.", "She is hurt.", "She is hurt.\n\nGo on."),
-            ("<think>She is hurt.</think>Tell me more.", "She is hurt.", "She is hurt."),  # returned twice
-            ("<think>a</think>draft<think>b</think>Tell me more.<think>c", None, "a\ndraftb\n\nc"),
-            ("<think></think>Tell me more.", "", ""),
-        ],
-        ids=["none", "block", "tag in template", "apart", "both", "twice", "several", "empty"],
-    )
-    def test_all_that_is_not_visible_is_thinking_without_its_tags(self, text: str, reasoning: str | None, thought: str) -> None:
-        assert Call(role="policy", purpose="reply", turn=0, text=text, reasoning=reasoning).thinking == thought
+@given(st.text(st.characters() | st.characters(categories=["Cs"])))
+def test_half_an_emoji_at_the_cut_of_a_reply_does_not_cost_the_line(said: str) -> None:
+    assert writable("so \ud83e\udde8!") == "so 🧨!"
+    kept = writable(said)
+    kept.encode()
+    assert writable(kept) == kept
+    turn = Turn(index=0, reply=said, message=said)
+    call = Call(role="policy", purpose="reply", turn=0, text=said, reasoning=said)
+    assert Transcript.model_validate_json(write_line(transcript(turns=(turn,), calls=(call,)))).turns[0].reply == kept
 
 
-class TestJsonLines:
-    """One dialogue, one line."""
-
-    @given(said=SPOKEN, thought=SPOKEN, quote=SPOKEN)
-    def test_a_transcript_survives_its_line_whatever_was_said(self, said: str, thought: str, quote: str) -> None:
-        before = transcript(
-            opening=said,
-            turns=(
-                Turn(index=0, reply=said, thoughts={"activity": thought}, evidence={"quotes": [quote], "n": 1}, message=said),
-            ),
-            calls=(Call(role="policy", purpose="reply", turn=0, text=thought, reasoning=quote),),
-            failure=Failure(role="user", kind="AnswerError", detail=quote),
-            facts={"title": quote},
-            usage={"policy": Usage(prompt_tokens=3, completion_tokens=2, estimated=True)},
-        )
-        line = write_line(before)
-        assert line.encode().count(b"\n") == 1
-        assert line.endswith("\n")
-        assert Transcript.model_validate_json(line) == before
-
-    @given(st.text(st.characters() | st.characters(categories=["Cs"])))
-    def test_half_an_emoji_at_the_cut_of_a_reply_does_not_cost_the_line(self, said: str) -> None:
-        assert writable("so \ud83e\udde8!") == "so 🧨!"
-        kept = writable(said)
-        kept.encode()
-        assert writable(kept) == kept
-        turn = Turn(index=0, reply=said, message=said)
-        call = Call(role="policy", purpose="reply", turn=0, text=said, reasoning=said)
-        assert Transcript.model_validate_json(write_line(transcript(turns=(turn,), calls=(call,)))).turns[0].reply == kept
-
-    @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-    def test_evidence_with_a_number_that_json_lacks_is_refused(self, number: float) -> None:
-        with pytest.raises(ValidationError, match="expected finite ones"):
-            Turn(index=0, reply="Yes", evidence={"steps": [{"deep": (1.0, number)}]})
-
-    def test_lines_are_read_in_order_and_blank_ones_skipped(self, tmp_path: Path) -> None:
-        path = tmp_path / "transcripts.jsonl"
-        written = [transcript(repeat=n, opening="a\u2028b\x85c\rd") for n in range(3)]
-        path.write_text("\n".join(write_line(t) for t in written), encoding="utf-8", newline="")
-        assert list(read_transcripts(path)) == written
-
-    def test_a_last_line_without_a_line_break_is_skipped_or_an_error_on_request(self, tmp_path: Path) -> None:
-        path = tmp_path / "transcripts.jsonl"
-        path.write_text(write_line(transcript()) + write_line(transcript(repeat=1))[:70])
-        assert [t.repeat for t in read_transcripts(path)] == [0]
-        with pytest.raises(InputError, match="line 2"):
-            list(read_transcripts(path, torn_tail=False))
-
-    @pytest.mark.parametrize(
-        ("broken", "where"),
-        [
-            (b"{oops}\n", "record"),
-            (b"\xff\xfe\n", "record"),
-            (b"[1, 2]\n", "record"),
-            (write_line(transcript()).replace('"score":45.0', '"score":"high"').encode(), "score"),
-            (write_line(transcript()).replace('"index":0', '"index":"first"').encode(), r"turns\.0\.index"),
-            (write_line(transcript()).replace('"environment"', '"surroundings"').encode(), "environment"),
-        ],
-        ids=["no JSON", "no UTF-8", "no object", "wrong type", "wrong type deep inside", "unknown field"],
-    )
-    def test_a_broken_line_is_named_with_file_number_and_field(self, tmp_path: Path, broken: bytes, where: str) -> None:
-        path = tmp_path / "transcripts.jsonl"
-        path.write_bytes(write_line(transcript()).encode() + b"\n" + broken + write_line(transcript()).encode())
-        with pytest.raises(InputError, match=rf"transcripts\.jsonl, line 3, {where}: "):
-            list(read_transcripts(path))
-
-    def test_one_transcript_is_in_memory_at_a_time_however_long_the_file(self, tmp_path: Path) -> None:
-        path = tmp_path / "transcripts.jsonl"
-        call = Call(role="policy", purpose="reply", turn=0, text="x" * 200_000)
-        path.write_text("".join(write_line(transcript(repeat=n, calls=(call,))) for n in range(100)), encoding="utf-8")
-        tracemalloc.start()
-        assert sum(1 for _ in read_transcripts(path)) == 100
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < 3_000_000  # of 20 million
-
-    def test_a_place_gives_its_transcript_again(self, tmp_path: Path) -> None:
-        path = tmp_path / "transcripts.jsonl"
-        written = [transcript(repeat=n, opening="é\u2028" * n) for n in range(3)]
-        path.write_bytes(b"\n".join(write_line(t).encode() for t in written) + b'{"torn')
-        found = list(transcript_lines(path))
-        assert [place.read() for place, _ in reversed(found)] == written[::-1]
-        assert [t for _, t in found] == written
-
-    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"nowhere\.jsonl"):
-            list(read_transcripts(tmp_path / "nowhere.jsonl"))
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_evidence_with_a_number_that_json_lacks_is_refused(number: float) -> None:
+    with pytest.raises(ValidationError, match="expected finite ones"):
+        Turn(index=0, reply="Yes", evidence={"steps": [{"deep": (1.0, number)}]})
 
 
-class TestUsage:
-    """Tokens add up."""
-
-    def test_prompts_and_completions_add_up_apart_and_one_estimate_makes_the_sum_an_estimate(self) -> None:
-        # 3 + 10 prompt, 4 + 20 completion: 13 + 24 = 37
-        both = Usage(prompt_tokens=3, completion_tokens=4) + Usage(prompt_tokens=10, completion_tokens=20, estimated=True)
-        assert both == Usage(prompt_tokens=13, completion_tokens=24, estimated=True)
-        assert both.total == 37
-        assert not (Usage() + Usage()).estimated
-
-    @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=8))
-    def test_the_order_of_adding_does_not_matter(self, parts: list[tuple[int, int]]) -> None:
-        usages = [Usage(prompt_tokens=p, completion_tokens=c) for p, c in parts]
-        assert total_usage(usages) == total_usage(reversed(usages))
-        assert total_usage(usages).total == sum(p + c for p, c in parts)
+def test_a_last_line_without_a_line_break_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "transcripts.jsonl"
+    path.write_text(write_line(transcript()) + write_line(transcript(repeat=1))[:70])
+    assert [t.repeat for t in read_transcripts(path)] == [0]
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": -0.1}, {"temperature": 2.1}, {"top_p": 0.0}, {"max_tokens": 0}, {"heat": 1}])
-def test_sampling_outside_its_range_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValidationError):
-        Sampling.model_validate(wrong)
+@pytest.mark.parametrize(
+    ("broken", "where"),
+    [
+        (b"{oops}\n", "record"),
+        (b"\xff\xfe\n", "record"),
+        (b"[1, 2]\n", "record"),
+        (write_line(transcript()).replace('"score":45.0', '"score":"high"').encode(), "score"),
+        (write_line(transcript()).replace('"index":0', '"index":"first"').encode(), r"turns\.0\.index"),
+        (write_line(transcript()).replace('"environment"', '"surroundings"').encode(), "environment"),
+    ],
+    ids=["no JSON", "no UTF-8", "no object", "wrong type", "wrong type deep inside", "unknown field"],
+)
+def test_a_broken_line_is_named_with_file_number_and_field(tmp_path: Path, broken: bytes, where: str) -> None:
+    path = tmp_path / "transcripts.jsonl"
+    path.write_bytes(write_line(transcript()).encode() + b"\n" + broken + write_line(transcript()).encode())
+    with pytest.raises(InputError, match=rf"transcripts\.jsonl, line 3, {where}: "):
+        list(read_transcripts(path))
 
 
-def test_a_message_has_one_of_three_roles() -> None:
-    with pytest.raises(ValidationError):
-        Message.model_validate({"role": "tool", "content": "x"})
+def test_one_transcript_is_in_memory_at_a_time_however_long_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "transcripts.jsonl"
+    call = Call(role="policy", purpose="reply", turn=0, text="x" * 200_000)
+    path.write_text("".join(write_line(transcript(repeat=n, calls=(call,))) for n in range(100)), encoding="utf-8")
+    tracemalloc.start()
+    assert sum(1 for _ in read_transcripts(path)) == 100
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3_000_000  # of 20 million
+
+
+def test_a_place_gives_its_transcript_again(tmp_path: Path) -> None:
+    path = tmp_path / "transcripts.jsonl"
+    written = [transcript(repeat=n, opening="é\u2028b\x85c\rd" * n) for n in range(3)]
+    path.write_bytes(b"\n".join(write_line(t).encode() for t in written) + b'{"torn')
+    found = list(transcript_lines(path))
+    assert [place.read() for place, _ in reversed(found)] == written[::-1]
+    assert [t for _, t in found] == written
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.jsonl"):
+        list(read_transcripts(tmp_path / "nowhere.jsonl"))
+
+
+def test_prompts_and_completions_add_up_apart_and_one_estimate_makes_the_sum_an_estimate() -> None:
+    # 3 + 10 prompt, 4 + 20 completion: 13 + 24 = 37
+    both = Usage(prompt_tokens=3, completion_tokens=4) + Usage(prompt_tokens=10, completion_tokens=20, estimated=True)
+    assert both == Usage(prompt_tokens=13, completion_tokens=24, estimated=True)
+    assert both.total == 37
+    assert not (Usage() + Usage()).estimated
 
 
 @pytest.mark.parametrize("score", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_a_score_that_is_no_number_is_no_transcript(score: str, tmp_path: Path) -> None:
-    """A mean with NaN in it is NaN."""
     line = write_line(transcript()).replace(f'"score":{transcript().score}', f'"score":{score}')
     assert score in line
     (tmp_path / "t.jsonl").write_text(line)

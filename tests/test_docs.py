@@ -1,8 +1,7 @@
-"""Documentation is executed: generated pages are current, and every command in the README runs as written.
+"""Documentation is executed: generated pages are current, and the commands of every page run as written.
 
-The commands of a page's `sh` blocks run in order in one fresh directory, in this process; the pages besides the README are slow
-tests. Commands below a comment `# needs an endpoint`, `# needs the extra ...` or `# needs the package ...` are only parsed. A
-`python` block is run whole.
+The `sh` blocks of a page run in order in one fresh directory. Commands below a comment `# needs an endpoint`, `# needs the
+extra ...` or `# needs the package ...` are only parsed.
 """
 
 from __future__ import annotations
@@ -38,15 +37,12 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 def test_cli_page_is_current() -> None:
-    """`make docs` was run after the last change of a command."""
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == cli_page()
 
 
 def test_the_page_of_a_recipes_settings_is_current_and_explains_each() -> None:
-    """`make docs` was run after the last change of a setting."""
     assert (ROOT / "docs" / "recipe-settings.md").read_text(encoding="utf-8") == recipe_page()
-    unexplained = [name for name, _, meaning in settings_of(Recipe) if not meaning]
-    assert unexplained == []
+    assert [name for name, _, meaning in settings_of(Recipe) if not meaning] == []
 
 
 def test_every_shipped_environment_has_a_page_with_its_options() -> None:
@@ -61,7 +57,6 @@ TRAIN = re.compile(r"^heartloop train (?!list)(.+?)(?: *#.*)?$", re.MULTILINE)
 
 @pytest.mark.parametrize("words", sorted({found for page in PAGES for found in TRAIN.findall(page.read_text(encoding="utf-8"))}))
 def test_a_documented_training_run_names_a_recipe_variants_and_settings_that_exist(words: str) -> None:
-    """Parsed by the command line above; here its recipe is read, where it is a shipped one."""
     name, *given = shlex.split(words)
     if name.endswith(".yaml"):
         return
@@ -71,7 +66,6 @@ def test_a_documented_training_run_names_a_recipe_variants_and_settings_that_exi
 
 
 def shell_pages() -> dict[str, str]:
-    """The shell commands of every page that has some."""
     pages: dict[str, list[str]] = {}
     for where, text in blocks("sh"):
         pages.setdefault(where.rpartition("-")[0], []).append(f"# next block\n{text}")
@@ -102,7 +96,6 @@ def run(words: list[str], folder: Path) -> Done:
 
 @pytest.mark.parametrize(("where", "text"), shell_pages().items(), ids=list(shell_pages()))
 def test_the_options_of_every_documented_command_exist(where: str, text: str, tmp_path: Path) -> None:
-    """They are parsed before help is printed."""
     for words, _ in commands_of(text):
         if words[0] == "heartloop":
             done = run([*words, "--help"], tmp_path)
@@ -129,7 +122,6 @@ def test_python_blocks_run_as_written(where: str, text: str, tmp_path: Path) -> 
 
 
 def test_every_document_link_leads_somewhere() -> None:
-    """A relative link in a Markdown page names a file that exists."""
     for page in [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md"), *(ROOT / "src").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not target.startswith("mailto:"):
@@ -137,14 +129,12 @@ def test_every_document_link_leads_somewhere() -> None:
 
 
 def test_the_file_list_of_the_readme_is_the_package() -> None:
-    """One line for each entry of the package, no more and no fewer, in the order of the layers."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     listed = re.search(r"^## The files\n\n```\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
     assert listed is not None
     names = [line.split()[0].rstrip("/") for line in listed[1].splitlines() if line and not line.startswith(" ")]
     entries = {path.name for path in (ROOT / "src" / "heartloop").iterdir() if path.name != "__pycache__"}
-    assert set(names) == entries
-    assert len(names) == len(entries)
+    assert sorted(names) == sorted(entries)
 
 
 @pytest.mark.slow

@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gate.__main__ import PAGE, RESULTS
 from benchmarks.gate.__main__ import SMALL as SMALL_RESULTS
 from benchmarks.gate.jobs import BUDGETS, run
 from benchmarks.gate.measures import measures_of, worse
-from benchmarks.gate.page import table
-from benchmarks.gate.policies import POLICIES
-from benchmarks.gate.target import clauses, environments, target_of, texts
-from benchmarks.page import part
+from benchmarks.gate.target import environments
 
 SMALL = BUDGETS["small"]
 
@@ -63,21 +59,3 @@ def test_finished_parts_are_not_made_again(tmp_path: Path) -> None:
     assert len(made) == count + 1
     run(budget._replace(scored=21), ["daily"], parts, say=made.append)
     assert len(made) == 2 * count + 1
-
-
-def test_the_page_holds_the_committed_results() -> None:
-    large = json.loads(RESULTS.read_text(encoding="utf-8"))
-    assert part(PAGE, "gate/__main__") == table(large).strip()
-
-
-@pytest.mark.slow
-def test_the_texts_of_the_gate() -> None:
-    """40 hard negatives, and as many paraphrases of replies that are there, none of them equal to its reply."""
-    written = {row.id: row.reply for name in environments() for row in target_of(name).examples}
-    assert sum(len(case["replies"]) for case in texts()["hard_negatives"]) == 40
-    assert len(texts()["paraphrases"]) == 40
-    for name, text in texts()["paraphrases"].items():
-        assert text != written[name]
-        assert 0.6 < len(text.split()) / len(written[name].split()) < 1.7, name
-    assert {"copied, kind", "copied, cruel", "eliza", "danger", "silence"} <= set(POLICIES)
-    assert clauses("Fine.") == ["this is how it is"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Call, Message, Sampling
-from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer
+from heartloop.core.dialogue import Message
+from heartloop.core.errors import MalformedReply, ModelError
 from heartloop.models.client import EndpointChat, scrub
 from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.faulty_server import FaultyServer
@@ -22,7 +22,6 @@ KEY = "CANARY-KEY-0123456789abcdef"
 
 
 def completion(**choice: Any) -> bytes:
-    """A 200 whose only choice has these fields beside a short answer."""
     return json.dumps({"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop", **choice}]}).encode()
 
 
@@ -66,19 +65,6 @@ def test_a_long_complaint_is_read_in_no_time(said: str) -> None:
 # 2. wrong types
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        ({"detail": [{"loc": 5, "msg": "no"}]}, "5: no"),
-        ({"detail": [{"loc": {"a": []}, "msg": None}, 7]}, "{'a': []}: None"),
-        ({"error": [[]]}, "[[]]"),
-        ({"error": {"message": {"deep": 1}, "param": 7, "code": ["x"]}}, "{'deep': 1}"),
-    ],
-)
-def test_an_error_of_the_wrong_types_is_still_read(error: Any, said: str) -> None:
-    assert read_refusal(422, json.dumps(error).encode()).text == f"422 {said}"
-
-
 @pytest.mark.parametrize("count", [10**400, 10**10, -1, True, "7", None, 1e300])
 def test_a_count_that_cannot_be_is_estimated_instead(count: Any) -> None:
     """10^400 tokens would end in an overflow as soon as a price is put to them."""
@@ -90,24 +76,11 @@ def test_a_count_that_cannot_be_is_estimated_instead(count: Any) -> None:
     assert reply.usage.total < 100
 
 
-@pytest.mark.parametrize("finish", ["\ud83d", "x" * 10_000, 7, None, ["stop"]])
-def test_any_finish_reason_can_be_written(finish: Any) -> None:
-    reply = read_reply(completion(finish_reason=finish), HELLO)
-    assert isinstance(reply, Reply)
-    assert len(reply.finish_reason or "") < 100
-    Call(role="policy", purpose="reply", turn=0, text=reply.text, finish_reason=reply.finish_reason).model_dump_json()
-
-
 @pytest.mark.parametrize("body", [b'{"a":' * 100_000, b"[" * 100_000, b"9" * 10_000, b"", b"\xff\xfe", b"null", b"[]", b'"x"'])
 @pytest.mark.parametrize("status", [200, 400, 503])
 def test_any_body_is_a_reply_or_trouble(body: bytes, status: int) -> None:
     outcome = read_reply(body, HELLO) if status == 200 else read_refusal(status, body)
     assert isinstance(outcome, Trouble)
-
-
-async def test_a_retry_after_that_no_clock_holds_is_passed_over() -> None:
-    async with FaultyServer("rate_limit:1", retry_after="1 Jan 99999999999999999999 1:1:1") as server, client(server) as model:
-        assert (await model.complete(HELLO)).text
 
 
 # 3. secrets
@@ -153,9 +126,3 @@ async def test_a_key_in_the_address_is_in_no_error(fault: str) -> None:
             with pytest.raises(ModelError) as caught:
                 await model.complete(HELLO)
     assert "CANARY" not in f"{caught.value}{caught.value!r}{caught.value.__cause__!r}{caught.value.__context__!r}{model!r}"
-
-
-async def test_an_odd_error_is_a_refusal_with_its_words() -> None:
-    async with FaultyServer("odd_error") as server, client(server) as model:
-        with pytest.raises(RefusedByServer, match="422 5: None"):
-            await model.complete(HELLO, sampling=Sampling(seed=1))

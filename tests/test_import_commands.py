@@ -1,10 +1,4 @@
-"""`heartloop import` as a user meets it.
-
-0. `import list` names every kind of every environment with its options.
-1. Released logs become a run: leaderboard, counts in words, a report; a second time is refused.
-2. Released profiles become a scenario file that `eval --simulator`, `scenarios list`, `show` and `check` take.
-3. Wrong input: one sentence with file, line and mend, exit code 2, nothing written.
-"""
+"""`heartloop import`: released logs become a run, released profiles a scenario file; wrong input writes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +9,7 @@ import pytest
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.registry import specs
-from tests.commands import heartloop, over_http
+from tests.commands import heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, profile, write
 
@@ -30,8 +24,7 @@ def test_every_kind_is_listed_with_its_options(tmp_path: Path) -> None:
 def test_logs_become_a_run_with_a_report(tmp_path: Path) -> None:
     # 100, 5 and 45: mean 50, one success, one failure.
     write(tmp_path / "gpt-x.jsonl", [log(0, course(100)), log(1, course(5)), log(2, [40, 45], unjudged=True)])
-    done = heartloop("import", "sage-logs", "gpt-x.jsonl", cwd=tmp_path)
-    assert done.code == 0, done
+    done = heartloop("import", "sage-logs", "gpt-x.jsonl", cwd=tmp_path, code=0)
     assert "3 dialogues imported" in done.out
     assert "11 x a thought started with a label" in done.out  # 6 + 4 + 1 judged turns
     assert "1 x the last reply of a dialogue is not judged" in done.out
@@ -40,57 +33,25 @@ def test_logs_become_a_run_with_a_report(tmp_path: Path) -> None:
     assert (scores["model"], scores["own"]["mean"], scores["own"]["success"], scores["own"]["failure"]) == ("gpt-x", 50.0, 1, 1)
     assert scores["roles"] == {}
     assert json.loads((run / "log.jsonl").read_text(encoding="utf-8"))["labels taken off"] == 11
-    report = heartloop("report", "runs/imported-gpt-x", cwd=tmp_path)
-    assert report.code == 0, report
+    heartloop("report", "runs/imported-gpt-x", cwd=tmp_path, code=0)
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert "imported" in page
     assert "released" in page
-    again = heartloop("import", "sage-logs", "gpt-x.jsonl", cwd=tmp_path)
-    assert again.code == 2
-    assert "is not empty; choose another --out" in again.err.replace("\n", " ")
-
-
-def test_a_folder_of_logs_is_one_run_of_several_models(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    write(tmp_path / "logs" / "a.jsonl", [log(0, [40, 45]), log(1, [40, 35])])
-    write(tmp_path / "logs" / "b.jsonl", [log(0, [40, 50]), log(1, [40, 50])])
-    done = heartloop("import", "sage-logs", "logs", "--out", "run", "--user", "DeepSeek-V3", cwd=tmp_path)
-    assert done.code == 0, done
-    scores = json.loads((tmp_path / "run" / "scores.json").read_text(encoding="utf-8"))
-    assert [(row["model"], row["rank"], row["headline"]["mean"]) for row in scores["models"]] == [("b", 1, 50.0), ("a", 2, 40.0)]
-    assert scores["simulators"] == ["DeepSeek-V3 (imported)"]
+    refused("import", "sage-logs", "gpt-x.jsonl", cwd=tmp_path, said="is not empty; choose another --out")
 
 
 async def test_profiles_become_scenarios_that_a_simulator_plays(tmp_path: Path) -> None:
     write(tmp_path / "test.jsonl", [profile(0), profile(1)])
-    done = heartloop("import", "sage-profiles", "test.jsonl", cwd=tmp_path)
-    assert done.code == 0, done
+    done = heartloop("import", "sage-profiles", "test.jsonl", cwd=tmp_path, code=0)
     assert "2 scenarios written to test-imported.jsonl" in done.out
     words = ("eval", "sage", "--model", "lab/policy", "--scenarios", "test-imported.jsonl", "-E", "max_turns=3", "--out", "run")
     async with FaultyServer() as server:
-        played = await over_http(server, *words, "--user", "lab/person", cwd=tmp_path)
-    assert played.code == 0, played
+        await over_http(server, *words, "--user", "lab/person", cwd=tmp_path, code=0)
     transcripts = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert [t.scored for t in transcripts] == [True, True]
     assert {t.opening for t in transcripts} == {profile()["first_talk"]}
     embedded = ("eval", "sage", "--model", "heartloop/assistant", "--user", "embedded", "--scenarios", "test-imported.jsonl")
-    refused = heartloop(*embedded, "--out", "other", cwd=tmp_path)
-    assert refused.code == 2
-    assert "the embedded user understands English only" in refused.err.replace("\n", " ")
-    assert not (tmp_path / "other").exists()
-
-
-def test_imported_people_are_listed_shown_and_checked(tmp_path: Path) -> None:
-    write(tmp_path / "test.jsonl", [profile(0), profile(1, first=None)])
-    done = heartloop("import", "sage-profiles", "test.jsonl", "--out", "people.jsonl", cwd=tmp_path)
-    assert "1 of them have no first message" in done.out
-    assert "林小舟1, 31岁, 摆渡人" in heartloop("scenarios", "list", "people.jsonl", cwd=tmp_path).out
-    shown = heartloop("scenarios", "show", "0000-0000", "--from", "people.jsonl", cwd=tmp_path).out
-    assert "Secretly wants someone to listen" in shown
-    assert profile()["scene"] in shown
-    assert (
-        "imported scenarios are checked for their form only" in heartloop("scenarios", "check", "people.jsonl", cwd=tmp_path).out
-    )
+    refused(*embedded, "--out", "other", cwd=tmp_path, said="the embedded user understands English only")
 
 
 @pytest.mark.parametrize(
@@ -100,10 +61,7 @@ def test_imported_people_are_listed_shown_and_checked(tmp_path: Path) -> None:
         (("import", "sage-logs"), "needs a source"),
         (("import", "sage-profiles", "people.jsonl", "--limit", "1"), "--limit does not apply to import sage-profiles"),
         (("import", "eibench-scenarios", "people.jsonl"), "contains nothing to import (1 record refused)"),
-        (("import", "sage-logs", "empty"), "empty contains no log; expected *.jsonl files"),
-        (("import", "sage-logs", "none.jsonl"), "cannot read none.jsonl"),
         (("import", "sage-logs", "broken.jsonl"), "broken.jsonl, line 2: not JSON"),
-        (("import", "sage-logs", "other.jsonl"), "other.jsonl, line 1: not UTF-8"),
         (("import", "sage-logs", "people.jsonl"), "use `heartloop import sage-profiles people.jsonl`"),
         (("import", "sage-profiles", "broken.jsonl"), "use `heartloop import sage-logs broken.jsonl`"),
         (("import", "sage-profiles", "people.jsonl", "--out", "broken.jsonl"), "broken.jsonl exists"),
@@ -116,11 +74,5 @@ def test_wrong_input_gets_one_sentence_and_writes_nothing(words: tuple[str, ...]
     write(tmp_path / "broken.jsonl", [log(0, [40, 45])])
     with (tmp_path / "broken.jsonl").open("a", encoding="utf-8") as file:
         file.write("{not json\n")
-    (tmp_path / "other.jsonl").write_bytes(json.dumps(log(0, [40, 45]), ensure_ascii=False).encode("gb18030"))
     write(tmp_path / "people.jsonl", [profile(0)])
-    before = sorted(tmp_path.rglob("*"))
-    done = heartloop(*words, cwd=tmp_path)
-    assert done.code == 2, done
-    assert said in done.err.replace("\n", " ")
-    assert "Traceback" not in done.err
-    assert sorted(tmp_path.rglob("*")) == before
+    refused(*words, cwd=tmp_path, said=said)

@@ -1,10 +1,4 @@
-"""Typed answers.
-
-1. A valid answer is read alone, in a code fence, within prose, after reasoning, and with raw line breaks in its strings.
-2. An invalid answer leads to a re-ask that says what was wrong.
-3. There is no default: after the last re-ask an `AnswerError` is raised.
-4. For any text, the result fits its schema or an `AnswerError` is raised.
-"""
+"""Typed answers: read wherever they are in a reply, re-asked with the error, and never a default."""
 
 from __future__ import annotations
 
@@ -22,22 +16,17 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import AnswerError, ModelError, TransportError
 from heartloop.core.judging import REASKS, _objects, ask
 from heartloop.core.schemas import QUOTED, schema_of
-from heartloop.models.client import EndpointChat
-from tests.faulty_server import FaultyServer
 
 QUESTION = [Message(role="system", content="Judge."), Message(role="user", content="How warm was that?")]
 GOOD = '{"note": "plain", "warmth": 4}'
 
 
 class Verdict(BaseModel):
-    """The answer of these tests."""
-
     note: str = Field(min_length=1)
     warmth: int = Field(ge=1, le=5)
 
 
 async def answer(*texts: str | Reply | Exception, **how: Any) -> tuple[Verdict, ScriptedChat]:
-    """The verdict of a model that says these texts in turn."""
     model = ScriptedChat(texts, name="judge")
     return await ask(model, QUESTION, Verdict, **how), model
 
@@ -74,8 +63,6 @@ async def test_the_schema_and_the_sampling_settings_go_to_the_model_and_raw_line
 
 
 class Quoting(Verdict):
-    """A verdict with a quote."""
-
     quote: Annotated[str, QUOTED]
 
 
@@ -123,7 +110,6 @@ async def test_the_re_ask_says_what_was_wrong(bad: str | Reply, problem: str) ->
 
 
 async def test_only_the_last_answer_is_shown_again_and_every_raw_reply_is_reported_with_its_number() -> None:
-    """The re-ask does not grow with the number of attempts."""
     replies: list[tuple[str, int]] = []
     _, model = await answer("bad one", "bad two", GOOD, on_reply=lambda reply, reask: replies.append((reply.text, reask)))
     assert [len(asked) for asked in model.asked] == [2, 4, 4]
@@ -197,15 +183,3 @@ def test_an_object_alone_is_read_as_one_within_prose(text: str) -> None:
 async def test_hostile_texts_end_in_an_answer_error(text: str) -> None:
     with pytest.raises(AnswerError):
         await answer(text, text, text)
-
-
-# over HTTP, with an endpoint that does not enforce a schema and a user simulator that makes mistakes
-
-
-async def test_over_http_a_server_without_structured_output_is_served_by_the_prompt() -> None:
-    async with (
-        FaultyServer("no_json", answer=lambda _: f"Gladly:\n```json\n{GOOD}\n```") as server,
-        EndpointChat("lab/judge", model="judge", base_url=server.base_url) as model,
-    ):
-        assert (await ask(model, QUESTION, Verdict)).warmth == 4
-    assert [body.get("response_format", {}).get("type") for body in server.bodies] == ["json_schema", "json_object", None]

@@ -1,8 +1,4 @@
-"""The measurement of a trained language model, as a specification; no model is loaded.
-
-The page gives what was measured, paired by scenario and repeat, and names what is missing.
-Judges do not see which dialogue is which.
-"""
+"""The measurement of a trained language model; no model is loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ import pytest
 
 from benchmarks.blind_pairs import judged, write_pairs
 from benchmarks.language_model_page import table
-from benchmarks.language_model_parts import NEEDS
 from benchmarks.language_model_replies import counted
 from heartloop.core.dialogue import Call, Transcript, Turn, Usage
 
@@ -37,45 +32,27 @@ def transcript(scenario: str, replies: Sequence[str], *, cut: Sequence[int] = ()
     )  # fmt: skip
 
 
-def part(result: Any) -> dict[str, Any]:
-    return {"result": result, "seconds": 1800, "load": 1.5, "machine": {"machine": "2 cores of a kind", "torch": "2"}}
-
-
 def played(scores: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
     """Scores by scenario, one a repeat."""
     rows = [[scenario, repeat, score] for scenario, of in scores.items() for repeat, score in enumerate(of)]
-    return part({"scores": rows, "counted": counted([transcript("s", ["Yes."])]), "dialogues": [_read("a")]})
+    dialogue = {"scenario": "a", "opening": "Nobody <called>.", "turns": [["# Oh.", "Yes."], ["", None]]}
+    result = {"scores": rows, "counted": counted([transcript("s", ["Yes."])]), "dialogues": [dialogue]}
+    return {"result": result, "seconds": 1800, "load": 1.5, "machine": {"machine": "2 cores of a kind", "torch": "2"}}
 
 
-def _read(scenario: str) -> dict[str, Any]:
-    return {"scenario": scenario, "opening": "Nobody <called>.", "turns": [["# Oh.", "Yes."], ["", None]]}
-
-
-def test_every_part_comes_after_what_it_needs() -> None:
-    names = list(NEEDS)
-    assert all(names.index(need) < names.index(name) for name, needs in NEEDS.items() for need in needs)
-
-
-class TestThePage:
-    def test_without_parts_it_says_so(self) -> None:
-        assert table({"parts": {}}).startswith("With the present weights nothing")
-
-    def test_pairs_scenarios_and_repeats(self) -> None:
-        """Differences 2, 4 and 0 of two scenarios, a mean of 2; one dialogue is unscored on one side."""
-        parts = {
-            "play/start/sage/embedded": played({"a": [10.0, 20.0], "b": [30.0, None]}),
-            "play/headline-0/sage/embedded": played({"a": [12.0, 24.0], "b": [30.0, 50.0]}),
-            "play/shuffled-0/sage/embedded": played({"a": [10.0, 20.0], "b": [29.0, 50.0]}),
-        }
-        text = table({"parts": parts})
-        # residual sums of the two scenarios 6 - 4 and 0 - 2: error sqrt(2 * 8) / 3 = 1.333, t 12.71
-        assert "| SAGE, held out | headline-0 | 3 | 20.00 | 22.00 | +2.00 (-14.94 to +18.94) | 1 |" in text
-        row = "| headline against shuffled | 1 of 3 seeds | 4 | 27.25 | 29.00 | +1.75 (-14.13 to +17.63) | 0 |"
-        assert row in text
-        assert "all seeds" not in text
-        assert "train/headline-0" in text.partition("Missing: ")[2]
-        assert "play/headline-0/sage/embedded," not in text
-        assert "1.5 hours in all, at a load of 1.5 to 1.5" in text
+def test_the_page_pairs_scenarios_and_repeats() -> None:
+    """Differences 2, 4 and 0 of two scenarios, a mean of 2; one dialogue is unscored on one side."""
+    parts = {
+        "play/start/sage/embedded": played({"a": [10.0, 20.0], "b": [30.0, None]}),
+        "play/headline-0/sage/embedded": played({"a": [12.0, 24.0], "b": [30.0, 50.0]}),
+        "play/shuffled-0/sage/embedded": played({"a": [10.0, 20.0], "b": [29.0, 50.0]}),
+    }
+    text = table({"parts": parts})
+    # residual sums of the two scenarios 6 - 4 and 0 - 2: error sqrt(2 * 8) / 3 = 1.333, t 12.71
+    assert "| SAGE, held out | headline-0 | 3 | 20.00 | 22.00 | +2.00 (-14.94 to +18.94) | 1 |" in text
+    assert "| headline against shuffled | 1 of 3 seeds | 4 | 27.25 | 29.00 | +1.75 (-14.13 to +17.63) | 0 |" in text
+    assert "train/headline-0" in text.partition("Missing: ")[2]
+    assert "play/headline-0/sage/embedded," not in text
 
 
 def test_replies_are_counted() -> None:

@@ -19,8 +19,7 @@ import pytest
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import TransportError, UseError
 from heartloop.core.system import install_command
-from heartloop.models.budget import is_paid, is_scripted
-from heartloop.models.local import SLOTS, LocalChat, model_path
+from heartloop.models.local import CONTEXT, SLOTS, LocalChat, model_path
 from heartloop.models.names import close, local_speed, resolve
 
 HELLO = [Message(role="user", content="hello")]
@@ -89,8 +88,6 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def answers(model: LocalChat, count: int = 1) -> list[dict[str, Any]]:
-    """What the stub says to some calls at once, with the model closed after them."""
-
     async def ask() -> list[dict[str, Any]]:
         try:
             return [json.loads(reply.text) for reply in await asyncio.gather(*[model.complete(HELLO) for _ in range(count)])]
@@ -109,7 +106,6 @@ def is_running(pid: int) -> bool:
 
 
 def until_ended(pid: int) -> bool:
-    """Whether a process ends within ten seconds."""
     for _ in range(100):
         if not is_running(pid):
             return True
@@ -119,13 +115,13 @@ def until_ended(pid: int) -> bool:
 
 @pytest.mark.parametrize(("wanted", "slots"), [(3, 3), (500, SLOTS)])
 def test_one_process_serves_all_calls_and_ends_when_the_model_is_closed(wanted: int, slots: int) -> None:
-    model = LocalChat("local/small.gguf", slots=wanted, context=1000)
+    model = LocalChat("local/small.gguf", slots=wanted)
     assert local_speed([model]) == ""
     replies = answers(model, 4)
     first = replies[0]
     assert len({one["pid"] for one in replies}) == 1
     assert first["pid"] != os.getpid()
-    assert (first["host"], first["slots"], first["context"]) == (["127.0.0.1"], slots, 1000 * slots)
+    assert (first["host"], first["slots"], first["context"]) == (["127.0.0.1"], slots, CONTEXT * slots)
     assert len(model._key) > 20
     assert model._key not in str(first["argv"]), "other users see the arguments"
     assert until_ended(first["pid"])
@@ -133,12 +129,6 @@ def test_one_process_serves_all_calls_and_ends_when_the_model_is_closed(wanted: 
     assert 0 < model.speed < 4 * 20 / 0.05  # four answers of 20 tokens that take 0.05 s each
     assert local_speed([model]) == f"{model.speed:.0f} tokens/s"
     assert answers(model)[0]["pid"] != first["pid"], "the next call starts it again"
-
-
-def test_no_process_starts_before_the_first_call() -> None:
-    model = resolve("local/small.gguf")
-    assert isinstance(model, LocalChat)
-    assert model._process is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
@@ -195,8 +185,3 @@ def test_what_is_not_installed_is_named_with_the_command(stub: Path, monkeypatch
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UseError, match=re.escape(install_command("local"))):
         resolve("local/small.gguf")
-
-
-def test_a_local_model_is_no_baseline_and_costs_nothing() -> None:
-    assert not is_paid("local/smollm2")
-    assert not is_scripted("local/smollm2")

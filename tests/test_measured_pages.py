@@ -16,6 +16,7 @@ from benchmarks import (
     embedded_speed,
     empa_validity,
     esconv,
+    fault_page,
     language_model_page,
     language_model_training,
     learning,
@@ -26,8 +27,11 @@ from benchmarks import (
     validity,
 )  # fmt: skip
 from benchmarks.answer_server import completion
+from benchmarks.gate import __main__ as gate
+from benchmarks.gate.page import table as gate_table
 from benchmarks.judged_replies import card, readers, sealed
 from benchmarks.page import part, rewrite
+from benchmarks.programme import RESULTS as PROGRAMMES
 from heartloop.core.chat import Reply
 from heartloop.environments.episode import play
 from heartloop.models.formats import read_reply
@@ -48,6 +52,7 @@ from heartloop.models.formats import read_reply
         ("judged_replies/sealed", sealed.PAGE, sealed.RESULTS, sealed.table),
         ("coverage", coverage.PAGE, coverage.RESULTS, coverage.table),
         ("order", order.PAGE, order.RESULTS, order.table),
+        ("gate/__main__", gate.PAGE, gate.RESULTS, gate_table),
         ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
         ("validity", validity.PAGE, validity.RESULTS, validity.table),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
@@ -57,6 +62,14 @@ def test_a_page_holds_the_committed_numbers(
     script: str, page: Path, results: Path, told: Callable[[Mapping[str, Any]], str]
 ) -> None:
     assert part(page, script) == told(json.loads(results.read_text(encoding="utf-8"))).strip()
+
+
+def test_the_page_of_the_fault_programmes_is_current_and_every_check_passed() -> None:
+    assert {name: part(fault_page.PAGE, name) for name in fault_page.parts()} == fault_page.parts()
+    for name in ("faults", "kills"):
+        assert all(json.loads((PROGRAMMES / f"{name}.json").read_text())["checks"].values()), name
+    assert json.loads((PROGRAMMES / "fuzz.json").read_text())["broken"] == []
+    assert json.loads((PROGRAMMES / "canary.json").read_text())["runs with traces"] == 0
 
 
 @pytest.mark.parametrize(("environment", "calls_a_turn"), [("sage", 3), ("eibench", 2)])
@@ -73,18 +86,7 @@ async def test_the_benchmark_plays_whole_dialogues(environment: str, calls_a_tur
         last = found.stop == "turn_limit" and environment == "sage"  # nothing is answered after the last reply
         assert len(found.calls) == calls_a_turn * len(found.turns) - last
     assert all(isinstance(read_reply(completion(body), []), Reply) for body in bodies)
-    assert [len(chain) for chain in await throughput.chains_of(case)] == [len(found) for found in _per_dialogue(bodies)]
-
-
-def _per_dialogue(bodies: list[bytes]) -> list[list[bytes]]:
-    """The bodies split where a policy is first asked: with no reply of its own yet."""
-    chains: list[list[bytes]] = []
-    for body in bodies:
-        asked = json.loads(body)
-        if asked["model"] == throughput.POLICY and not any(m["role"] == "assistant" for m in asked["messages"]):
-            chains.append([])
-        chains[-1].append(body)
-    return chains
+    assert sum(map(len, await throughput.chains_of(case))) == len(bodies)
 
 
 def test_only_the_part_of_the_benchmark_is_rewritten(tmp_path: Path) -> None:
@@ -123,11 +125,10 @@ def test_learning_counts_whole_runs_and_says_what_is_missing(tmp_path: Path) -> 
     elsewhere = {"system": "s", "python": "3", "runs": {}, "elsewhere": {seeds[0].name: found[seeds[0].name]}}
     assert "| another warm start | 1 | 40 | -0.300 | +0.000 | +0.300 |" in learning.table(elsewhere)
     assert "Missing: learning seed 2, control seed 0" in told
-    assert len({job.name for job in learning.JOBS}) == len(learning.JOBS)
 
 
 def test_the_pictures_of_learning_are_those_of_the_committed_numbers() -> None:
-    """Each is on the page, is markup that a reader of XML takes, and has a line in both panels for every row of its table."""
+    """Each is on the page, and has a line in both panels for every row of its table."""
     results = json.loads(learning.RESULTS.read_text(encoding="utf-8"))
     drawn = learning.pictures(results)
     assert set(drawn) <= set(learning.HEADINGS)

@@ -1,7 +1,4 @@
-"""examples/notebook.ipynb runs, and shows what it says it shows.
-
-Needs nbclient and ipykernel, which `make test` installs.
-"""
+"""examples/notebook.ipynb runs, and its stored outputs are current. Needs nbclient and ipykernel (`make test`)."""
 
 from __future__ import annotations
 

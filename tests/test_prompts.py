@@ -1,10 +1,4 @@
-"""Prompts are text files with named blanks, filled in one pass and identified by hash.
-
-1. Values are not searched for blanks.
-2. A blank without a value and a value without a blank are both refused.
-3. The hash changes when a word changes; the note at a file's head is neither sent nor hashed.
-4. Every shipped prompt loads, and has no misspelt blank.
-"""
+"""Prompts are text files with named blanks, filled in one pass and identified by hash."""
 
 from __future__ import annotations
 
@@ -28,7 +22,6 @@ def prompt(text: str) -> Prompt:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The prompts folder of a package made for the test, `letters`."""
     (tmp_path / "letters" / "prompts").mkdir(parents=True)
     (tmp_path / "letters" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
@@ -46,14 +39,9 @@ def test_braces_and_backslashes_in_what_people_say_mean_nothing(first: str, seco
     assert prompt("<{{a}}|{{b}}|{{a}}>").fill(a=first, b=second) == f"<{first}|{second}|{first}>"
 
 
-def test_a_blank_without_a_value_is_refused_by_name() -> None:
-    with pytest.raises(PromptError, match=r"'greet'.*\['mood'\].*\[\]"):
-        prompt("{{name}} {{mood}}").fill(name="Ana")
-
-
-def test_a_value_without_a_blank_is_refused_by_name() -> None:
-    with pytest.raises(PromptError, match=r"'greet'.*\[\].*\['mood'\]"):
-        prompt("{{name}}").fill(name="Ana", mood="40")
+def test_a_blank_without_a_value_and_a_value_without_a_blank_are_refused_by_name() -> None:
+    with pytest.raises(PromptError, match=r"'greet'.*\['mood'\].*\['day'\]"):
+        prompt("{{name}} {{mood}}").fill(name="Ana", day="Friday")
 
 
 def test_single_braces_are_text() -> None:
@@ -63,12 +51,9 @@ def test_single_braces_are_text() -> None:
 def test_the_hash_changes_when_a_word_changes(package: Path) -> None:
     (package / "one.md").write_text("Be kind to {{name}}.")
     (package / "two.md").write_text("Be fair to {{name}}.")
-    (package / "three.md").write_text("Be kind to {{name}}.")
-    one, two, three = (load_prompt("letters", name) for name in ("one", "two", "three"))
+    one, two = (load_prompt("letters", name) for name in ("one", "two"))
     assert one.hash != two.hash
-    assert one.hash == three.hash
     assert len(one.hash) == 12
-    assert set(one.hash) <= set("0123456789abcdef")
 
 
 def test_the_note_at_the_head_is_neither_sent_nor_hashed(package: Path) -> None:
@@ -77,11 +62,6 @@ def test_the_note_at_the_head_is_neither_sent_nor_hashed(package: Path) -> None:
     bare, noted = load_prompt("letters", "bare"), load_prompt("letters", "noted")
     assert noted.text == "Be kind."
     assert noted.hash == bare.hash
-
-
-def test_a_comment_further_down_is_part_of_the_prompt(package: Path) -> None:
-    (package / "late.md").write_text("Be kind. <!-- really -->")
-    assert load_prompt("letters", "late").text == "Be kind. <!-- really -->"
 
 
 @pytest.mark.parametrize("package_name", ["heartloop.environments.sage", "heartloop.environments.nowhere"])

@@ -38,11 +38,8 @@ def test_other_words_their_parts_and_words_across_messages_are_no_quote(quote: s
     assert not stands_in(quote, ["Well.", "Nobody asked me about the vests."])
 
 
-def test_silence_and_what_has_no_words_are_quoted_whole() -> None:
+def test_silence_is_quoted_whole_and_a_long_sentence_in_parts() -> None:
     assert passages_of(["...", ""]) == ["(silence)", "..."]
-
-
-def test_a_long_sentence_is_offered_in_parts() -> None:
     parts = passages_of(["so it goes on and on " * 30])
     assert len(parts) >= 4
     assert max(map(len, parts)) <= 160

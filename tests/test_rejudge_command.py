@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.sage.scenario import load_scenarios
-from tests.commands import KEY, LAB, files_with, heartloop, killed, over_http
+from tests.commands import KEY, LAB, files_with, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, write
 
@@ -27,11 +26,9 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
         before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
         server.requests.clear()
         words = (*JUDGE, "--request", "judge.temperature=0.25", "--report")
-        done = await over_http(server, *words, cwd=tmp_path)
-        assert done.code == 0, done
+        done = await over_http(server, *words, cwd=tmp_path, code=0)
         asked = list(server.requests)
-        again = await over_http(server, *words, cwd=tmp_path)
-        assert again.code == 0, again
+        again = await over_http(server, *words, cwd=tmp_path, code=0)
         assert "0 dialogues judged" in again.out
         assert "4 finished before" in again.out
         assert len(server.requests) == len(asked)
@@ -47,15 +44,13 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
     settings = json.loads((tmp_path / "run-judged-lab-judge" / "settings.json").read_text())
     source = settings["rejudged"]
     assert (source["from"], source["user"], settings["roles"]) == ("run", "lab/person", {"judge": "lab/judge"})
-    both = heartloop("compare", "run", "run-judged-lab-judge", cwd=tmp_path)
-    assert both.code == 0, both
+    both = heartloop("compare", "run", "run-judged-lab-judge", cwd=tmp_path, code=0)
     warnings = [line for line in both.out.splitlines() if line.startswith("!")]
     named = [line.split()[1:3] for line in warnings if "lab/person" in line or "rejudged" in line]
     assert named == [["The", "judge"], ["B", "was"]]
     assert not any("user simulator" in line for line in warnings)
     assert "Rejudged: another" in (tmp_path / "run-judged-lab-judge" / "report" / "index.html").read_text()
-    refused = heartloop("rejudge", "run-judged-lab-judge", "--judge", "embedded", cwd=tmp_path)
-    assert "is a rejudged run" in refused.err
+    refused("rejudge", "run-judged-lab-judge", "--judge", "embedded", cwd=tmp_path, said="is a rejudged run")
 
 
 async def test_the_same_judge_with_the_same_cache_is_free_and_finds_the_same(tmp_path: Path) -> None:
@@ -63,48 +58,27 @@ async def test_the_same_judge_with_the_same_cache_is_free_and_finds_the_same(tmp
     async with FaultyServer() as server:
         assert (await over_http(server, *LAB, "--cache", "kept.sqlite", cwd=tmp_path)).code == 0
         asked = len(server.requests)
-        done = await over_http(server, *words, cwd=tmp_path)
-        assert done.code == 0, done
+        done = await over_http(server, *words, cwd=tmp_path, code=0)
         assert len(server.requests) == asked
     assert "mean difference +0.0" in done.out
     old, new = dialogues(tmp_path / "run"), dialogues(tmp_path / "run-judged-lab-person")
     assert {key: t.score for key, t in old.items()} == {key: t.score for key, t in new.items()}
 
 
-async def test_kill_9_and_the_same_command_again(tmp_path: Path) -> None:
-    async with FaultyServer(delay=0.05) as server:
-        assert (await over_http(server, *LAB, "--limit", "8", cwd=tmp_path)).code == 0
-        server.requests.clear()
-        assert await asyncio.to_thread(
-            killed, *JUDGE, "--max-connections", "1", cwd=tmp_path, when=lambda: len(server.requests) >= 14,
-            LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY,
-        )  # fmt: skip
-        done = await over_http(server, *JUDGE, cwd=tmp_path)
-    assert done.code == 0, done
-    lines = list(read_transcripts(tmp_path / "run-judged-lab-judge" / "transcripts.jsonl"))
-    assert sorted(t.key for t in lines) == sorted(dialogues(tmp_path / "run")), "none lost, none twice"
-
-
 async def test_a_judge_who_fails_leaves_dialogues_unscored(tmp_path: Path) -> None:
     async with FaultyServer() as server:
         assert (await over_http(server, *LAB, cwd=tmp_path)).code == 0
     async with FaultyServer("bad_json:3") as server:
-        done = await over_http(server, *JUDGE, "--max-connections", "1", cwd=tmp_path)
-        assert done.code == 1, done
+        done = await over_http(server, *JUDGE, "--max-connections", "1", cwd=tmp_path, code=1)
         assert "1 x judge, AnswerError" in done.err
-        retried = await over_http(server, *JUDGE, "--retry-failed", cwd=tmp_path)
-        assert retried.code == 0, retried
+        await over_http(server, *JUDGE, "--retry-failed", cwd=tmp_path, code=0)
     async with FaultyServer() as server:
         (tmp_path / "prices.toml").write_text('["lab/judge"]\ninput = 1.0\noutput = 1.0\n')
         dear = (*JUDGE, "--max-connections", "1", "--prices", "prices.toml", "--out", "dear")
         for _ in range(2):  # the policy has no price and needs none, when the run is resumed as well
-            spent = await over_http(server, *dear, "--max-cost", "0.014", cwd=tmp_path)
-            assert spent.code == 1, spent
+            spent = await over_http(server, *dear, "--max-cost", "0.014", cwd=tmp_path, code=1)
             assert "--max-cost 0.014" in spent.err
         assert len(dialogues(tmp_path / "dear")) < 4
-        asked = await over_http(server, *(w for w in JUDGE if w != "--yes"), "--out", "asked", cwd=tmp_path)
-        assert "Pilot: 2 more dialogues will take about" in asked.err
-        assert "2 of 4 dialogues were not judged." in " ".join(asked.err.split())
     assert files_with(KEY, tmp_path) == []
 
 
@@ -112,22 +86,17 @@ async def test_imported_dialogues_are_read_by_a_model(tmp_path: Path) -> None:
     write(tmp_path / "gpt-x.jsonl", [log(0, course(100)), log(1, course(5)), log(2, [40, 45], unjudged=True)])
     assert heartloop("import", "sage-logs", "gpt-x.jsonl", "--out", "run", cwd=tmp_path).code == 0
     async with FaultyServer() as server:
-        done = await over_http(server, *JUDGE, "-E", "preset=corrected", cwd=tmp_path)
-        assert done.code == 0, done
+        await over_http(server, *JUDGE, "-E", "preset=corrected", cwd=tmp_path, code=0)
         assert "渡船停了三周" in server.bodies[0]["messages"][0]["content"]
     found = dialogues(tmp_path / "run-judged-lab-judge-corrected")
     assert all(t.scored for t in found.values())
     assert all(turn.state is not None for t in found.values() for turn in t.turns), "the unjudged reply was judged"
     assert {tuple(t.usage) for t in found.values()} == {("judge",)}
-    refused = heartloop("rejudge", "run", "--judge", "embedded", cwd=tmp_path)
-    assert refused.code == 2
-    assert "the embedded user understands English only" in " ".join(refused.err.split())
+    refused("rejudge", "run", "--judge", "embedded", cwd=tmp_path, said="the embedded user understands English only")
     (tmp_path / "run" / "raw.jsonl").write_text("{}\n")
-    broken = heartloop(
-        "rejudge", "run", "--judge", "lab/judge", cwd=tmp_path, LAB_BASE_URL="http://127.0.0.1:9/v1", LAB_API_KEY=KEY
-    )
-    assert broken.code == 2
-    assert "raw.jsonl, line 1: not scenario 0000-0000" in " ".join(broken.err.split())
+    nowhere = {"LAB_BASE_URL": "http://127.0.0.1:9/v1", "LAB_API_KEY": KEY}
+    words = ("rejudge", "run", "--judge", "lab/judge")
+    refused(*words, cwd=tmp_path, said="raw.jsonl, line 1: not scenario 0000-0000", **nowhere)
 
 
 @pytest.fixture(scope="module")
@@ -150,19 +119,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("empty", "--judge", "embedded"), "empty"),
         (("run-released", "--judge", "embedded"), "rescored"),
         (("run", "--judge", "heartloop/reflector"), "heartloop/reflector"),
-        (("run", "--judge", "gpt"), "'gpt'"),
         (("run", "--judge", "embedded", "-E", "max_turns=4"), "max_turns"),
-        (("run", "--judge", "embedded", "-E", "turns=4"), "'max_turns'"),
         (("run", "--judge", "embedded", "--request", "policy.seed=1"), "policy.seed=1"),
-        (("run", "--judge", "embedded", "--request", "judge.seed=1"), "--request"),
         (("run", "--judge", "embedded", "--scenarios", "chat"), "chat"),
         (("run", "--judge", "embedded", "--scenarios", "changed.jsonl"), "fingerprint"),
         (("run", "--judge", "embedded", "--out", "run"), "rejudged"),
     ],
 )
 def test_wrong_use_gets_one_sentence_and_exit_code_2(place: Path, words: tuple[str, ...], said: str) -> None:
-    before = sorted(path.name for path in place.iterdir())
-    done = heartloop("rejudge", *words, cwd=place)
-    assert done.code == 2, done
-    assert said in " ".join(done.err.split())
-    assert sorted(path.name for path in place.iterdir()) == before
+    refused("rejudge", *words, cwd=place, said=said)

@@ -1,30 +1,20 @@
-"""The structure of the package: who imports whom, what is public, where an environment is named, what a wheel holds.
-
-1. The package and the modules of the public API list their names in `__all__`; nobody imports a name with an underscore.
-2. Every module opens by saying what it covers.
-3. Imports point one way (.importlinter), never in a circle, and no command needs heavy libraries to start.
-4. Outside `environments/<env>/` no import, identifier, string literal, template, script or style names an environment.
-5. Every data file in the package is listed, so that a wheel holds it.
-"""
+"""The structure of the package: imports, public names, where an environment is named, what a wheel holds."""
 
 from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from types import ModuleType
+from pathlib import Path
 
 import pytest
 
 import heartloop
-from heartloop.core.system import syntax_tree
-from tests.extras import absent
+from tests.extras import absent, syntax_tree
 
 PACKAGE = Path(heartloop.__file__).parent
 ROOT = PACKAGE.parent.parent
@@ -34,31 +24,16 @@ MODULES = sorted(
 )
 _ABSENT = {path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".") for path in absent()}
 LOADABLE = [name for name in MODULES if name not in _ABSENT and f"{name}.__init__" not in _ABSENT]
-"""Without an extra what needs it cannot be imported; CI installs them all, in one environment or the other."""
+"""Modules whose extras are installed here; CI installs all."""
 BANNED = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"}
 
 
-def source(module: str) -> Path:
-    path = PACKAGE.joinpath(*module.split(".")[1:])
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-
-def defined(module: ModuleType) -> set[str]:
-    """Functions and classes a module itself defines without an underscore, commands of the command line aside."""
-    found = {
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and (inspect.isclass(value) or inspect.isroutine(value))
-        and getattr(value, "__module__", None) == module.__name__
-    }
-    return found - commands(module)
-
-
-def commands(module: ModuleType) -> set[str]:
-    """Functions registered as commands: they are called by the shell, not imported."""
-    apps = [value for value in vars(module).values() if hasattr(value, "registered_commands")]
-    return {command.callback.__name__ for app in apps for command in app.registered_commands if command.callback}
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """The syntax tree of every module."""
+    paths = {name: PACKAGE.joinpath(*name.split(".")[1:]) for name in MODULES}
+    sources = {name: path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for name, path in paths.items()}
+    return {name: syntax_tree(path.read_text(encoding="utf-8")) for name, path in sources.items()}
 
 
 def test_public_modules_list_names_that_exist() -> None:
@@ -68,14 +43,14 @@ def test_public_modules_list_names_that_exist() -> None:
         assert set(module.__all__) <= {*vars(module), *getattr(module, "_MODULES", ())}, module.__name__
 
 
-def test_no_module_imports_a_private_name_of_another() -> None:
-    nodes = [node for name in MODULES for node in ast.walk(syntax_tree(source(name).read_text(encoding="utf-8")))]
+def test_no_module_imports_a_private_name_of_another(trees: dict[str, ast.Module]) -> None:
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     own = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("heartloop")]
     assert [name.name for node in own for name in node.names if name.name.startswith("_")] == []
 
 
-def test_every_module_opens_by_saying_what_it_covers() -> None:
-    assert [name for name in MODULES if not ast.get_docstring(syntax_tree(source(name).read_text(encoding="utf-8")))] == []
+def test_every_module_has_a_docstring(trees: dict[str, ast.Module]) -> None:
+    assert [name for name, tree in trees.items() if not ast.get_docstring(tree)] == []
 
 
 def test_imports_point_one_way() -> None:
@@ -100,9 +75,9 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (name.name for name in node.names)
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    trees = {name: syntax_tree(source(name).read_text(encoding="utf-8")) for name in MODULES if name != "heartloop"}
-    left = {name: {other for other in imported(tree) if other in trees} - {name} for name, tree in trees.items()}
+def test_no_modules_import_each_other_in_a_circle(trees: dict[str, ast.Module]) -> None:
+    below = {name: tree for name, tree in trees.items() if name != "heartloop"}
+    left = {name: {other for other in imported(tree) if other in below} - {name} for name, tree in below.items()}
     while free := {name for name, others in left.items() if not others}:  # what imports nothing that is left is in no circle
         left = {name: others - free for name, others in left.items() if name not in free}
     assert left == {}
@@ -175,52 +150,20 @@ def test_no_template_script_or_style_outside_its_folder_names_an_environment() -
     assert [path.name for path in files if _NAMED.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_no_module_has_a_name_for_everything() -> None:
-    trees = {name: syntax_tree(source(name).read_text(encoding="utf-8")) for name in MODULES}
+def test_no_module_has_a_name_for_everything(trees: dict[str, ast.Module]) -> None:
     classes = [node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     assert [name for name in MODULES if BANNED & set(name.split("."))] == []
     assert [name for name in classes if name.endswith(("Manager", "Helper", "Handler", "Util", "Utils"))] == []
 
 
-class TestWheel:
-    """What a wheel holds, without building one."""
+def test_a_wheel_holds_every_data_file() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = {path for glob in project["tool"]["setuptools"]["package-data"]["heartloop"] for path in PACKAGE.glob(glob)}
+    assert PACKAGE / "py.typed" in listed
+    files = {path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert sorted(path for path in files - listed if path.suffix not in (".py", ".pyc")) == []
 
-    def patterns(self) -> list[str]:
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-        found: list[str] = project["tool"]["setuptools"]["package-data"]["heartloop"]
-        return found
 
-    def listed(self) -> set[str]:
-        """Files of the package that setuptools' globs find."""
-        return {path.relative_to(PACKAGE).as_posix() for glob in self.patterns() for path in PACKAGE.glob(glob)}
-
-    def test_every_data_file_is_listed(self) -> None:
-        data = {
-            path.relative_to(PACKAGE).as_posix()
-            for path in PACKAGE.rglob("*")
-            if path.is_file() and path.suffix not in (".py", ".pyc") and "__pycache__" not in path.parts
-        }
-        assert sorted(data - self.listed()) == []
-
-    @pytest.mark.parametrize(
-        "file",
-        [
-            "py.typed",
-            "models/baselines/phrases.toml",
-            "models/baselines/written/counsellor.jsonl",
-            "reader/weights/embedded.npz",
-            "environments/sage/effect.json",
-            "environments/perm/resonation.npz",
-            "environments/sage/prompts/feel.md",
-            "environments/sage/scenarios/support.jsonl",
-            "environments/sage/scenarios/chat.jsonl",
-            "environments/sage/published/sage_table02_leaderboard.csv",
-        ],
-    )
-    def test_the_essentials_are_there_and_listed(self, file: str) -> None:
-        assert (PACKAGE / PurePosixPath(file)).is_file()
-        assert file in self.listed()
-
-    def test_every_folder_with_modules_is_a_package(self) -> None:
-        folders = {path.parent for path in PACKAGE.rglob("*.py")}
-        assert sorted(str(folder) for folder in folders if not (folder / "__init__.py").exists()) == []
+def test_every_folder_with_modules_is_a_package() -> None:
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    assert sorted(str(folder) for folder in folders if not (folder / "__init__.py").exists()) == []

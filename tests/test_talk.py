@@ -17,7 +17,7 @@ from heartloop.cli.conversation import Interrupt
 from heartloop.core.chat import HUMAN
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.registry import specs
-from tests.commands import Done, environment, heartloop, over_http
+from tests.commands import Done, environment, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +26,7 @@ FIRST, SECOND, THIRD = "That sounds hard. What happened?", "And how are you now?
 
 
 def talk(*words: str, typed: str, cwd: Path) -> Done:
-    return heartloop("talk", *words, "--out", "mine", cwd=cwd, typed=typed)
+    return heartloop("talk", *words, "--out", "mine", cwd=cwd, typed=typed, code=0)
 
 
 def mine(run: Path) -> Transcript:
@@ -35,7 +35,6 @@ def mine(run: Path) -> Transcript:
 
 def test_lines_are_replies_and_the_run_is_an_ordinary_one(tmp_path: Path) -> None:
     done = talk("sage", PERSON, typed=f"{FIRST}\n\n:thoughts\n{SECOND}\n", cwd=tmp_path)
-    assert done.code == 0, done
     transcript = mine(tmp_path / "mine")
     assert [turn.reply for turn in transcript.turns] == [FIRST, SECOND]  # an empty line is no reply
     assert (transcript.scenario, transcript.stop, transcript.score) == (PERSON, "cut", transcript.turns[-1].state["emotion"])  # type: ignore[index]
@@ -62,10 +61,7 @@ def test_without_arguments_the_seed_chooses_the_person(tmp_path: Path) -> None:
      (("sage", PERSON, "-E", "max_turn=3"), "max_turns")],
 )  # fmt: skip
 def test_wrong_use_is_one_sentence_before_the_dialogue(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    done = talk(*words, typed=f"{FIRST}\n", cwd=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
-    assert not list(tmp_path.iterdir())
+    refused("talk", *words, cwd=tmp_path, said=said)
 
 
 def test_a_reply_that_was_taken_back_leaves_no_trace(tmp_path: Path) -> None:
@@ -77,8 +73,7 @@ def test_a_reply_that_was_taken_back_leaves_no_trace(tmp_path: Path) -> None:
 async def test_a_language_model_is_not_asked_twice_for_what_it_said(tmp_path: Path) -> None:
     words = ("talk", "sage", PERSON, "--user", "lab/person", "--out", "mine")
     async with FaultyServer() as server:
-        done = await over_http(server, *words, cwd=tmp_path, typed=f"{FIRST}\n{THIRD}\n:undo\n{SECOND}\n:quit\n")
-        assert done.code == 0, done
+        await over_http(server, *words, cwd=tmp_path, typed=f"{FIRST}\n{THIRD}\n:undo\n{SECOND}\n:quit\n", code=0)
         asked = len(server.requests)
     transcript = mine(tmp_path / "mine")
     assert [turn.reply for turn in transcript.turns] == [FIRST, SECOND]
@@ -90,8 +85,7 @@ async def test_a_language_model_is_not_asked_twice_for_what_it_said(tmp_path: Pa
 
 
 def test_nothing_said_writes_no_run(tmp_path: Path) -> None:
-    done = talk(typed=":help\n:quit\n", cwd=tmp_path)
-    assert done.code == 0
+    talk(typed=":help\n:quit\n", cwd=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -155,8 +149,7 @@ def _until(terminal: int, end: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", [spec.name for spec in specs() if spec.scenarios.sets])
 def test_every_environment_can_be_talked_to_in_40_columns(name: str, tmp_path: Path) -> None:
-    done = heartloop("talk", name, "--out", "mine", cwd=tmp_path, typed=f"{FIRST}\n{SECOND}\n", COLUMNS="40")
-    assert done.code == 0, done
+    done = heartloop("talk", name, "--out", "mine", cwd=tmp_path, typed=f"{FIRST}\n{SECOND}\n", COLUMNS="40", code=0)
     transcript = mine(tmp_path / "mine")
     assert transcript.score is not None
     echoed = (FIRST, SECOND, "Run: ", "Report: ")

@@ -1,8 +1,4 @@
-"""Behaviour is as recorded: some items of every kind (benchmarks/unchanged).
-
-1. Items of the code equal those of the reference.
-2. A difference is found and named; so is an item that cannot be made.
-"""
+"""Behaviour is as recorded: some items of every kind (benchmarks/unchanged)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A writer and an auditor without a model: what scenario writing is tried on.
 
-Its EIBench answers are taken from the composer, its SAGE and EMPA answers from shipped people in shifted letters, so that they
-fit the schemas and repeat nobody. Of a dialogue it says that no empathy is needed where it is about the weather. It keeps nothing
-between calls: the same question has the same answer in any process.
+Its answers are composed, or shipped people in shifted letters, so that they fit the schemas and repeat nobody. The same question
+has the same answer in any process.
 
     heartloop scenarios write eibench --writer python:tests.authoring.scribe:answer --auditor python:tests.authoring.scribe:answer
 """
@@ -17,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from heartloop.authoring.store import WrittenFiles, steps_path
 from heartloop.authoring.writing import WritingResult, WritingRun, settings_of
@@ -30,8 +29,6 @@ from heartloop.environments.empa.scenario import unquoted
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.writing import Writing
 from heartloop.evaluation.progress import Progress
-
-__all__ = ["Scribe", "answer", "changed", "good", "run_with", "stage_of", "steps"]
 
 STAGES = {
     "filter": "Does one of the two need empathy here",
@@ -62,7 +59,6 @@ _FROM_CASE = {
 
 
 def stage_of(text: str) -> str:
-    """Which question this is."""
     return next(name for name, words in STAGES.items() if words in text)
 
 
@@ -77,11 +73,7 @@ def answer(messages: Sequence[dict[str, str]]) -> str:
 
 
 class Scribe:
-    """As the answers of a `ScriptedChat` or a server: good ones, but for those that a test puts before them.
-
-    Args:
-        instead: asked first with stage, question and how often this stage was asked; a text is the answer, `None` a good one.
-    """
+    """Good answers, but for those of `instead`, by stage, question and how often this stage was asked."""
 
     def __init__(self, instead: Callable[[str, str, int], str | None] | None = None) -> None:
         self._instead = instead or (lambda stage, text, nth: None)
@@ -91,11 +83,9 @@ class Scribe:
         return self.say([message.content for message in messages])
 
     def body(self, body: dict[str, Any]) -> str:
-        """The answer to a request of the chat completions format."""
         return self.say([message["content"] for message in body["messages"]])
 
     def say(self, texts: Sequence[str]) -> str:
-        """The answer to system prompt, question, and what followed."""
         stage = stage_of(texts[1])
         self.asked.append(stage)
         other = self._instead(stage, texts[1], self.asked.count(stage))
@@ -129,8 +119,6 @@ def steps(out: Path, step: str) -> list[dict[str, Any]]:
 
 
 def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
-    """Good answers, but for the first ones of a stage, which are changed."""
-
     def instead(asked: str, text: str, nth: int) -> str | None:
         if asked != stage or nth > times:
             return None
@@ -142,7 +130,6 @@ def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int 
 
 
 def good(text: str) -> dict[str, Any]:
-    """An answer that passes, made of what the question says."""
     stage = stage_of(text)
     if stage == "audit":
         return {"corrections": []}
@@ -208,7 +195,6 @@ FEATURES: dict[str, Any] = {
 
 
 def _case(stage: str, text: str) -> dict[str, Any]:
-    """A part of a shipped case in shifted letters; which one and by how much stands in the card that the next questions show."""
     shape = re.search(r"Shape (\d+) (\d+)\.", text)
     number = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
     which, by = (int(shape[1]), int(shape[2])) if shape else (number % len(_cases()), 1 + number % 25)
@@ -233,7 +219,6 @@ def _cases() -> list[dict[str, Any]]:
 
 
 def _marked(lines: dict[str, list[str]], text: str) -> dict[str, list[str]]:
-    """Lines that nobody else says."""
     mark = hashlib.sha256(text.encode()).hexdigest()[:6].translate(str.maketrans("0123456789", "ghijklmnop"))
     return {
         group: [f"{line.rstrip('.!?')}, {mark} {group} {nth}." for nth, line in enumerate(some)] for group, some in lines.items()
@@ -241,14 +226,11 @@ def _marked(lines: dict[str, list[str]], text: str) -> dict[str, list[str]]:
 
 
 def _profile(text: str) -> dict[str, Any]:
-    def given(pattern: str) -> str:
-        found: str = re.findall(pattern, text, re.M)[0]
-        return found
-
-    scenario = compose(_core(given(r"^Keyword: (.+)$")), _seed(text), 1).model_dump(mode="json")
+    seed = _seed(text)
+    scenario = compose(_cores()[seed.keyword], seed, 1).model_dump(mode="json")
     scenario["user"]["name"], scenario["user"]["gender"] = re.findall(r"^The person: (.+), (\w+)$", text, re.M)[0]
-    scenario["user"]["speaking_style"] = json.dumps(_seed(text).model_dump())  # by which the next question is answered
-    scenario["model"]["name"] = given(r"^The model plays: (.+)$")
+    scenario["user"]["speaking_style"] = json.dumps(seed.model_dump())  # by which the next question is answered
+    scenario["model"]["name"] = re.findall(r"^The model plays: (.+)$", text, re.M)[0]
     return {name: scenario[name] for name in ("title", "tags", "user", "model", "opening")}
 
 
@@ -265,7 +247,7 @@ def _seed(text: str) -> Seed:
 
 def _composed(text: str) -> EIBenchScenario:
     seed = Seed.model_validate_json(_json_after(text, "## The scenario")["user"]["speaking_style"])
-    return compose(_core(seed.keyword), seed, 1)
+    return compose(_cores()[seed.keyword], seed, 1)
 
 
 @functools.cache
@@ -273,13 +255,8 @@ def _cores() -> dict[str, Any]:
     return {core.keyword: core for core in load_cores()}
 
 
-def _core(keyword: str) -> Any:
-    return _cores()[keyword]
-
-
 def _json_after(text: str, heading: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.JSONDecoder().raw_decode(text, text.index("{", text.index(heading)))[0]
-    return found
+    return cast(dict[str, Any], json.JSONDecoder().raw_decode(text, text.index("{", text.index(heading)))[0])
 
 
 @functools.cache
@@ -288,11 +265,10 @@ def _people(family: str) -> list[dict[str, Any]]:
 
 
 def _shifted(text: str, family: str) -> dict[str, Any]:
-    """A shipped person with the letters of all longer words shifted: nobody's story, and of the right form."""
+    """A shipped person with the letters of all longer words shifted."""
     number = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
     people = _people(family)
-    found: dict[str, Any] = _shift(people[number % len(people)], 1 + number % 25)
-    return found
+    return cast(dict[str, Any], _shift(people[number % len(people)], 1 + number % 25))
 
 
 def _shift(value: Any, by: int) -> Any:

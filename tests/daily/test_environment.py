@@ -8,13 +8,11 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError, InputError, UseError
-from heartloop.environments.daily.environment import JUDGES, METRICS, SPEC, Daily, DailyOptions, average, prompt_values
-from heartloop.environments.daily.scenario import DailyScenario
+from heartloop.core.errors import InputError, UseError
+from heartloop.environments.daily.environment import JUDGES, METRICS, SPEC, Daily, DailyOptions, average
 from heartloop.environments.episode import play
-from heartloop.environments.replay import rejudged
 from tests.fixed_judges import FixedJudges
-from tests.one_turn_scenarios import AWAKE, LIE, SWIM
+from tests.one_turn_scenarios import LIE
 
 ANSWER = "No, I'd not write the six years. What could you say of the two?"
 LEVELS = dict(zip(JUDGES, (4, 3, 5, 2, 4, 3), strict=True))  # 21 in sum
@@ -41,17 +39,6 @@ async def test_the_model_reads_profile_day_and_memory_and_nothing_that_the_embed
     assert not any(text in system.content for text in ("overtaken", "idle", *(matter.text for matter in hidden)))
 
 
-@pytest.mark.parametrize("instance", [AWAKE, LIE, SWIM])
-def test_every_memory_is_on_a_line_with_its_day(instance: DailyScenario) -> None:
-    known = prompt_values(instance)
-    lines = [*known["notes"].splitlines(), *known["events"].splitlines()]
-    assert len(lines) == len(instance.memories)
-    for line, memory in zip(lines, instance.memories, strict=True):
-        assert line.endswith(memory.text)
-        assert memory.on.isoformat() in line
-    assert known["today"].startswith({5: "Saturday", 3: "Thursday"}[instance.today.weekday()])
-
-
 async def test_the_score_is_the_mean_of_the_six_and_the_only_reward() -> None:
     transcript = await played()
     assert transcript.score == pytest.approx(21 / 6)
@@ -74,13 +61,6 @@ def test_nothing_is_imputed() -> None:
             average({**LEVELS, "value": level})
 
 
-async def test_one_without_an_answer_leaves_it_unscored_with_its_cause() -> None:
-    transcript = await played(Fixed({"fluency": AnswerError("none")}))
-    assert (transcript.score, transcript.rewards) == (None, ())
-    assert transcript.failure is not None
-    assert transcript.failure.role == "fluency judge"
-
-
 async def test_rescored_from_the_grades_and_without_them_refused() -> None:
     stored = await played()
     assert SPEC.stored.rescored(stored.model_copy(update={"score": 1.0}), DailyOptions()) == stored
@@ -88,10 +68,3 @@ async def test_rescored_from_the_grades_and_without_them_refused() -> None:
         bare = stored.model_copy(update={"turns": (stored.turns[0].model_copy(update={"evidence": {"scores": scores}}),)})
         with pytest.raises(InputError, match="play it again"):
             SPEC.stored.rescored(bare, DailyOptions())
-
-
-async def test_other_judges_give_other_grades_of_the_same_words() -> None:
-    stored = await played()
-    found = await rejudged(SPEC, stored, LIE, Fixed(value=1), DailyOptions())
-    assert found.turns[0].reply == stored.turns[0].reply
-    assert found.score == pytest.approx(17 / 6)

@@ -1,12 +1,4 @@
-"""What the embedded user of EIBench must get right, whatever weights the reader has.
-
-1. Both changes are the appraiser's, within ±10. A reply does good where both axes gain.
-2. The story opens only to replies that do good: no beat after harm, at most facts after nothing, the core from `CORE_FROM`.
-3. The line answers what was missed, by scene. No line twice while one is left, and a long dialogue never runs out of lines.
-4. The person ends the dialogue at the anchors, not before the third reply.
-5. The same seed gives the same dialogue.
-6. As a judge it needs no written lines. A student of it judges and plays.
-"""
+"""The embedded user of EIBench, whatever weights the reader has: changes, story, written lines, ends; as judge and student."""
 
 from __future__ import annotations
 
@@ -23,7 +15,6 @@ from heartloop.core.dialogue import Transcript, write_line
 from heartloop.core.errors import InputError
 from heartloop.environments.eibench.environment import EIBench, EIBenchOptions, EIBenchView
 from heartloop.environments.eibench.scenario import (
-    LINES,
     SCENES,
     EIBenchScenario,
     Scene,
@@ -110,10 +101,6 @@ def test_the_line_answers_what_was_missed(scene: Scene, group: str, marks: dict[
     assert found.turns[0].message in getattr(scenario.lines, group)
 
 
-def test_every_group_of_lines_is_said_to_something() -> None:
-    assert {(scene, group) for scene, groups in LINES.items() for group in groups} <= {(s, group) for s, group, _ in _MARKS}
-
-
 @each_scene
 def test_cruelty_is_answered_coldly_and_silence_as_silence(scenario: EIBenchScenario) -> None:
     cruel = dialogue(scenario, "bad", FixedAppraiser(changes, floor=lambda reply: "hostility"), max_turns=1)
@@ -151,19 +138,6 @@ def test_the_person_ends_at_the_anchors_and_not_before_the_third_reply(scenario:
 def test_one_axis_alone_ends_nothing(scenario: EIBenchScenario) -> None:
     calmed = FixedAppraiser(lambda reply: {"a": -10.0, "t": 0.0})
     assert dialogue(scenario, "yes", calmed).stop == "turn_limit"
-
-
-@each_scene
-async def test_a_seed_varies_a_dialogue_a_little_and_the_same_seed_nothing(scenario: EIBenchScenario) -> None:
-    bench = EIBench([scenario], EIBenchEmbeddedUser())
-    first, again, other = [await play(bench, scenario.id, Baseline("template", seed=0), seed=seed) for seed in (0, 0, 1)]
-    assert first.turns == again.turns
-    assert first.score is not None
-    assert other.score is not None
-    assert abs(first.score - other.score) < 0.3
-    assert list(first.turns[0].thoughts) == ["need", "quality", "inertia", "changes", "tone"]
-    assert all(first.turns[0].thoughts.values())
-    assert all(0 <= mark <= 4 for mark in first.turns[0].evidence["aspects"].values())
 
 
 ENGLISH = released(

@@ -9,7 +9,7 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError, UseError
+from heartloop.core.errors import UseError
 from heartloop.environments.eibench.environment import SPEC, EIBench, EIBenchOptions, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import AnyEIBenchScenario, EIBenchScenario, load_scenarios
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
@@ -23,10 +23,9 @@ class Fixed:
 
     name = "fixed"
 
-    def __init__(self, *changes: tuple[float, float], leaves_after: int = 99, breaks_at: int = 99) -> None:
+    def __init__(self, *changes: tuple[float, float], leaves_after: int = 99) -> None:
         self.changes = changes
         self.leaves_after = leaves_after
-        self.breaks_at = breaks_at
         self.views: list[EIBenchView] = []
 
     def admit(self, scenario: AnyEIBenchScenario) -> None:
@@ -37,8 +36,6 @@ class Fixed:
 
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         self.views.append(view)
-        if view.turn == self.breaks_at:
-            raise AnswerError("no JSON")
         a, t = self.changes[min(view.turn, len(self.changes) - 1)]
         return Reaction(a, t, f"line {view.turn}", view.turn + 1 < self.leaves_after, {"need": "n"}, {"e": 1})
 
@@ -65,27 +62,12 @@ class TestStates:
         # a 89, 98, [107], [110]; t 6, [-3], [-9], [-9]
         assert transcript.counts["states at their limit"] == 5
 
-    async def test_a_change_beyond_ten_is_clamped_and_counted(self) -> None:
-        transcript = await played(Fixed((-14, 3)), max_turns=2, preset="released")
-        assert transcript.turns[0].change == {"a": -10, "t": 3}
-        assert transcript.counts["clamped changes"] == 2
-
 
 class TestEnds:
     async def test_eight_replies_at_most_and_the_last_is_judged(self) -> None:
         transcript = await played(Fixed((-1, 1)))
         assert (len(transcript.turns), transcript.stop) == (8, "turn_limit")
         assert transcript.turns[-1].state == {"a": 72, "t": 23}
-
-    async def test_the_person_ends_the_dialogue(self) -> None:
-        transcript = await played(Fixed((-1, 1), leaves_after=2))
-        assert (len(transcript.turns), transcript.stop, transcript.turns[-1].message) == (2, "goodbye", "line 1")
-
-    async def test_a_simulator_that_fails_leaves_the_dialogue_unscored(self) -> None:
-        transcript = await played(Fixed((-1, 1), breaks_at=1))
-        assert (transcript.stop, transcript.score, transcript.rewards) == ("failed", None, ())
-        assert transcript.failure is not None
-        assert transcript.failure.role == "user"
 
 
 class TestWhoBegins:
@@ -99,13 +81,6 @@ class TestWhoBegins:
         assert [m.content for m in policy.asked[1]][1:] == [YOU_BEGIN, "Hello over the hedge.", "line 0"]
         assert user.views[0].messages == ()
         assert user.views[1].messages == ("line 0",)
-
-    async def test_elsewhere_the_person_does(self) -> None:
-        user = Fixed((-1, 1))
-        transcript = await played(user, max_turns=1)
-        assert transcript.opening is not None
-        assert transcript.opening.startswith("Eleven hours, miss.")
-        assert user.views[0].messages == (transcript.opening,)
 
 
 def test_the_policys_prompt_holds_its_profile_and_nothing_of_the_persons() -> None:

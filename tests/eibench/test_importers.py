@@ -1,10 +1,4 @@
-"""The importer of EIBench's released files: each record whole, or refused with its reason.
-
-1. JSON lists, JSON lines, files of one object and folders of them are read; nothing of a record is lost.
-2. What is wrong with a record is said with file, number, field, value and what was expected; the others are taken.
-3. Anchors stay as they are where a score is defined, though our own rules would not allow them.
-4. Whatever a file holds: every record is taken or refused, and what is taken can be written, read, and scored.
-"""
+"""The importer of EIBench's released files: each record whole, or refused with its reason."""
 
 from __future__ import annotations
 

@@ -80,15 +80,11 @@ class TestWhatCounts:
     @pytest.mark.parametrize(
         ("bad", "why"),
         [
-            (reacts(emotion_change="minus four"), "emotion_change"),
             (reacts(emotion_change="-5"), "emotion_change"),
             (reacts(relation_change=2.5), "relation_change"),
             (reacts(relation_change=True), "relation_change"),
-            (reacts(relation_change=None), "relation_change"),
             (reacts(emotion_change=-11), "a change is -11, expected whole numbers from -10 to 10"),
-            (reacts(**{"continue": None}), "continue"),
             (reacts(**{"continue": "maybe"}), "continue"),
-            (reacts(reply=""), "reply"),
             (reacts(reply=" \n"), "the reply is blank"),
             (reacts(reply="Zeynep: You may come in."), "speaks for Zeynep"),
             (reacts(reflection="short"), "reflection"),

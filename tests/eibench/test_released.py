@@ -1,8 +1,4 @@
-"""Released records as scenarios of EIBench.
-
-1. A simulator model gets its own free text and the anchors, the policy the other text, and neither gets both.
-2. States start at the record's anchors, whole or not; the outcome is by them.
-"""
+"""Released EIBench records as scenarios: what each side is told, and the outcome by the record's anchors."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from heartloop.environments.eibench.composer import load_set
 from heartloop.environments.eibench.environment import EIBench
 from heartloop.environments.eibench.scenario import EIBenchReleasedScenario
 from heartloop.environments.eibench.users import EIBenchLLMUser
-from heartloop.environments.episode import YOU_BEGIN, play
+from heartloop.environments.episode import play
 from heartloop.environments.registry import owner_of
 from tests.released_eibench import REACTS, record, released
 
@@ -48,16 +44,6 @@ async def test_the_outcome_is_by_the_records_own_anchors() -> None:
     assert (played.start, played.turns[-1].state) == ({"a": 62.5, "t": 15}, {"a": 52.5, "t": 21})
     assert played.score == pytest.approx((1 + 6 / 30) / 2)  # a is beyond its success; t 6 of 30
     assert (played.facts["scene"], played.facts["title"], played.facts["tags"]) == ("defense", "渡口的末班船", "")
-
-
-async def test_in_charm_the_model_begins() -> None:
-    bench, simulator = person(released(scene_tag="charm", opening_line=None), variant="direct")
-    policy = ScriptedChat(["你好。"], cycle=True)
-    played = await play(bench, "scene_defense_00", policy)
-    assert played.opening is None
-    assert policy.asked[0][1].content == YOU_BEGIN
-    assert "think" not in policy.asked[0][0].content
-    assert simulator.asked[0][1].content.startswith("The talk so far:\nthe other person: 你好。")
 
 
 def test_the_environment_keeps_its_promises_with_them() -> None:

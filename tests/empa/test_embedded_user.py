@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,23 +12,18 @@ from hypothesis import strategies as st
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import InputError
-from heartloop.environments.check import check_environment
 from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.empa.embedded import READING, EmpaEmbeddedUser, decide, judge, output_of
 from heartloop.environments.empa.environment import FUNCTIONS, MIN_TURNS, Act, Empa, EmpaView, call_problem
 from heartloop.environments.empa.perturbations import flipped
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
-from heartloop.environments.empa.scoring import AXES, Case, form_keys, trace
+from heartloop.environments.empa.scoring import Case, form_keys, trace
 from heartloop.environments.empa.users import MixedRoles, players
 from heartloop.environments.episode import play
 from heartloop.environments.reading import LearnedAppraiser
 from heartloop.environments.records import half_of
 from heartloop.environments.speaking import CORE_FROM
 from heartloop.environments.written import written_lines
-from heartloop.fitting.student import fit_student, read_rows
-from heartloop.models.baselines import Baseline
-from heartloop.models.names import resolve
 from tests.empa.test_environment import levels
 from tests.fixed_appraiser import FixedAppraiser
 
@@ -131,6 +125,10 @@ class TestTheJudge:
             assert all(stands_in(quote, [reply]) for quote in judged.quotes.values())
             assert all(judged.reasons.values())
 
+    def test_a_stored_form_gives_the_outputs_that_the_reader_is_fitted_to(self) -> None:
+        first = dialogue(CASE, "Bad.", max_turns=1).turns[0]
+        assert READING.judged(first) == {output_of(key): level for key, level in first.evidence["levels"].items()}
+
     def test_the_flip_changes_the_kind_of_person(self) -> None:
         for scenario in CASES:
             assert READING.group(scenario) == scenario.axis
@@ -194,10 +192,7 @@ class TestThePerson:
             assert not rest.strip()
         assert len(said) == len(set(said))
 
-    @pytest.mark.parametrize(("worst", "group"), [
-        ("pressure", "advice"), ("performance", "template"), ("hostility", "cold"), ("understanding", "unclear"),
-        ("warmth", "unfelt"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(("worst", "group"), [("pressure", "advice"), ("hostility", "cold"), ("warmth", "unfelt")])
     def test_the_line_answers_what_was_missed(self, worst: str, group: str) -> None:
         transcript = dialogue(CASE, "Bad.", fixed(worst), max_turns=2)
         assert transcript.turns[0].message in getattr(CASE.lines, group)
@@ -224,14 +219,6 @@ class TestTheDirector:
             assert act.function in FUNCTIONS
             assert call_problem(act, released=released, turns=turn.index + 1) is None
             released += [act.argument] if act.function.startswith("reveal") else []
-
-    def test_story_comes_with_good_replies_and_not_without(self) -> None:
-        stages = [
-            sum(turn.evidence.get("director", {}).get("function") == "reveal_stage" for turn in dialogue(CASE, reply).turns)
-            for reply in ("Good.", "Bad.", "Flat.")
-        ]
-        assert stages[0] >= 3
-        assert stages[1:] == [0, 0]
 
     def test_a_long_time_without_good_is_let_go(self) -> None:
         nothing = dict.fromkeys(form_keys(), 0)
@@ -265,57 +252,6 @@ class TestRoles:
             assert transcript.turns[0].message in group
 
 
-class TestStudents:
-    def test_a_student_of_judged_runs_takes_the_place_of_the_reader(self, tmp_path: Path) -> None:
-        played = [
-            dialogue(scenario, [reply, "Flat."], max_turns=3).model_copy(update={"model": reply})
-            for scenario in CASES[:10]
-            for reply in ("Good.", "Bad.", "Best.", "Deadly.")
-        ]
-        first = played[0].turns[0]
-        assert READING.judged(first) == {output_of(key): level for key, level in first.evidence["levels"].items()}
-        (tmp_path / "transcripts.jsonl").write_text("".join(f"{one.model_dump_json()}\n" for one in played))
-        path = tmp_path / "one.student"
-        path.write_bytes(fit_student(read_rows([tmp_path])).to_bytes())
-        student = resolve(f"student:{path}")
-        player = players(dict.fromkeys(("user", "judge", "director"), student), {})
-        assert isinstance(player, EmpaEmbeddedUser)
-        good, bad = (dialogue(CASES[12], [reply, "Flat."], player, max_turns=3) for reply in ("Best.", "Deadly."))
-        assert good.rewards[0] > 0 > bad.rewards[0]
-        assert bad.turns[0].evidence["quotes"]["A.Neg"] == "Deadly."
-        assert all(bad.turns[0].evidence["reasons"].values())
-        mixed = players({"user": None, "judge": student, "director": None}, {})
-        assert mixed.describe()["models"] == {"user": "embedded", "judge": player.name, "director": "embedded"}
-
-
-class TestConformance:
-    def test_with_longer_windows(self) -> None:
-        check_environment(Empa(CASES[:1], EmpaEmbeddedUser(), max_turns=7, window=3, preset="paper"), scenarios=1)
-
-    def test_a_seed_is_another_day_and_not_another_person(self) -> None:
-        def run(seed: int) -> Transcript:
-            return asyncio.run(play(Empa([CASE], EmpaEmbeddedUser(), max_turns=14), CASE.id, Baseline("template"), seed=seed))
-
-        first, again, other = run(1), run(1), run(2)
-        assert first.turns == again.turns
-        assert first.score == again.score
-        assert first.start == other.start
-        assert first.turns != other.turns
-
-    def test_evidence_names_what_the_reader_saw(self) -> None:
-        transcript = dialogue(CASE, "You should just get over it.", EmpaEmbeddedUser(), max_turns=1)
-        evidence = transcript.turns[0].evidence
-        assert all(0 <= mark <= 4 for mark in evidence["aspects"].values())
-        assert set(evidence["predicted"]) == set(AXES)
-        assert set(LearnedAppraiser(READING).hashes) <= set(transcript.prompts)
-
-    def test_a_scenario_in_another_language_is_refused_with_a_way_out(self) -> None:
-        text = "Ich weiß nicht, wie ich das meiner Schwester sagen soll, und morgen kommt sie schon mit dem Zug."
-        beats = tuple(beat.model_copy(update={"text": text}) for beat in CASE.beats)
-        with pytest.raises(InputError, match="English"):
-            EmpaEmbeddedUser().admit(CASE.model_copy(update={"opening": text, "beats": beats}))
-
-
 class TestTheCases:
     def test_thirty_stratified_as_published(self) -> None:
         assert len(CASES) == 30
@@ -325,6 +261,3 @@ class TestTheCases:
             "easy": 4, "medium": 10, "hard": 11, "extreme": 5,
         }  # fmt: skip
         assert sum(s.threshold == "high" for s in CASES) == 15
-
-    def test_both_halves_hold_every_axis(self) -> None:
-        assert {(half_of(s.id), s.axis) for s in CASES} == {(half, axis) for half in ("tuning", "held-out") for axis in "CAP"}

@@ -1,19 +1,24 @@
-"""The rules of an EMPA dialogue: windows, states, ends, the director's calls, what a transcript keeps."""
+"""EMPA: the rules of a dialogue, what a transcript keeps, stored dialogues by another preset or judge, training rewards, and the
+language-model roles: what each is told, what counts as an answer, what never becomes a level.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from heartloop.core.chat import ScriptedChat
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.empa.environment import (
     MIN_TURNS,
     Act,
     Empa,
+    EmpaOptions,
     EmpaView,
     Judgement,
     call_problem,
@@ -21,7 +26,12 @@ from heartloop.environments.empa.environment import (
 )
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
 from heartloop.environments.empa.scoring import epmq, form_keys, trace
+from heartloop.environments.empa.stored import rescored
+from heartloop.environments.empa.users import EmpaLLMUser
 from heartloop.environments.episode import CallLog, play
+from heartloop.environments.registry import load_environment
+from heartloop.environments.replay import rejudged
+from heartloop.environments.training import Returns
 
 CASES = load_scenarios("cases")
 CASE = CASES[0]
@@ -87,17 +97,6 @@ class TestStates:
         assert transcript.turns[1].change == {"C": 0, "A": 0, "P": -5}
         assert transcript.turns[1].state == {"C": c + 1, "A": a + 3, "P": p - 5}
 
-    async def test_rewards_are_the_energies_and_the_score_is_epmq(self) -> None:
-        transcript = await played(Fixed(levels(C=1, A=2), levels(P=-2)), max_turns=2)
-        path = trace(judged_dialogue(transcript), preset="released")
-        assert transcript.rewards == pytest.approx(path.energy.tolist())
-        assert transcript.score == pytest.approx(epmq([judged_dialogue(transcript)], preset="released").score)
-
-    async def test_the_preset_decides_the_points(self) -> None:
-        paper = await played(Fixed(levels(A=2)), max_turns=1, preset="paper")
-        assert paper.turns[0].change == {"C": 0, "A": 2, "P": 0}
-        assert paper.preset == "paper"
-
     async def test_levels_quotes_and_reasons_are_kept_and_told(self) -> None:
         turn = (await played(Fixed(levels(C=1, P=-2)), max_turns=1)).turns[0]
         assert turn.evidence["levels"] == levels(C=1, P=-2)
@@ -106,16 +105,11 @@ class TestStates:
 
 
 class TestEnds:
-    async def test_success_comes_no_earlier_than_turn_12(self) -> None:
-        transcript = await played(Fixed(GOOD))
-        assert (transcript.stop, len(transcript.turns)) == ("success", MIN_TURNS)
-        # twelve windows of (3, 3, 3) are 62 points of energy, more than anybody lacked long before
+    @pytest.mark.parametrize(("form", "stop"), [(GOOD, "success"), (BAD, "failure")], ids=["success", "failure"])
+    async def test_success_and_failure_come_no_earlier_than_turn_12(self, form: Mapping[str, int], stop: str) -> None:
+        transcript = await played(Fixed(form))
+        assert (transcript.stop, len(transcript.turns)) == (stop, MIN_TURNS)
         assert transcript.turns[-1].message == f"line {MIN_TURNS - 1}"
-
-    async def test_failure_comes_no_earlier_than_turn_12(self) -> None:
-        transcript = await played(Fixed(BAD))
-        assert (transcript.stop, len(transcript.turns)) == ("failure", MIN_TURNS)
-        assert transcript.score is not None
 
     async def test_the_directors_end_is_a_goodbye_and_before_turn_12_a_failure_of_the_director(self) -> None:
         user = Fixed(NOTHING, acts=(*[Act("wait")] * (MIN_TURNS - 1), Act("end")))
@@ -200,20 +194,253 @@ class TestWhoseFailure:
 
 
 class TestSettings:
-    async def test_a_transcript_tells_its_groups(self) -> None:
-        facts = (await played(Fixed(GOOD), max_turns=1)).facts
-        assert (facts["axis"], facts["domain"], facts["difficulty"]) == (CASE.axis, CASE.domain, CASE.difficulty)
-        assert (facts["threshold"], facts["window"]) == (CASE.threshold, "1")
-
     async def test_a_transcript_without_levels_cannot_be_computed(self) -> None:
         transcript = await played(Fixed(GOOD), max_turns=1)
         bare = transcript.model_copy(update={"turns": (transcript.turns[0].model_copy(update={"evidence": {}}),)})
         with pytest.raises(InputError, match="the transcript lacks 'levels'"):
             judged_dialogue(bare)
 
-    async def test_a_turn_without_a_judgement_is_unjudged_not_zero(self) -> None:
-        transcript = await played(Fixed(GOOD), max_turns=3)
-        hole = transcript.turns[1].model_copy(update={"state": None, "change": None, "evidence": {}})
-        holed = transcript.model_copy(update={"turns": (transcript.turns[0], hole, transcript.turns[2])})
-        assert len(trace(judged_dialogue(holed), preset="released").unjudged) == 1
-        assert trace(judged_dialogue(holed), preset="released").judged == (0, 2)
+
+EMPA = load_environment("empa")
+
+
+class TestRescore:
+    async def test_what_the_other_preset_computes_live(self) -> None:
+        forms = [levels(C=1, A=2), levels(P=-2), levels(C=2)]
+        stored = await played(Fixed(*forms), max_turns=5)
+        live = await played(Fixed(*forms), max_turns=5, preset="paper")
+        found = rescored(stored, EmpaOptions(preset="paper", max_turns=5))
+        assert (found.score, found.rewards, found.stop) == (live.score, live.rewards, live.stop)
+        assert [turn.state for turn in found.turns] == [turn.state for turn in live.turns]
+        assert [turn.evidence["energy"] for turn in found.turns] == [turn.evidence["energy"] for turn in live.turns]
+        assert rescored(found, EmpaOptions(preset="released", max_turns=5)) == stored
+
+    async def test_where_it_would_have_gone_on_it_is_cut(self) -> None:
+        stored = await played(Fixed(levels(C=2, A=2)))  # enough by 3 a level, not by 2
+        assert stored.stop == "success"
+        found = rescored(stored, EmpaOptions(preset="paper", max_turns=45))
+        assert (found.stop, len(found.turns)) == ("cut", len(stored.turns))
+        assert found.score == pytest.approx(epmq([judged_dialogue(stored)], preset="paper").score)
+
+    async def test_where_it_would_have_ended_earlier_the_rest_is_left_out(self) -> None:
+        stored = await played(Fixed(GOOD), preset="paper")
+        assert len(stored.turns) > 12
+        found = rescored(stored, EmpaOptions(preset="released", max_turns=45))
+        assert (found.stop, len(found.turns), len(found.rewards)) == ("success", 12, 12)
+        assert {call.turn for call in found.calls} == set(range(12))
+
+    async def test_a_failure_stays_one_and_an_unscored_dialogue_unscored(self) -> None:
+        assert rescored(await played(Fixed(BAD)), EmpaOptions(preset="paper", max_turns=45)).stop == "failure"
+        stored = await played(Fixed(GOOD, breaks="direct"))
+        found = rescored(stored, EmpaOptions(preset="paper", max_turns=45))
+        assert (found.score, found.stop, found.failure) == (None, "failed", stored.failure)
+
+
+class TestRejudge:
+    async def test_other_levels_other_path_same_words(self) -> None:
+        stored = await played(Fixed(levels(C=1)), max_turns=4)
+        found = await rejudged(EMPA, stored, CASE, Fixed(levels(C=2, A=-1)), EmpaOptions(preset="released", max_turns=4))
+        assert [turn.message for turn in found.turns] == [turn.message for turn in stored.turns]
+        assert trace(judged_dialogue(found), preset="released").increment.tolist() == [[3, -2, 0]] * 4
+        assert found.models["judge"] == "fixed"
+
+    async def test_a_dialogue_that_would_go_on_is_cut_where_nothing_more_is_stored(self) -> None:
+        stored = await played(Fixed(GOOD))
+        found = await rejudged(EMPA, stored, CASE, Fixed(levels(C=1)), EmpaOptions(preset="released", max_turns=45))
+        assert (found.stop, len(found.turns)) == ("cut", 12)
+        assert found.score is not None
+
+    async def test_the_judges_failure_is_the_judges(self) -> None:
+        stored = await played(Fixed(GOOD), max_turns=2)
+        found = await rejudged(EMPA, stored, CASE, Fixed(GOOD, breaks="adjudicate"), EmpaOptions(preset="released", max_turns=2))
+        assert found.failure is not None
+        assert found.failure.role == "judge"
+
+
+async def embedded_dialogue(max_turns: int = 3, *, window: int = 1, replies: tuple[str, ...] = ("I hear you.",)) -> Transcript:
+    cases = EMPA.load()
+    environment = EMPA.make(cases, EMPA.players(), {"max_turns": max_turns, "window": window})
+    return await play(environment, cases[0].id, ScriptedChat([*replies] * max_turns), seed=7)
+
+
+def returns(transcript: Transcript) -> Returns:
+    assert EMPA.training is not None
+    return EMPA.training.returns(transcript, EMPA.read_options({}))
+
+
+async def test_rewards_are_success_and_the_share_of_the_deficit() -> None:
+    case = await embedded_dialogue()
+    deficit = math.hypot(*case.start.values())
+    found = returns(case)
+    assert found.process == pytest.approx([energy / deficit for energy in case.rewards])
+    assert (found.outcome, found.worst_outcome) == (0.0, 0.0)
+    assert returns(case.model_copy(update={"stop": "success"})).outcome == 1.0
+    # 45 windows that go back as far as a form can say
+    assert found.worst_turns == pytest.approx(-45 * math.sqrt(4**2 + 5**2 + 5**2) / deficit)
+
+
+async def test_the_energy_of_a_window_is_the_reward_of_the_reply_that_closes_it() -> None:
+    case = await embedded_dialogue(5, window=2, replies=("I hear you.", "You waited so long for that call."))
+    deficit = math.hypot(*case.start.values())
+    first, second, third = case.rewards
+    assert returns(case).process == pytest.approx([energy / deficit for energy in (0.0, first, 0.0, second, third)])
+
+
+REPLY = "You kept the receipt for the lamp."
+
+
+def form(quote: str = "kept the receipt", **levels: int) -> str:
+    """A judge's answer: `C=1` is progress, `A=-2` regress, each with the quote."""
+    body: dict[str, Any] = {}
+    for axis in "CAP":
+        level = levels.get(axis, 0)
+        sides = {"progress": max(level, 0), "regress": min(level, 0)}
+        body[axis] = {
+            side: {"level": value, "quote": quote if value else "", "reason": "because" if value else ""}
+            for side, value in sides.items()
+        }
+    return json.dumps(body)
+
+
+def speech(reply: str = "Hm. Yes.") -> str:
+    return json.dumps({"inside": "i", "reply": reply})
+
+
+def call(function: str = "wait", argument: str = "", note: str = "") -> str:
+    return json.dumps({"observed": "o", "function": function, "argument": argument, "note": note, "reason": "r"})
+
+
+def roles(**answers: list[str]) -> ScriptedChat:
+    """One model for all three roles, that knows which it is asked for by the system prompt."""
+    used: dict[str, int] = {}
+
+    def answer(messages: Any) -> str:
+        head = messages[0].content
+        role = "judge" if "You are the judge" in head else "director" if "You direct" in head else "person"
+        number = used[role] = used.get(role, -1) + 1
+        mine = answers.get(role, [{"judge": form(C=1), "director": call(), "person": speech()}[role]])
+        return mine[min(number, len(mine) - 1)]
+
+    return ScriptedChat(answer, name="sim")
+
+
+async def asked_models(model: ScriptedChat, turns: int = 2, **settings: Any) -> Transcript:
+    return await play(
+        Empa([CASE], EmpaLLMUser(model, **settings), max_turns=turns), CASE.id, ScriptedChat([REPLY], cycle=True), seed=100
+    )
+
+
+def asked_of(model: ScriptedChat, role: str) -> list[tuple[Message, ...]]:
+    heads = {"judge": "You are the judge", "director": "You direct", "person": "You are one person"}
+    return [messages for messages in model.asked if messages[0].content.startswith(heads[role])]
+
+
+class TestWhatTheyAreTold:
+    async def test_the_person_knows_only_what_was_released(self) -> None:
+        model = roles(director=[call("reveal_stage", "stage 1"), call()])
+        await asked_models(model, turns=3)
+        first, second = (asked[1].content for asked in asked_of(model, "person"))
+        system = asked_of(model, "person")[0][0].content
+        stages = [stage.text for stage in CASE.story.stages]
+        assert stages[0] in first
+        assert stages[0] in second
+        assert not any(text in system + first + second for text in (*stages[1:], CASE.story.epilogue, CASE.past.childhood))
+
+    async def test_judge_and_director_know_the_whole_case(self) -> None:
+        model = roles()
+        await asked_models(model)
+        for role in ("judge", "director"):
+            system = asked_of(model, role)[0][0].content
+            assert all(stage.text in system for stage in CASE.story.stages)
+            assert CASE.needs.constraints in system
+
+    async def test_the_focus_and_the_directors_note_reach_the_person(self) -> None:
+        model = roles(director=[call("adjust_focus", "A", "Let it show."), call()])
+        await asked_models(model, turns=3)
+        first, second = (asked[1].content for asked in asked_of(model, "person"))
+        assert "What you feel is in front. Let it show." in first
+        assert "What you feel is in front." in second
+        assert "Let it show." not in second
+
+    async def test_the_director_sees_the_state(self) -> None:
+        model = roles(judge=[form(C=1, A=-2)])
+        await asked_models(model)
+        text = asked_of(model, "director")[0][1].content
+        c, a, p = CASE.start
+        assert f"C {c + 1:+g}, A {a - 5:+g}, P {p:+g}; at the start C {c:+g}" in text
+        assert "C.Prog +1, A.Neg -2" in text
+
+
+class TestTheJudge:
+    async def test_levels_quotes_and_reasons(self) -> None:
+        transcript = await asked_models(roles(judge=[form(C=2, P=-1)]), turns=1)
+        turn = transcript.turns[0]
+        assert turn.change == {"C": 3, "A": 0, "P": -2}
+        assert turn.evidence["quotes"] == {"C.Prog": "kept the receipt", "P.Neg": "kept the receipt"}
+
+    async def test_a_quote_that_nobody_said_is_asked_again(self) -> None:
+        model = roles(judge=[form(quote="I will always be there", A=2), form(A=1)])
+        transcript = await asked_models(model, turns=1)
+        assert transcript.turns[0].evidence["levels"]["A.Prog"] == 1
+        assert transcript.counts["re-asks"] == 1
+        assert "does not stand in the dialogue" in asked_of(model, "judge")[1][-1].content
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            form(quote="I will always be there", A=2), form(quote="", C=1), form(C=1).replace('"because"', '""'),
+            form(C=1).replace('"level": 1', '"level": 3'), form(C=1).replace('"level": 1', '"level": true'),
+            form(C=1).replace('"level": 1', '"level": 1.5'), "The supporter did well.", "",
+        ],
+    )  # fmt: skip
+    async def test_what_cannot_be_mended_leaves_the_dialogue_unscored(self, answer: str) -> None:
+        transcript = await asked_models(roles(judge=[answer]), turns=1)
+        assert (transcript.score, transcript.stop) == (None, "failed")
+        assert transcript.failure is not None
+        assert (transcript.failure.role, transcript.failure.kind) == ("judge", "AnswerError")
+
+    async def test_what_is_sent_ties_a_level_to_a_quote_and_a_model_that_heartloop_serves_to_what_was_said(self) -> None:
+        model = roles()
+        model.name = "local/smollm2"
+        await asked_models(model, turns=1)
+        sent = next(schema for schema in model.schemas if schema and "A" in schema["properties"])
+        zero, other = sent["properties"]["A"]["properties"]["regress"]["anyOf"]
+        assert zero["properties"]["level"]["enum"] == [0]
+        assert zero["properties"]["quote"]["enum"] == [""]
+        assert other["properties"]["level"]["enum"] == [-1, -2]
+        assert REPLY in other["properties"]["quote"]["enum"]
+        assert other["properties"]["reason"]["minLength"] == 1
+
+
+class TestTheDirectorAndThePerson:
+    async def test_a_call_that_cannot_be_carried_out_is_asked_again(self) -> None:
+        model = roles(director=[call("reveal_stage", "stage 3"), call("reveal_stage", "stage 1")])
+        transcript = await asked_models(model)
+        assert transcript.turns[0].evidence["director"]["argument"] == "stage 1"
+        assert "'stage 3' would be told before 'stage 1'" in asked_of(model, "director")[1][-1].content
+
+    async def test_an_argument_that_a_function_does_not_take_is_left_out(self) -> None:
+        transcript = await asked_models(roles(director=[call("wait", "C")]))
+        assert transcript.failure is None
+        assert transcript.turns[0].evidence["director"]["argument"] == ""
+
+    @pytest.mark.parametrize("answer", [speech("Supporter: there, there."), speech("  "), "I am fine."])
+    async def test_the_person_speaks_for_nobody_else(self, answer: str) -> None:
+        transcript = await asked_models(roles(person=[answer]))
+        assert transcript.failure is not None
+        assert transcript.failure.role == "user"
+
+
+class TestCalls:
+    async def test_judge_and_director_can_be_other_models(self) -> None:
+        person, judge, director = roles(), roles(), roles()
+        transcript = await asked_models(person, models={"judge": judge, "director": director})
+        assert [len(model.asked) for model in (person, judge, director)] == [1, 2, 1]
+        assert transcript.models["judge"] == "sim"
+
+    async def test_seeds_differ_by_turn_and_role(self) -> None:
+        model = roles()
+        await asked_models(model, turns=3, sampling=Sampling(temperature=0.2))
+        seeds = [sampling.seed for sampling in model.samplings if sampling is not None]
+        assert len(set(seeds)) == len(seeds) == 7
+        assert all(sampling is not None and sampling.temperature == 0.2 for sampling in model.samplings)

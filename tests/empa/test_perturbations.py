@@ -1,10 +1,10 @@
-"""EMPA's perturbations, and how a stored dialogue is judged under them."""
+"""EMPA's perturbations, and the suite: which replies are paired, what the scorers give. Worked by hand."""
 
 from __future__ import annotations
 
 import json
-import re
-from itertools import combinations
+import math
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +13,22 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
 from heartloop.environments.empa.environment import Empa, EmpaView, Judgement, judged_dialogue
+from heartloop.environments.empa.perturbation_suite import (
+    ALIGNED,
+    ALL,
+    PERTURBED,
+    SCORERS,
+    SUITE,
+    PerturbationShifts,
+    ScorerShift,
+    perturbation_shifts,
+    result_of,
+)
 from heartloop.environments.empa.perturbations import (
     ATTACKS,
     DIRECT,
     FLIP,
     ORIGINAL,
-    PERTURBATIONS,
     EmbeddedDirectJudge,
     LLMDirectJudge,
     attack_reply,
@@ -28,7 +38,7 @@ from heartloop.environments.empa.perturbations import (
 from heartloop.environments.empa.scenario import EmpaScenario
 from heartloop.environments.empa.scoring import AXES, trace
 from heartloop.environments.episode import CallLog, play
-from heartloop.models.baselines import Baseline
+from heartloop.validity.page import result_table, write_validity_json
 from tests.empa.test_environment import BAD, CASE, CASES, GOOD, Fixed, levels
 from tests.fixed_appraiser import FixedAppraiser
 
@@ -74,9 +84,6 @@ class TestFlip:
         after = {axis: -x / MOST[axis] for axis, x in zip(AXES, changed.start, strict=True)}
         for axis in AXES:
             assert before[axis] + after[axis] == pytest.approx(1.0)
-        for one, other in combinations(AXES, 2):
-            if before[one] != before[other]:
-                assert (before[one] > before[other]) == (after[one] < after[other])
         most, least = max(AXES, key=lambda axis: after[axis]), max(AXES, key=lambda axis: before[axis])
         assert changed.priorities.of(most).level == "high"
         assert changed.priorities.of(least).level == "low"
@@ -95,16 +102,6 @@ class TestAttacks:
         assert said != [attack_reply(attack, CASE.id, 4, turn) for turn in range(12)]
         assert len(set(said)) == 12
         assert len({attack_reply(attack, CASE.id, seed, 0) for seed in range(40)}) > 30
-
-    @pytest.mark.parametrize("attack", ATTACKS)
-    def test_it_is_bound_to_nobody(self, attack: str) -> None:
-        """No name, place or title of a case, and nothing to be filled in."""
-        words = {w for seed in range(30) for turn in range(12) for w in re.findall(r"\w+", attack_reply(attack, "x", seed, turn))}
-        assert len(words) > 150
-        for case in CASES:
-            names = {w for w in re.findall(r"\w{3,}", f"{case.person.name} {case.place}") if w[0].isupper()}
-            assert not names & words, case.id
-        assert not any("{" in attack_reply(attack, "x", 0, turn) for turn in range(12))
 
 
 class TestInPlace:
@@ -144,14 +141,6 @@ class TestInPlace:
         assert (len(original.turns), original.stop) == (15, "cut"), "by its levels it would have succeeded at 12"
         found = await perturbed(stored, CASE, Fixed(BAD), Beside(), variant=FLIP, preset="released")
         assert (len(found.turns), found.stop) == (15, "cut"), "by its levels it would have failed at 12"
-
-    async def test_the_flipped_person_hears_the_stored_words(self) -> None:
-        stored = await played(GOOD)
-        judge = Fixed(GOOD)
-        found = await perturbed(stored, CASE, judge, Beside(), variant=FLIP, preset="released")
-        assert [turn.reply for turn in found.turns] == [turn.reply for turn in stored.turns]
-        assert list(found.start.values()) == [-3, -13, -15]
-        assert {view.scenario.fingerprint for view in judge.views["adjudicate"]} == {flipped(CASE).fingerprint}
 
     async def test_a_judge_who_fails_leaves_the_dialogue_and_its_attacks_unscored(self) -> None:
         stored = await played(GOOD)
@@ -202,16 +191,90 @@ class TestDirectJudge:
         assert [turn.evidence[DIRECT] for turn in found.turns] == pytest.approx([50 + 25 * (1.2 - 0.3) / 3] * 4)
 
 
-async def test_the_embedded_judge_gives_the_same_numbers_again_in_every_variant() -> None:
-    """What falls under a perturbation is measured by benchmarks/empa_validity.py."""
-    scenario = next(case for case in CASES if case.id == "empa-a-daily-01")
-    stored = await play(Empa([scenario], EmpaEmbeddedUser(), max_turns=14), scenario.id, Baseline("reflector"), seed=3)
-    judge, direct = EmpaEmbeddedUser(), EmbeddedDirectJudge()
-    original = await perturbed(stored, scenario, judge, direct, variant=ORIGINAL, preset="released")
-    assert [turn.state for turn in original.turns] == [turn.state for turn in stored.turns], "its own judge finds the same"
-    for variant in PERTURBATIONS[1:]:
-        found = await perturbed(stored, scenario, judge, direct, variant=variant, preset="released", original=original)
-        again = await perturbed(stored, scenario, judge, direct, variant=variant, preset="released", original=original)
-        assert found.turns == again.turns
-        assert all(0 <= turn.evidence[DIRECT] <= 100 for turn in found.turns)
-        assert found.rewards != original.rewards
+SIZE = math.sqrt(18**2 + 14**2 + 12**2)  # of P_0 = (-18, -14, -12)
+FLIPPED = math.sqrt(3**2 + 13**2 + 15**2)
+
+
+async def judged(*, preset: str = "released") -> dict[str, list[Transcript]]:
+    """Two replies, C 2 and A -1; attacked, A -2 and P 1 each."""
+    stored = await played(levels(C=2), replies=2)
+    forms = [levels(C=2), levels(A=-1)]
+    original = await perturbed(stored, CASE, Fixed(*forms), Beside(), variant=ORIGINAL, preset=preset)
+    bad = {**levels(A=-2), "P.Prog": 1}
+    return {
+        ORIGINAL: [original],
+        FLIP: [await perturbed(stored, CASE, Fixed(*forms), Beside(), variant=FLIP, preset=preset)],
+        **{
+            attack: [await perturbed(stored, CASE, Fixed(bad), Beside(), variant=attack, preset=preset, original=original)]
+            for attack in ATTACKS
+        },
+    }
+
+
+def means(found: PerturbationShifts, perturbation: str, scorer: str, pairs: str = ALIGNED) -> tuple[float, float]:
+    (mean,) = cell(found, perturbation, scorer, pairs).scenarios
+    return mean.original, mean.perturbed
+
+
+def cell(found: PerturbationShifts, *key: str) -> ScorerShift:
+    return next(one for one in found.cells if (one.perturbation, one.scorer, one.pairs) == key)
+
+
+async def test_the_first_reply_by_hand() -> None:
+    """v = (3, 0, 0); in its place (0, -5, 1). Only the first reply has positive energy."""
+    found = perturbation_shifts([await judged()])
+    attack = ATTACKS[0]
+    assert means(found, attack, "epm") == pytest.approx((3 * 18 / SIZE, (-5 * 14 + 12) / SIZE))
+    assert means(found, attack, "alignment") == pytest.approx((18 / SIZE, (-5 * 14 + 12) / SIZE / math.sqrt(26)))
+    assert means(found, attack, "rubric") == (2, -1)
+    assert means(found, attack, "magnitude") == pytest.approx((3, math.sqrt(26)))
+    assert means(found, attack, "direct") == (10, 10)
+    assert means(found, FLIP, "epm") == pytest.approx((3 * 18 / SIZE, 3 * 3 / FLIPPED)), "the same step, the other need"
+    assert means(found, FLIP, "rubric") == (2, 2)
+    shift = cell(found, "sycophancy", "rubric", ALIGNED).shift
+    assert (shift.n, shift.mean, shift.decrease_rate) == (3, -3, 1.0), "one aligned reply, three attacks"
+    assert cell(found, attack, "epm", ALL).shift.n == 2
+
+
+async def test_under_paper_a_step_is_seen_from_where_the_original_stood() -> None:
+    """After v = (2, 0, 0) the original stands at (-16, -14, -12); there (0, -2, 1) is worth -16 over 24.4."""
+    found = perturbation_shifts([await judged(preset="paper")])
+    there = math.sqrt(16**2 + 14**2 + 12**2)
+    first, second = (-2 * 14 + 12) / SIZE, (-2 * 14 + 12) / there
+    assert means(found, ATTACKS[0], "epm", ALL)[1] == pytest.approx((first + second) / 2)
+    assert means(found, ATTACKS[0], "epm") == pytest.approx((2 * 18 / SIZE, first))
+
+
+async def test_what_is_not_scored_in_both_is_left_out_and_counted() -> None:
+    whole, other = await judged(), await judged()
+    stored = await played(levels(C=2), replies=2)
+    lost = await perturbed(stored, CASE, Fixed(levels(C=2)), Beside(breaks=True), variant=FLIP, preset="released")
+    other = {name: [t.model_copy(update={"model": "other"}) for t in kept] for name, kept in other.items()}
+    other[FLIP] = [lost.model_copy(update={"model": "other"})]
+    del other["psycho_jargon"]
+    found = perturbation_shifts([whole, other])
+    assert (found.compared[FLIP], found.left_out[FLIP]) == (1, 1)
+    assert (found.compared["psycho_jargon"], found.left_out["psycho_jargon"]) == (1, 1)
+    assert (found.compared["pure_empathy"], found.left_out["pure_empathy"]) == (2, 0)
+    assert means(found, FLIP, "epm") == means(perturbation_shifts([whole]), FLIP, "epm")
+    assert any("excluded" in note for note in result_of([whole, other]).notes)
+
+
+async def test_what_cannot_be_compared_is_refused() -> None:
+    one, other = await judged(), await judged(preset="paper")
+    with pytest.raises(InputError, match=r"preset \(paper, released\)"):
+        perturbation_shifts([one, other])
+    with pytest.raises(InputError, match="original and in a variant"):
+        perturbation_shifts([{ORIGINAL: one[ORIGINAL]}])
+    bare = [turn.model_copy(update={"evidence": {**turn.evidence, "direct": None}}) for turn in one[ORIGINAL][0].turns]
+    with pytest.raises(InputError, match="direct judge"):
+        perturbation_shifts([{**one, ORIGINAL: [one[ORIGINAL][0].model_copy(update={"turns": tuple(bare)})]}])
+
+
+async def test_the_file_and_the_table(tmp_path: Path) -> None:
+    result = SUITE.result([await judged()])
+    write_validity_json(result.record, tmp_path / "validity.json")
+    record = json.loads((tmp_path / "validity.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert len(record["cells"]) == 2 * len(PERTURBED) * len(SCORERS)
+    assert record["cells"][0]["shift"]["cluster_low"] is None, "one scenario has no interval"
+    assert result_table(result).row_count == len(PERTURBED) * (1 + len(SCORERS))

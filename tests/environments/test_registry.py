@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heartloop.core.errors import UseError
+from heartloop.environments import registry
 from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, stratified
 from heartloop.environments.spec import EnvironmentSpec, bounded_sums, load_attribute
 from tests.environments.shipped import SHIPPED, SPECS, name_of
@@ -40,6 +43,30 @@ class TestNames:
         assert all(load_attribute(path) is not None for path in paths)
         assert all((spec.options, spec.scale, spec.scenarios, spec.stored, spec.report))
         assert (spec.training is None) == (spec.name in ("daily", "eqbench", "stances"))
+
+
+class TestBrokenPackages:
+    """A missing module, and an object that is no spec; both are named, and the other environments load."""
+
+    @pytest.fixture(autouse=True)
+    def installed(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        broken = {"absent": "no_such_package.spec:SPEC", "number": "math:pi"}
+        added = {name: EntryPoint(name, value, registry.GROUP) for name, value in broken.items()}
+        entries = {**registry._entries(), **added}
+        monkeypatch.setattr(registry, "_entries", lambda: entries)
+        registry.broken.cache_clear()
+        yield
+        registry.broken.cache_clear()
+
+    def test_the_others_load_and_the_broken_ones_are_named(self) -> None:
+        assert {spec.name for spec in registry.specs()} == set(environment_names()) - {"absent", "number"}
+        assert set(registry.broken()) == {"absent", "number"}
+        assert "no_such_package" in registry.broken()["absent"]
+
+    @pytest.mark.parametrize("name", ["absent", "number"])
+    def test_asking_for_a_broken_one_is_refused(self, name: str) -> None:
+        with pytest.raises(UseError, match=name):
+            load_environment(name)
 
 
 class TestOwner:
@@ -74,12 +101,6 @@ def test_both_bounds_count_by_hand_and_nothing_has_no_mean() -> None:
 
 
 class TestScenarios:
-    @pytest.mark.parametrize(("environment", "name"), SETS)
-    def test_the_last_of_a_set_is_found_by_its_id(self, environment: str, name: str) -> None:
-        last = load_environment(environment).scenarios.load(name)[-1]
-        spec, found = find_scenario(last.id, name)
-        assert (spec.name, found) == (environment, last)
-
     def test_in_every_shipped_set_where_none_is_named_else_the_nearest_id_is(self) -> None:
         assert find_scenario("charm-allotment-01")[0].name == "eibench"
         with pytest.raises(UseError, match="'charm-allotment-01'"):
@@ -93,12 +114,12 @@ class TestScenarios:
         loaded = scenarios.load(name)
         assert len({scenario.id for scenario in loaded}) == len(loaded)
         assert len({scenario.fingerprint for scenario in loaded}) == len(loaded)
+        assert find_scenario(loaded[-1].id, name) == (load_environment(environment), loaded[-1])
         for scenario in loaded[:: max(1, len(loaded) // 20)]:
             assert all((scenario.title, scenario.stratum, scenario.fingerprint))
             assert scenario.id in scenarios.line(scenario)
             assert "\n" not in scenarios.line(scenario)
             assert scenario.title in scenarios.text(scenario)
-            assert all(isinstance(tag, str) for tag in scenario.tags)
 
     @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.scenarios.sets], ids=name_of)
     def test_a_limit_is_spread_over_the_strata(self, spec: EnvironmentSpec) -> None:

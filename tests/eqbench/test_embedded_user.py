@@ -1,7 +1,4 @@
-"""The embedded judge of EQ-Bench3: which criteria it marks, what it refuses; and the baselines, which answer in sections.
-
-No order of baselines is claimed: the judge is there so that a checkout can be tried without a key.
-"""
+"""The embedded judge of EQ-Bench3 and the baselines. No order of baselines is claimed."""
 
 from __future__ import annotations
 
@@ -36,7 +33,6 @@ async def judged(scenario: EQBenchScenario, *answers: str) -> Transcript:
 
 
 async def marked(scenario: EQBenchScenario, same: Reading, said: str = "Stay.") -> Mapping[str, float]:
-    """The marks of a reader that reads every answer as the same."""
     environment = EQBench([scenario], EQBenchEmbeddedUser(FixedReader(same)))
     transcript = await play(environment, scenario.id, ScriptedChat([answer("", said)], cycle=True), seed=3)
     marks: Mapping[str, float] = transcript.turns[-1].evidence["counted"]

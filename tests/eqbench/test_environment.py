@@ -8,14 +8,11 @@ import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import AnswerError, InputError
+from heartloop.core.errors import InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import SILENCE, CallLog, play
-from heartloop.environments.eqbench.environment import STORED, EQBench, EQBenchOptions, EQBenchView, Marked, rubric_score
+from heartloop.environments.eqbench.environment import EQBench, EQBenchView, Marked, rubric_score
 from heartloop.environments.eqbench.scenario import EQBenchScenario
-from heartloop.environments.eqbench.users import rubric_prompt
-from heartloop.environments.registry import load_environment
-from heartloop.environments.replay import rejudged
 from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS
 
 MARKS = dict(zip(CRITERIA, (12, 15, 9, 16, 3, 20), strict=True))
@@ -24,8 +21,6 @@ ANSWER = "\n".join(f"# {heading}\n{heading[-4:]} is what I think." for heading i
 
 
 class Fixed(EmbeddedPlayer):
-    """A judge with given marks, which keeps what it was shown."""
-
     name = "fixed"
 
     def __init__(self, breaks: Exception | None = None, **marks: float) -> None:
@@ -122,46 +117,12 @@ def test_marks_that_give_no_score_are_refused(marks: dict[str, float]) -> None:
         rubric_score(marks, ("a",))
 
 
-async def test_a_judge_that_fails_leaves_the_dialogue_unscored(scenarios: Scenes) -> None:
-    transcript, _ = await played(scenarios["1"], Fixed(AnswerError("no marks")))
-    assert (transcript.score, transcript.stop, transcript.rewards) == (None, "failed", ())
-    assert transcript.failure is not None
-    assert (transcript.failure.role, transcript.failure.kind) == ("rubric judge", "AnswerError")
-
-
-async def test_a_transcript_has_kind_category_and_the_hash_of_every_text_of_the_checkout(scenarios: Scenes) -> None:
-    transcript, _ = await played(scenarios["2"], Fixed())
-    assert transcript.facts["kind"] == "drafting"
-    assert transcript.facts["category"] == transcript.facts["theme"] == "Neighbours"
-    assert {name for name in transcript.prompts if "rubric" in name} == {
-        f"rubric_scoring_{what}{suffix}" for what in ("prompt", "criteria") for suffix in ("", "_analysis")
-    }
-
-
 def test_a_scenario_that_asks_for_more_answers_than_max_turns_is_refused(scenarios: Scenes) -> None:
     with pytest.raises(InputError, match="max_turns is 2"):
         EQBench([scenarios["1"]], Fixed(), max_turns=2)
 
 
-async def test_rescored_by_its_marks_and_refused_without_them(scenarios: Scenes) -> None:
-    stored, _ = await played(scenarios["1"], Fixed())
-    assert STORED.rescored(stored.model_copy(update={"score": 1.0, "rewards": (1.0,)}), EQBenchOptions()) == stored
-    bare = stored.model_copy(update={"turns": (*stored.turns[:2], stored.turns[2].model_copy(update={"evidence": {}}))})
-    with pytest.raises(InputError, match="play it again"):
-        STORED.rescored(bare, EQBenchOptions())
-
-
-async def test_another_judge_reads_the_same_dialogue_and_the_model_is_not_asked(scenarios: Scenes) -> None:
-    first, second = Fixed(), Fixed(demonstrated_empathy=20)
-    stored, _ = await played(scenarios["1"], first, "Preface. " + ANSWER, "No sections.", "It went badly.")
-    found = await rejudged(load_environment("eqbench"), stored, scenarios["1"], second, EQBenchOptions())
-    assert rubric_prompt(second.seen[0]) == rubric_prompt(first.seen[0])
-    assert (stored.score, found.score) == (SCORE, SCORE + 10)
-    assert found.models == {"policy": stored.model, "judge": "fixed"}
-
-
 def test_no_text_of_the_release_is_part_of_the_package() -> None:
-    """All of it comes from the user's checkout: beside the code lie the report's texts and numbers only."""
     folder = Path(__file__).parents[2] / "src" / "heartloop" / "environments" / "eqbench"
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
     assert {path.parts[0] for path in files} <= {"published", "templates"}

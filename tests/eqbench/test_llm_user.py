@@ -1,8 +1,4 @@
-"""The LLM judge of EQ-Bench3: what it is told, what counts as its marks, and what never becomes a score.
-
-1. The prompt is the checkout's, filled; asterisks and number signs are gone; notes are not in it.
-2. Every criterion once, a number from 0 to 20, and nothing besides the reasons; else one re-ask, then unscored.
-"""
+"""The LLM judge of EQ-Bench3: what it reads, what counts as its marks, and what never becomes a score."""
 
 from __future__ import annotations
 
@@ -71,20 +67,8 @@ BAD = {
     "a criterion left out": json.dumps({name: value for name, value in GIVEN.items() if name != "warmth"}),
     "one that nobody asked for": json.dumps({**GIVEN, "overall": 20}),
     "no reasons": json.dumps(MARKS),
-    "two answers that differ": GOOD + "\n" + json.dumps({**GIVEN, "warmth": 4}),
     "marks inside another object": json.dumps({"scores": GIVEN}),
-    "prose": "I would give it 12 of 20.",
-    "empty": "",
 }
-
-
-@pytest.mark.parametrize(
-    "text", [GOOD, f"```json\n{GOOD}\n```", f"Here it is.\n{GOOD}\nThat is all.", GOOD.replace("warm, and", "warm,\nand")]
-)
-async def test_an_object_alone_in_a_fence_or_in_prose_counts(scenarios: Scenes, text: str) -> None:
-    transcript = await judged(scenarios["1"], ScriptedChat([text]))
-    assert transcript.score == SCORE
-    assert transcript.turns[-1].evidence["reasoning"].startswith("It is warm,")
 
 
 async def test_an_answer_that_is_corrected_counts_and_is_counted(scenarios: Scenes) -> None:

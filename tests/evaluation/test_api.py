@@ -99,15 +99,6 @@ def test_an_unchanged_function_resumes_and_a_changed_one_gets_another_run() -> N
         heartloop.evaluate("sage", made("No."), out=first.path, **SMALL)
 
 
-def test_a_module_s_function_is_the_one_that_the_command_line_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "api_agent.py").write_text("def reply(messages):\n    return 'Go on.'\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    import api_agent  # type: ignore[import-not-found]
-
-    run = heartloop.evaluate("sage", api_agent.reply, **SMALL)
-    assert run == heartloop.evaluate("sage", "python:api_agent:reply", **SMALL)
-
-
 def test_the_hash_of_a_function_follows_its_values_and_the_functions_it_uses() -> None:
     body = "def help(): return {0}\nTONE = {1}\ndef agent(messages): return TONE + help()"
 
@@ -177,18 +168,15 @@ def test_compare_gives_what_the_command_prints(run: heartloop.Run) -> None:
     ("given", "named"),
     [
         ({"models": []}, "models is"),
-        ({"models": [3]}, "3"),
         ({"models": [listener, listener]}, "listener"),
         ({"models": [int]}, "class int"),
         ({"user": None}, "user embedded"),
         ({"limit": 0}, "limit is 0"),
-        ({"repeats": 1.5}, "repeats is 1.5"),
         ({"timeout": 0}, "timeout is 0"),
         ({"exclude_tags": "grief"}, "'grief'"),
         ({"limit": None, "scenario_ids": ["support-lisen-01"]}, "support-listen-01"),
         ({"options": {"presett": 1}}, "'preset'"),
         ({"sampling": {"policy": {"temperature": 9}}}, "temperature=9"),
-        ({"sampling": {"policy": 3}}, "policy is 3"),
         ({"roles": {"usr": "embedded"}}, "'user'"),
         ({"max_tokens": 0}, "max_tokens is 0"),
     ],

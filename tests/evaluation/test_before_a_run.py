@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from heartloop.core.dialogue import read_transcripts
-from tests.commands import KEY, LAB, Done, heartloop, killed, over_http
+from tests.commands import KEY, LAB, Done, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 
 SMALL = ("eval", "sage", "--yes", "--limit", "2", "-E", "max_turns=2", "--out", "run")
+NOWHERE = {"LAB_BASE_URL": "http://no-such-host.invalid/v1", "LAB_API_KEY": ""}
 PRICES = '["lab/policy"]\ninput = 1000.0\noutput = 0.0\n["lab/person"]\ninput = 0.0\noutput = 1000.0\n'
 
 
@@ -38,20 +36,12 @@ def one_line(done: Done) -> str:
     return line
 
 
-@pytest.fixture
-def closed_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 async def test_every_endpoint_is_asked_once_and_briefly(tmp_path: Path) -> None:
     async with FaultyServer() as server:
-        done = await over_http(
+        await over_http(
             server, *SMALL, "--model", "lab/a", "--model", "lab/b", "--model", "heartloop/reflector", "--user", "lab/a",
-            "--request", "user.min_p=0.1", cwd=tmp_path,
+            "--request", "user.min_p=0.1", cwd=tmp_path, code=0,
         )  # fmt: skip
-        assert done.code == 0, done
     assert asked(server) == {"a": 2, "b": 1}, "a also with the settings of its role, which a server may refuse"
     further = [request.body.keys() - {"model", "messages", "max_tokens"} for request in server.checks]
     assert sorted(map(sorted, further)) == [[], [], ["min_p"]]
@@ -82,16 +72,6 @@ async def test_what_no_retry_changes_is_one_line_and_leaves_no_run(fault: str, n
     assert KEY not in line
 
 
-def test_a_wrong_address_ends_in_seconds(tmp_path: Path, closed_port: int) -> None:
-    words = ("--model", "lab/a", "--user", "embedded")
-    started = time.monotonic()
-    for address in (f"http://127.0.0.1:{closed_port}/v1", "http://no-such-host.invalid/v1"):
-        line = one_line(heartloop(*SMALL, *words, cwd=tmp_path, LAB_BASE_URL=address, LAB_API_KEY=KEY))
-        assert all(text in line for text in ("lab/a", address, "LAB_BASE_URL"))
-    assert time.monotonic() - started < 15
-    assert files(tmp_path) == []
-
-
 async def test_a_run_that_is_resumed_stays_as_it_was(tmp_path: Path) -> None:
     async with FaultyServer() as server:
         assert (await over_http(server, *LAB, "--pilot", cwd=tmp_path)).code == 0
@@ -102,15 +82,6 @@ async def test_a_run_that_is_resumed_stays_as_it_was(tmp_path: Path) -> None:
         assert (other.code, "other settings: seed" in other.err) == (2, True), "refused before an endpoint is asked"
     assert len(server.checks) == 2
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
-
-
-async def test_judges_are_asked_too(tmp_path: Path) -> None:
-    assert heartloop(*SMALL, "--model", "heartloop/reflector", "--user", "embedded", cwd=tmp_path).code == 0
-    before = files(tmp_path)
-    async with FaultyServer("unauthorized@any") as server:
-        line = one_line(await over_http(server, "rejudge", "run", "--yes", "--judge", "lab/judge", cwd=tmp_path))
-        assert "lab/judge" in line
-    assert (files(tmp_path), server.requests) == (before, [])
 
 
 @pytest.mark.slow
@@ -125,9 +96,7 @@ async def test_judges_of_a_suite_are_asked_too_unless_the_cache_answers(tmp_path
     async with FaultyServer(answer=lambda body: agreement) as server:
         assert (await over_http(server, *words, "one", cwd=tmp_path)).code == 0
         assert asked(server) == {"judge": 1}
-    nowhere = {"LAB_BASE_URL": "http://no-such-host.invalid/v1", "LAB_API_KEY": ""}
-    again = await asyncio.to_thread(heartloop, *words, "two", cwd=tmp_path, **nowhere)
-    assert again.code == 0, again
+        await over_http(server, *words, "two", cwd=tmp_path, code=0, **NOWHERE)
     answers = [(tmp_path / out / "answers.jsonl").read_text() for out in ("one", "two")]
     assert sorted(answers[0].splitlines()) == sorted(answers[1].splitlines())
 
@@ -135,8 +104,7 @@ async def test_judges_of_a_suite_are_asked_too_unless_the_cache_answers(tmp_path
 @pytest.mark.parametrize("fault", ["rate_limit", "error_in_200"])
 async def test_an_overloaded_server_is_mentioned_and_the_run_goes_on(fault: str, tmp_path: Path) -> None:
     async with FaultyServer(f"{fault}@check") as server:
-        done = await over_http(server, *SMALL, "--model", "lab/a", "--user", "embedded", cwd=tmp_path)
-    assert done.code == 0, done
+        done = await over_http(server, *SMALL, "--model", "lab/a", "--user", "embedded", cwd=tmp_path, code=0)
     assert (len(server.checks), "lab/a" in done.err) == (1, True)
 
 
@@ -145,8 +113,7 @@ async def test_what_a_run_takes_is_taken_here(fault: str, tmp_path: Path) -> Non
     name, _, amount = fault.partition(":")
     words = ("--model", "lab/a", "--user", "embedded", "--request", "policy.temperature=0.5")
     async with FaultyServer(f"{name}@check{':' * bool(amount)}{amount}") as server:
-        done = await over_http(server, *SMALL, *words, cwd=tmp_path)
-    assert done.code == 0, done
+        done = await over_http(server, *SMALL, *words, cwd=tmp_path, code=0)
     assert "lab/a at" not in done.err
 
 
@@ -166,24 +133,12 @@ async def test_a_finished_run_asks_nobody_and_a_resumed_one_whom_it_needs(tmp_pa
 
 async def test_a_cached_run_needs_neither_the_endpoint_nor_a_key(tmp_path: Path) -> None:
     words = (*LAB[:-2], "--model", "heartloop/reflector", "--cache", "a.sqlite")
-    nowhere = {"LAB_BASE_URL": "http://no-such-host.invalid/v1", "LAB_API_KEY": ""}
     async with FaultyServer() as server:
-        first = await over_http(server, *words, "--out", "first", cwd=tmp_path)
-        assert first.code == 0, first
-    again = await asyncio.to_thread(heartloop, *words, "--out", "again", cwd=tmp_path, **nowhere)
-    assert again.code == 0, again
+        await over_http(server, *words, "--out", "first", cwd=tmp_path, code=0)
+    again = await over_http(server, *words, "--out", "again", cwd=tmp_path, code=0, **NOWHERE)
     total = len(server.requests)
     assert f"{total} of {total} answers from the cache." in again.out
-    tokens = [
-        {model["model"]: model["roles"] for model in json.loads((tmp_path / run / "scores.json").read_text())["models"]}
-        for run in ("first", "again")
-    ]
-    assert tokens[0] == tokens[1]
-    wider = await asyncio.to_thread(heartloop, *words, "--limit", "5", "--out", "wider", cwd=tmp_path, **nowhere)
-    assert (wider.code, "LAB_API_KEY" in wider.err) == (2, True)
-    assert not (tmp_path / "wider").exists()
-    unpaid = await asyncio.to_thread(heartloop, *words[:-2], "--out", "unpaid", cwd=tmp_path, **nowhere)
-    assert unpaid.code == 2, "without a cache"
+    refused(*words, "--limit", "5", "--out", "wider", cwd=tmp_path, said="LAB_API_KEY", **NOWHERE)
 
 
 async def test_its_tokens_are_counted_in_no_dialogue_and_again_on_resuming(tmp_path: Path) -> None:
@@ -193,9 +148,6 @@ async def test_its_tokens_are_counted_in_no_dialogue_and_again_on_resuming(tmp_p
         assert f"{dialogues + 2 * (5 + 1):,} tokens" in done.out, "two requests of five words, answered in one"
         again = await over_http(server, *LAB, "--pilot", cwd=tmp_path)
         assert f"{dialogues + 4 * (5 + 1):,} tokens" in again.out
-        assert {call.role for t in read_transcripts(tmp_path / "run" / "transcripts.jsonl") for call in t.calls} == {
-            "policy", "user",
-        }  # fmt: skip
 
 
 async def test_finished_dialogues_give_the_estimate_and_no_pilot_is_played_again(tmp_path: Path) -> None:
@@ -215,32 +167,3 @@ async def test_finished_dialogues_give_the_estimate_and_no_pilot_is_played_again
         assert f"cost about {cost:.2f} at your prices" in said
         assert (await over_http(server, *LAB, cwd=tmp_path)).code == 0
         assert lines(tmp_path / "run") == 4
-
-
-async def test_an_aborted_pilot_is_not_played_again(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    async with FaultyServer(delay=0.05) as server:
-        assert await asyncio.to_thread(
-            killed, *LAB, "--max-connections", "1", cwd=tmp_path, when=lambda: lines(run) == 1,
-            LAB_BASE_URL=server.base_url, LAB_API_KEY=KEY,
-        )  # fmt: skip
-        done = await over_http(server, *LAB, "--pilot", cwd=tmp_path)
-    assert "From 1 finished dialogue: 3 more dialogues will take about" in done.err
-    assert lines(run) == 1
-
-
-async def test_the_leaderboard_has_a_cost_where_prices_are_given(tmp_path: Path) -> None:
-    (tmp_path / "prices.toml").write_text(PRICES)
-    async with FaultyServer("bad_json:3") as server:
-        words = (*LAB, "--model", "heartloop/reflector", "--max-connections", "1")
-        done = await over_http(server, *words, "--prices", "prices.toml", cwd=tmp_path)
-        plain = await over_http(server, *words, "--out", "plain", cwd=tmp_path)
-    dialogues = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
-    assert any(not t.scored and t.usage["user"].completion_tokens for t in dialogues)
-    card = json.loads((tmp_path / "run" / "scores.json").read_text())
-    for row in card["models"]:
-        mine = [t.usage for t in dialogues if t.model == row["model"]]
-        prompts = sum(roles["policy"].prompt_tokens for roles in mine) if row["model"] == "lab/policy" else 0
-        assert row["cost"] == pytest.approx((prompts + sum(roles["user"].completion_tokens for roles in mine)) / 1000)
-        assert f"{row['cost']:.2f}" in done.out
-    assert ("cost" in done.out.split("played in")[0], "cost" in plain.out) == (True, False)

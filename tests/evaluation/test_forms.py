@@ -23,11 +23,9 @@ from tests.faulty_server import FaultyServer
     ("environment", "options", "asks"),
     [
         ("sage", {}, False),
-        ("sage", {"form": "direct"}, False),
         ("sage", {"form": "think"}, True),
         ("eibench", {}, True),
         ("eibench", {"variant": "direct"}, False),
-        ("empa", {}, False),
     ],
 )
 def test_options_say_whether_the_prompt_asks_for_a_think_block(environment: str, options: dict[str, Any], asks: bool) -> None:
@@ -41,8 +39,7 @@ async def test_broken_formats_are_counted_in_transcripts_scores_table_and_report
     replies = iter(["<think>hm</think>I hear you.", "I hear you.", "<think>I hear", "I see.</think>I hear you."])
     async with FaultyServer(answer=lambda body: next(replies)) as server:
         words = ("--model", "lab/policy", "--model", "heartloop/reflector", "--yes", "-E", "form=think", "--max-connections", "1")
-        done = await over_http(server, *EVAL, *words, "--report", "--out", "run", cwd=tmp_path)
-        assert done.code == 0, done
+        done = await over_http(server, *EVAL, *words, "--out", "run", cwd=tmp_path, code=0)
     played = [t for t in read_transcripts(tmp_path / "run/transcripts.jsonl") if t.model == "lab/policy"]
     assert sum(t.counts["broken formats"] for t in played) == 2
     assert sum(t.counts["silences"] for t in played) == 1
@@ -50,14 +47,12 @@ async def test_broken_formats_are_counted_in_transcripts_scores_table_and_report
     assert rows["lab/policy"]["broken_formats"] == 2
     assert rows["heartloop/reflector"]["broken_formats"] is None  # a baseline reads no prompt
     assert "broken format: lab/policy 2" in done.out
-    assert "broken formats" in (tmp_path / "run/report/index.html").read_text()
     assert any("policy_think" in name for name in played[0].prompts)
 
 
 async def test_a_replayed_dialogue_keeps_the_count(tmp_path: Path) -> None:
     async with FaultyServer(answer=lambda body: "I hear you.") as server:
-        done = await over_http(server, *EVAL, "--model", "lab/p", "--yes", "-E", "form=think", "--out", "run", cwd=tmp_path)
-        assert done.code == 0, done
+        await over_http(server, *EVAL, "--model", "lab/p", "--yes", "-E", "form=think", "--out", "run", cwd=tmp_path, code=0)
     [first, _] = read_transcripts(tmp_path / "run/transcripts.jsonl")
     spec = load_environment("sage")
     options = spec.read_options({"form": "think", "max_turns": 2})
@@ -81,7 +76,7 @@ def test_the_command_for_a_trained_policy_has_the_options_it_was_trained_under(
 
 def test_it_has_the_sampling_and_the_options_of_the_chat_template() -> None:
     words = shlex.split(evaluation_command(read_recipe("ctc_grpo_qwen3_8b"), "DIR"))
-    given = {after for word, after in pairwise(words) if word in ("--request", "--request")}
+    given = {after for word, after in pairwise(words) if word == "--request"}
     assert {"policy.temperature=0.6", "policy.top_p=0.95", "policy.top_k=20", "policy.max_tokens=1536"} <= given
     assert 'policy.chat_template_kwargs={"enable_thinking": true}' in given
     assert not any(text.startswith("user.") for text in given)

@@ -63,63 +63,55 @@ def test_all_shards_are_the_run_that_one_process_would_have_made(tmp_path: Path)
     two, one = play(tmp_path / "two", shard(2)), play(tmp_path / "one", shard(1))
     whole = play(tmp_path / "whole", settings())
     before = files(one, two)
-    merged = merge_runs([two, one], tmp_path / "out")  # in any order
-    assert (merged.dialogues, merged.left_out, merged.lost_parts) == (5, 0, ())
-    assert (merged.path / "settings.json").read_bytes() == (whole / "settings.json").read_bytes()
-    assert (merged.path / "transcripts.jsonl").read_bytes() == (whole / "transcripts.jsonl").read_bytes()
+    assert merge_runs([two, one], tmp_path / "out") == "5 dialogues of 2 runs."  # in any order
+    for name in ("settings.json", "transcripts.jsonl"):
+        assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes()
     assert files(one, two) == before
-    with RunDirectory(merged.path, settings()) as run:  # the command without --shard goes on with it
-        assert len(run.finished) == 5
 
 
 def test_missing_shards_are_told_and_nothing_pretends_to_be_whole(tmp_path: Path) -> None:
-    merged = merge_runs([play(tmp_path / "1", shard(1, 3)), play(tmp_path / "3", shard(3, 3))], tmp_path / "out")
-    assert merged.lost_parts == ("2/3",)
-    assert "Shards 2/3 are missing." in merged.summary
-    saved = json.loads((merged.path / "settings.json").read_text())
+    done = merge_runs([play(tmp_path / "1", shard(1, 3)), play(tmp_path / "3", shard(3, 3))], tmp_path / "out")
+    assert "Shards 2/3 are missing." in done
+    saved = json.loads((tmp_path / "out" / "settings.json").read_text())
     assert (list(saved["scenarios"]), saved["shard"]) == (["a", "c", "d"], None)
 
 
 def test_further_models_come_together_in_playing_order(tmp_path: Path) -> None:
     m, n = play(tmp_path / "m", settings()), play(tmp_path / "n", settings(models=("n", "o")))
-    merged = merge_runs([m, n], tmp_path / "out")
-    assert [d.key for d in read(merged.path)] == [job.key for job in settings(models=("m", "n", "o")).jobs]
-    with RunDirectory(merged.path, settings(models=("m", "n", "o"))) as run:
+    merge_runs([m, n], tmp_path / "out")
+    whole = settings(models=("m", "n", "o"))
+    assert [d.key for d in read(tmp_path / "out")] == [job.key for job in whole.jobs]
+    with RunDirectory(tmp_path / "out", whole) as run:  # the command with all models goes on with it
         assert len(run.finished) == 15
 
 
 def test_more_repeats_of_one_seed_are_laid_over_each_other(tmp_path: Path) -> None:
     once, thrice = play(tmp_path / "once", settings(), score=1.0), play(tmp_path / "thrice", settings(repeats=3), score=2.0)
-    merged = merge_runs([thrice, once], tmp_path / "out")
-    assert (merged.dialogues, merged.left_out) == (15, 5)
-    assert "5 duplicate dialogues were left out" in merged.summary
-    assert [d.score for d in read(merged.path)] == [1.0] * 5 + [2.0] * 10  # the last run named wins
-    with RunDirectory(merged.path, settings(repeats=3)) as run:
-        assert len(run.finished) == 15
+    done = merge_runs([thrice, once], tmp_path / "out")
+    assert done.startswith("15 dialogues of 2 runs. 5 duplicate dialogues were left out")
+    assert [d.score for d in read(tmp_path / "out")] == [1.0] * 5 + [2.0] * 10  # the last run named wins
 
 
 def test_an_unscored_dialogue_never_takes_the_place_of_a_scored_one(tmp_path: Path) -> None:
     good, bad = play(tmp_path / "good", settings()), play(tmp_path / "bad", settings(), score=None)
-    assert all(d.scored for d in read(merge_runs([good, bad], tmp_path / "one").path))
-    assert all(d.scored for d in read(merge_runs([bad, good], tmp_path / "two").path))
+    for name, runs in (("one", [good, bad]), ("two", [bad, good])):
+        merge_runs(runs, tmp_path / name)
+        assert all(d.scored for d in read(tmp_path / name))
 
 
 def test_another_seed_is_further_repeats_with_its_own_chance(tmp_path: Path) -> None:
     first, second = play(tmp_path / "first", settings(repeats=2)), play(tmp_path / "second", settings(seed=7))
-    merged = merge_runs([first, second], tmp_path / "out")
-    assert (merged.dialogues, merged.left_out, merged.seeds) == (15, 0, (0, 7))
-    third = [d for d in read(merged.path) if d.repeat == 2]
+    assert "Seeds 0, 7 are numbered as further repeats" in merge_runs([first, second], tmp_path / "out")
+    third = [d for d in read(tmp_path / "out") if d.repeat == 2]
     assert [d.seed for d in third] == [dialogue_seed(7, name, 0) for name in PEOPLE]
-    with RunDirectory(merged.path, settings(repeats=3)) as run:
-        assert len(run.finished) == 15
-    assert "Seeds 0, 7 are numbered as further repeats" in merged.summary
 
 
 def test_prices_come_along_where_the_runs_agree(tmp_path: Path) -> None:
     one, two, other = {"input": 1.0, "output": 2.0}, {"input": 3.0, "output": 4.0}, {"input": 9.0, "output": 9.0}
     m = play(tmp_path / "m", settings(prices={"m": one, "both": two}))
     n = play(tmp_path / "n", settings(models=("n",), prices={"n": two, "both": other}))
-    saved = json.loads((merge_runs([m, n], tmp_path / "out").path / "settings.json").read_text())
+    merge_runs([m, n], tmp_path / "out")
+    saved = json.loads((tmp_path / "out" / "settings.json").read_text())
     assert saved["prices"] == {"m": one, "n": two}
 
 
@@ -127,9 +119,7 @@ def test_prices_come_along_where_the_runs_agree(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"options": OPTIONS | {"preset": "released"}}, 'options.preset ("corrected" and "released")'),
-        ({"roles": {"user": "openai/x"}}, 'roles.user ("embedded" and "openai/x")'),
         ({"prompts": {"feel": "1", "speak": "3"}}, "prompts (speak)"),
-        ({"options": OPTIONS | {"max_turns": 4}}, "options.max_turns (3 and 4)"),
         ({"limit": 3}, "limit (null and 3)"),
     ],
 )

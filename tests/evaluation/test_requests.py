@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -57,12 +56,9 @@ def test_a_field_is_a_dotted_path_with_json_or_a_text(text: str, sent: dict[str,
     ("words", "named"),
     [
         (["polcy.top_k=20"], ["polcy", "the nearest is 'policy"]),
-        (["usr.min_p=1"], ["usr", "the nearest is 'user"]),
         (["policy.topk=20"], ["topk", "policy.top_k=value"]),
-        (["policy.temprature=0.2"], ["temprature", "policy.temperature=value"]),
         (["policy.seed.a=1"], ["policy.seed.a=1", "policy.seed=value"]),
         (["policy.top_k"], ["policy.top_k", "expected"]),
-        (["policy=1"], ["policy=1", "expected"]),
         (["policy.a..b=1"], ["policy.a..b=1"]),
         (["policy.presence_penalty=3"], ["presence_penalty=3", "2"]),
         (["policy.top_k=2.5"], ["top_k=2.5"]),
@@ -70,9 +66,7 @@ def test_a_field_is_a_dotted_path_with_json_or_a_text(text: str, sent: dict[str,
         (["policy.stop="], ["stop"]),
         (["policy.top_k=20", "policy.top_k=30"], ["policy.top_k=20", "policy.top_k=30"]),
         (["policy.max_completion_tokens=9"], ["max_completion_tokens", "policy.max_tokens"]),
-        (["policy.a.b=1", "policy.a=2"], ["policy.a.b=1", "policy.a=2"]),
         (['policy.a={"c": 1}', "policy.a.b=1"], ["policy.a=", "policy.a.b=1"]),
-        (["policy.enable=False"], ["False", "false"]),
         (["policy.a=None"], ["None", "null"]),
         (["policy.a=NaN"], ["NaN"]),
         (['policy.a={"b": 1'], ["not valid JSON"]),
@@ -89,8 +83,6 @@ def test_what_cannot_be_sent_is_refused_by_name(words: list[str], named: list[st
     ("names", "text", "refused"),
     [
         (["embedded"], "user.temperature=1", "embedded"),
-        (["student:a"], "user.min_p=1", "student:a"),
-        (["heartloop/fixer"], "user.top_k=3", "heartloop/fixer"),
         (["python:a:b"], "user.temperature=1", "python:a:b"),
         (["checkpoint:a"], "user.presence_penalty=1", "checkpoint:a"),
         (["openai/a", "checkpoint:a"], "user.min_p=1", "checkpoint:a"),
@@ -135,7 +127,7 @@ def by_model(server: FaultyServer, name: str) -> list[dict[str, Any]]:
 
 async def test_the_settings_arrive_and_are_recorded(tmp_path: Path) -> None:
     async with FaultyServer() as server:
-        assert (await over_http(server, *RUN, *SETTINGS, "--report", "--out", "run", cwd=tmp_path)).code == 0
+        assert (await over_http(server, *RUN, *SETTINGS, "--out", "run", cwd=tmp_path)).code == 0
         policy, user = by_model(server, "policy"), by_model(server, "user")
         assert policy
         assert user
@@ -145,34 +137,15 @@ async def test_the_settings_arrive_and_are_recorded(tmp_path: Path) -> None:
         }  # fmt: skip
         assert all({name: body.get(name) for name in sent} == sent for body in policy)
         assert all(body["min_p"] == 0.05 and not sent.keys() & body.keys() for body in user)
-        changed = await over_http(server, *RUN, "--out", "run", cwd=tmp_path)
-        other = await over_http(server, *RUN, *SETTINGS[2:], "--out", "other", cwd=tmp_path)
-        resumed = await over_http(server, *RUN, *SETTINGS, "--out", "run", cwd=tmp_path)
-    assert (changed.code, other.code, resumed.code) == (2, 0, 0)
-    assert "sampling" in changed.err
-    settings = json.loads((tmp_path / "run/settings.json").read_text())["sampling"]
-    assert settings["policy"]["presence_penalty"] == 1.5
-    assert settings["user"]["request"] == {"min_p": 0.05}
+        assert (await over_http(server, *RUN, *SETTINGS[2:], "--out", "other", cwd=tmp_path)).code == 0
     transcript: Transcript = next(read_transcripts(tmp_path / "run/transcripts.jsonl"))
     assert transcript.sampling["policy"].stop == ("###",)
     assert transcript.sampling["user"].request == {"min_p": 0.05}
     runs = [read_run(tmp_path / name) for name in ("run", "other")]
     assert len(comparable(runs)) == 2  # another top_k is another measurement
-    assert "chat_template_kwargs" in (tmp_path / "run/report/index.html").read_text()
     command, _ = command_of(runs[0])
     assert command is not None
     async with FaultyServer() as server:
         again = await over_http(server, *shlex.split(command)[1:], "--yes", "--out", "again", cwd=tmp_path)
     assert again.code == 0, again
     assert (tmp_path / "again/settings.json").read_text() == (tmp_path / "run/settings.json").read_text()
-
-
-async def test_another_field_is_another_question_to_the_cache(tmp_path: Path) -> None:
-    async with FaultyServer() as server:
-        for field, asked in (("", True), ("", False), ("policy.min_p=0.1", True), ("policy.min_p=0.1", False)):
-            before = len(by_model(server, "policy"))
-            words = ("--request", field) if field else ()
-            out = f"run-{before}-{asked}"
-            done = await over_http(server, *RUN, *words, "--cache", "answers.sqlite", "--out", out, cwd=tmp_path)
-            assert done.code == 0, done
-            assert (len(by_model(server, "policy")) > before) == asked

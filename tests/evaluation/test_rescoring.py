@@ -68,26 +68,16 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
     ]
     assert (done.dialogues, done.changed, done.unscored, done.gained) == (3, 1, {"not played on": 1}, 0)
     assert {file: file.read_bytes() for file in corrected.iterdir()} == before
-    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
-        pass
-    with pytest.raises(UseError, match="was itself rescored"):
-        rescore_run(done.path, options={"preset": "corrected"})
-
-
-def test_a_copy_is_said_to_be_one(corrected: Path) -> None:
-    done = rescore_run(corrected, options={"preset": "corrected"})
-    assert (done.copied, done.changed, done.dialogues) == (True, 0, 3)
-    assert not rescore_run(corrected, options={"success_at": 55}).copied, "other bounds change the counts"
-
-
-def test_the_new_run_names_its_source(corrected: Path) -> None:
-    done = rescore_run(corrected, options={"preset": "released"})
     found = saved(done.path)
     digest = hashlib.sha256((corrected / "transcripts.jsonl").read_bytes()).hexdigest()
     options = SageOptions(max_turns=2).model_dump()
     assert found["rescored"] == {"from": str(corrected), "preset": "corrected", "transcripts": digest, "options": options}
     assert found["options"] == options | {"preset": "released"}
     assert (done.path / "log.jsonl").read_bytes() == (corrected / "log.jsonl").read_bytes()
+    with pytest.raises(SettingsMismatch, match="rescored differ"), RunDirectory(done.path, settings("released")):
+        pass
+    with pytest.raises(UseError, match="was itself rescored"):
+        rescore_run(done.path, options={"preset": "corrected"})
 
 
 def test_to_corrected_the_unjudged_are_unscored_and_rejudge_is_named(tmp_path: Path) -> None:
@@ -105,7 +95,8 @@ def test_other_bounds_change_no_transcript(corrected: Path) -> None:
     assert done.path == corrected.with_name("run-success_at-55-failure_below-33")
     assert (done.path / "transcripts.jsonl").read_bytes() == (corrected / "transcripts.jsonl").read_bytes()
     assert saved(done.path)["options"] == SageOptions(max_turns=2, success_at=55, failure_below=33).model_dump()
-    assert done.changed == 0
+    assert (done.changed, done.copied) == (0, False)
+    assert rescore_run(corrected, options={"preset": "corrected"}).copied
 
 
 def test_what_makes_no_sense_is_refused(corrected: Path, tmp_path: Path) -> None:

@@ -14,19 +14,16 @@ from heartloop.environments.registry import load_environment
 from heartloop.evaluation.compare import choose_sides, compare
 from heartloop.evaluation.plan import assign_roles, model_names, read_roles
 from heartloop.evaluation.store import comparable, read_run
-from tests.commands import Done, over_http
-from tests.empa.test_llm_user import call, form, speech
+from tests.commands import over_http
+from tests.empa.test_environment import call, form, speech
 from tests.faulty_server import FaultyServer
 
 EMPA, SAGE, PERM = (load_environment(name) for name in ("empa", "sage", "perm"))
 
 
-def test_the_user_plays_every_role() -> None:
+def test_the_user_plays_every_role_without_a_model_of_its_own() -> None:
     assert assign_roles(EMPA, user="lab/x") == dict.fromkeys(("user", "judge", "director"), "lab/x")
     assert assign_roles(PERM, user="embedded") == {"judge": "embedded"}
-
-
-def test_unless_one_is_given_to_somebody_else() -> None:
     roles = assign_roles(EMPA, user="lab/x", judge="lab/y", roles={"director": "embedded"})
     assert roles == {"user": "lab/x", "judge": "lab/y", "director": "embedded"}
     assert model_names(roles) == ["lab/x", "lab/y"]
@@ -38,18 +35,13 @@ def test_unless_one_is_given_to_somebody_else() -> None:
     ("environment", "given", "named"),
     [
         ("sage", {"user": "embedded", "judge": "lab/y"}, "--judge"),
-        ("eibench", {"judge": "lab/y"}, "--judge"),
-        ("sage", {}, "user"),
         ("empa", {"judge": "lab/y"}, "user and director"),
         ("empa", {"user": "lab/x", "roles": ["directr=lab/y"]}, "'director'"),
         ("empa", {"user": "lab/x", "roles": ["director"]}, "name=MODEL"),
-        ("empa", {"user": "lab/x", "roles": ["director="]}, "name=MODEL"),
         ("empa", {"user": "lab/x", "roles": ["policy=lab/y"]}, "'policy=lab/y'"),
         ("empa", {"user": "lab/x", "judge": "lab/y", "roles": ["judge=lab/z"]}, "judge"),
         ("empa", {"user": "lab/x", "roles": ["director=lab/y", "director=lab/y"]}, "director"),
         ("empa", {"user": "lab/x", "roles": ["director=heartloop/reflector"]}, "heartloop/reflector"),
-        ("sage", {"user": "heartloop/reflector"}, "heartloop/reflector"),
-        ("perm", {"judge": "heartloop/assistant"}, "heartloop/assistant"),
     ],
     ids=str,
 )
@@ -71,11 +63,9 @@ def answer(body: dict[str, Any]) -> str:
     return {"user": speech(), "judge": form(), "director": call(), "policy": REPLY}[part_of(body)]
 
 
-async def evaluate(server: FaultyServer, folder: Path, *words: str) -> Done:
+async def evaluate(server: FaultyServer, folder: Path, *words: str) -> None:
     command = ("eval", "empa", "--yes", "--model", "lab/policy", "--limit", "2", "-E", "max_turns=2", *words)
-    done = await over_http(server, *command, cwd=folder)
-    assert done.code == 0, done
-    return done
+    await over_http(server, *command, cwd=folder, code=0)
 
 
 async def test_three_models_have_their_own_sampling_usage_and_cost(tmp_path: Path) -> None:
@@ -93,7 +83,6 @@ async def test_three_models_have_their_own_sampling_usage_and_cost(tmp_path: Pat
     assert {body["temperature"] for body in by_role["judge"]} == {0}
     assert all("temperature" not in body for body in by_role["director"])
     assert {body["seed"] - 5 for body in by_role["director"]} <= {3 * turn + 2 for turn in range(2)}
-
     played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     expected_cost = 0.0
     for transcript in played:
@@ -112,11 +101,6 @@ async def test_three_models_have_their_own_sampling_usage_and_cost(tmp_path: Pat
     assert {role: use["calls"] for role, use in card["roles"].items()} == {
         role: sum(call.role == role for t in played for call in t.calls) for role in ("policy", "user", "judge", "director")
     }
-    settings = json.loads((tmp_path / "run" / "settings.json").read_text())
-    assert settings["roles"] == {"user": "lab/person", "judge": "lab/judge", "director": "lab/director"}
-    assert {role: values["temperature"] for role, values in settings["sampling"].items()} == {
-        "user": 0.9, "judge": 0.0, "director": None,
-    }  # fmt: skip
 
 
 async def test_a_model_judges_what_the_embedded_user_says(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.evaluation.store import RunDirectory, read_run
+from heartloop.evaluation.store import RunDirectory
 
 
 def settings(**changes: Any) -> EvaluationSettings:
@@ -61,13 +61,6 @@ def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     with RunDirectory(tmp_path, settings()) as run:  # the refusal let go of the directory and changed nothing
         assert len(run.finished) == 1
     assert other.finished == {}
-
-
-@pytest.mark.parametrize("content", ["", "{", "[1]", '"x"', "\x00"])
-def test_settings_that_are_none_are_refused_by_file(tmp_path: Path, content: str) -> None:
-    (tmp_path / "settings.json").write_text(content)
-    with pytest.raises(InputError, match=r"settings\.json"), RunDirectory(tmp_path, settings()):
-        pass
 
 
 def test_a_place_that_is_no_run_directory_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
@@ -138,16 +131,3 @@ def test_killed_before_its_settings_were_whole_it_can_be_started_again(tmp_path:
     fill(tmp_path, transcript())
     assert json.loads((tmp_path / "settings.json").read_text()) == settings().model_dump(mode="json")
     assert not (tmp_path / "settings.json.part").exists()
-
-
-@pytest.mark.parametrize("torn", ['{"stopped": nul', '{"said": "Größe"'.encode()[:13], b"\xff\x00"])
-def test_a_half_line_in_the_log_costs_no_other_line(torn: str | bytes, tmp_path: Path) -> None:
-    """A kill leaves half a line, at times half a letter; what was noted before and is noted after can still be read."""
-    with RunDirectory(tmp_path, settings()) as run:
-        run.note(lost=[["m", "policy", 3, 4]])
-        with (tmp_path / "log.jsonl").open("ab") as file:
-            file.write(torn.encode() if isinstance(torn, str) else torn)
-        run.note(started="2026-02-03T00:00:00+00:00", said="half an emoji \ud83d")
-        assert [list(entry) for entry in run.log] == [["lost"], ["started", "said"]]
-        run.append(transcript())
-    assert read_run(tmp_path).started == "2026-02-03"

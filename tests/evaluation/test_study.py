@@ -173,11 +173,6 @@ def test_one_judge_and_several_have_a_cheapest_design_each(data: StudyData) -> N
     assert study_text(study, SAGE.scale).count("< cheapest") == 2
 
 
-def test_an_environment_without_one_says_how_to_make_one() -> None:
-    with pytest.raises(UseError, match=r"heartloop eval eqbench .*--repeats 2"):
-        study_data(load_environment("eqbench"), [])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["eibench", "perm", "daily"])
 def test_its_numbers_are_what_its_baselines_do(environment: str, tmp_path: Path) -> None:

@@ -19,11 +19,8 @@ def analyses() -> list[JudgedAnalysis]:
     return read_analyses(FOLDER)
 
 
-def test_only_the_tuning_half_is_read(analyses: list[JudgedAnalysis]) -> None:
-    assert {half_of(one.scenario.id) for one in analyses} == {"tuning"}
-
-
 def test_the_shipped_weights_are_those_of_the_data(analyses: list[JudgedAnalysis]) -> None:
+    assert {half_of(one.scenario.id) for one in analyses} == {"tuning"}
     model = fit_analyses(analyses)
     assert model.card == RESONATION.model.card
     for one in analyses[::10]:

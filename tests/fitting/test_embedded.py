@@ -64,16 +64,15 @@ def test_a_change_as_one_number_is_a_share_of_the_range() -> None:
 def test_a_reader_learns_the_words_and_an_effect_learns_what_they_are_worth() -> None:
     rows = examples()
     labels = {row.id: ("A-1",) if "fine" in row.reply else ("F-4",) for row in rows[:120]}
-    fitted = fit_reader(rows, labels, TABLE, networks=0)
-    model = fitted.model
-    assert model.outputs == (*ASPECTS, *(f"change-{n}" for n in range(MEMBERS)), *STRATEGIES)
+    model, held_out = fit_reader(rows, labels, TABLE, networks=0)
+    assert model.linear.outputs == (*ASPECTS, *(f"change-{n}" for n in range(MEMBERS)), *STRATEGIES)
     good, bad = (model.predict(text, Context(("Hello.",))) for text in ("fine fine fine fine word1", "rot rot rot word1"))
-    place = {name: model.outputs.index(name) for name in ("understanding", "hostility", "A-1", "F-4")}
+    place = {name: model.linear.outputs.index(name) for name in ("understanding", "hostility", "A-1", "F-4")}
     assert good[place["understanding"]] > bad[place["understanding"]] + 1
     assert bad[place["hostility"]] > good[place["hostility"]] + 1
     assert good[place["A-1"]] > bad[place["A-1"]]
-    assert model.card["silence"] == rows[7].aspects.tolist()
-    table = fit_effect(rows, fitted.held_out, LearnedReading("none", lambda *_: Context(()), (Output("emotion", -10.0, 10.0),)))
+    assert model.linear.card["silence"] == rows[7].aspects.tolist()
+    table = fit_effect(rows, held_out, LearnedReading("none", lambda *_: Context(()), (Output("emotion", -10.0, 10.0),)))
     assert set(table["groups"]) == {"group0", "group1"}
     assert table["agreement"]["emotion"]["r"] > 0.8
     for group in table["groups"].values():
@@ -86,9 +85,9 @@ def test_the_same_seed_gives_the_same_networks(monkeypatch: pytest.MonkeyPatch) 
     rows = examples(60)
     labels = {row.id: ("A-1",) for row in rows[:30]}
     first, again, other = (fit_reader(rows, labels, TABLE, 1, processes, seed) for processes, seed in ((1, 0), (2, 0), (1, 1)))
-    np.testing.assert_array_equal(first.held_out, again.held_out)
-    assert np.isfinite(first.held_out).all()
-    assert first.model.hash == again.model.hash != other.model.hash
+    np.testing.assert_array_equal(first[1], again[1])
+    assert np.isfinite(first[1]).all()
+    assert first[0].hash == again[0].hash != other[0].hash
 
 
 def test_a_network_learns_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +136,7 @@ def test_the_gradient_is_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_ships_fits_what_the_environments_declare() -> None:
-    assert CombinedModel.load(EMBEDDED_WEIGHTS).card["examples"] > 5_000
+    assert CombinedModel.load(EMBEDDED_WEIGHTS).linear.card["examples"] > 5_000
     for name, reading in readings().items():
         table = json.loads((resources.files(reading.package) / "effect.json").read_text(encoding="utf-8"))
         assert [Output(**row) for row in table["outputs"]] == list(reading.outputs), name

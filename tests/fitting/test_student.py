@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from heartloop.cli.main import app
-from heartloop.core.dialogue import Transcript, Turn
+from heartloop.core.dialogue import Transcript, Turn, read_transcripts, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
@@ -49,13 +50,18 @@ def run(path: Path, *, environment: str = "sage", count: int = 12) -> Path:
         "cold": (PLAIN, PLAIN, CRUEL),
         "cruel": (CRUEL, CRUEL, KIND),
     }
-    lines = [
+    dialogues = [
         dialogue(model, f"s{n}", [f"{replies[(n + k) % 3]} {'So.' * (k % 2)}" for k in range(2 + n % 3)], environment)
         for model, replies in shares.items()
         for n in range(count)
     ]
-    path.mkdir()
-    (path / "transcripts.jsonl").write_text("".join(line.model_dump_json() + "\n" for line in lines))
+    return written(path, dialogues)
+
+
+def written(path: Path, dialogues: Sequence[Transcript]) -> Path:
+    """A run of these dialogues."""
+    path.mkdir(exist_ok=True)
+    (path / "transcripts.jsonl").write_text("".join(map(write_line, dialogues)), encoding="utf-8")
     return path
 
 
@@ -101,9 +107,6 @@ def test_a_perfect_prediction_agrees_perfectly(rows: JudgedRows) -> None:
 
 def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: JudgedRows) -> None:
     """The last message and all states of every dialogue are others; the features are the same."""
-    other = run(tmp_path / "other")
-    text = (other / "transcripts.jsonl").read_text()
-    lines = [Transcript.model_validate_json(line) for line in text.splitlines()]
 
     def altered(one: Transcript) -> Transcript:
         last = len(one.turns) - 1
@@ -112,9 +115,9 @@ def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: JudgedRows) -> No
         ]
         return one.model_copy(update={"turns": tuple(turns), "score": 7.0})
 
-    (other / "transcripts.jsonl").write_text("".join(altered(line).model_dump_json() + "\n" for line in lines))
-    again = read_rows([other])
-    assert (again.design.kernel == rows.design.kernel).all()
+    other = run(tmp_path / "other")
+    written(other, [altered(one) for one in list(read_transcripts(other / "transcripts.jsonl"))])
+    assert (read_rows([other]).design.kernel == rows.design.kernel).all()
 
 
 def test_wrong_runs_are_refused(tmp_path: Path) -> None:
@@ -125,13 +128,11 @@ def test_wrong_runs_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_change_without_a_part_is_refused_and_not_filled_in(tmp_path: Path) -> None:
-    path = run(tmp_path / "run") / "transcripts.jsonl"
-    *others, last = [Transcript.model_validate_json(line) for line in path.read_text().splitlines()]
+    path = run(tmp_path / "run")
+    *others, last = read_transcripts(path / "transcripts.jsonl")
     turn = last.turns[0].model_copy(update={"change": {"trust": 1.0}})
-    lines = [*others, last.model_copy(update={"turns": (turn, *last.turns[1:])})]
-    path.write_text("".join(line.model_dump_json() + "\n" for line in lines))
     with pytest.raises(InputError, match="trust"):
-        read_rows([path.parent])
+        read_rows([written(path, [*others, last.model_copy(update={"turns": (turn, *last.turns[1:])})])])
 
 
 def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
@@ -166,8 +167,7 @@ async def test_it_judges_and_plays(student: Path) -> None:
     played = await play(spec.make([scenario], player), scenario.id, Baseline("template"), seed=1)
     assert played.scored
     assert played.prompts["weights.student"] == LinearModel.load(student).hash
-    changes = [turn.change["emotion"] for turn in played.turns if turn.change]
-    assert all(-10 <= change <= 10 for change in changes)
+    assert all(-10 <= turn.change["emotion"] <= 10 for turn in played.turns if turn.change)
     assert any(scenario.beats[0].text in (turn.message or "") for turn in played.turns) or len(played.turns) == 10
     again = await play(spec.make([scenario], player), scenario.id, Baseline("template"), seed=1)
     assert again.turns == played.turns

@@ -21,12 +21,13 @@ from inspect_ai import eval_async, eval_retry_async
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.model import GenerateConfig, get_model
+from inspect_ai.scorer import Score
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.system import install_command
 from heartloop.environments.episode import play
-from heartloop.environments.registry import environment_names, load_environment, stratified
+from heartloop.environments.registry import load_environment, stratified
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
@@ -107,15 +108,18 @@ def played_in(sample: EvalSample) -> Transcript:
     return Transcript.model_validate(sample.store[KEY])
 
 
+def score(sample: EvalSample) -> Score:
+    return (sample.scores or {})["points"]
+
+
 def value(sample: EvalSample) -> float:
-    assert sample.scores is not None
-    return sample.scores["points"].as_float()
+    return score(sample).as_float()
 
 
 def results(log: EvalLog) -> dict[str, Any]:
     assert log.results is not None
-    [score] = log.results.scores
-    return {"scored": score.scored_samples, "unscored": score.unscored_samples} | {k: m.value for k, m in score.metrics.items()}
+    [card] = log.results.scores
+    return {"scored": card.scored_samples, "unscored": card.unscored_samples} | {k: m.value for k, m in card.metrics.items()}
 
 
 async def played(
@@ -173,35 +177,26 @@ class TestParity:
             await close([policy, user])
         assert {(s.id, s.epoch): spoken(played_in(s)) for s in samples(log)} == {key: spoken(t) for key, t in ours.items()}
         sample = samples(log)[0]
-        assert sample.scores is not None
-        score = sample.scores["points"]
-        assert score.metadata is not None
-        assert (score.metadata["emotion"][0], score.metadata["emotion"][-1]) == (40.0, score.value)
+        course = (score(sample).metadata or {})["emotion"]
+        assert (course[0], course[-1]) == (40.0, value(sample))
         assert sample.role_usage["user"].total_tokens == played_in(sample).usage["user"].total
         assert [e.source for e in sample.events if e.event == "info"] == ["heartloop"] * 3
 
 
 class TestEnvironments:
-    def test_every_installed_environment_has_a_task(self) -> None:
-        assert list(TASKS) == environment_names()
-
-    @pytest.mark.parametrize("environment", ["eibench", "empa"])
-    async def test_one_dialogue_with_the_embedded_roles(self, environment: str) -> None:
-        log = await run(environment, task_args={"user": "embedded", "limit": 1})
+    @pytest.mark.parametrize(
+        ("environment", "options"),
+        [("eibench", {}), ("empa", {}), ("perm", {"without": ["bystander"], "bystander_weight": 0.25})],
+    )
+    async def test_one_dialogue_with_the_embedded_roles(self, environment: str, options: dict[str, Any]) -> None:
+        log = await run(environment, task_args={"user": "embedded", "limit": 1, **options})
         [sample] = samples(log)
         assert sample.error is None
         transcript = played_in(sample)
         assert (transcript.environment, transcript.user) == (environment, "embedded")
         assert value(sample) == pytest.approx(points_of(transcript))
         assert results(log)["scored"] == 1
-
-    async def test_options_are_the_environments_own(self) -> None:
-        arguments = {"user": "embedded", "limit": 1, "without": ["bystander"], "bystander_weight": 0.25}
-        log = await run("perm", task_args=arguments)
-        ours = await play_one("perm", without=("bystander",), bystander_weight=0.25)
-        assert value(samples(log)[0]) == pytest.approx(points_of(ours))
-        with pytest.raises(PrerequisiteError, match="bystander_weight"):
-            await run("perm", task_args={**arguments, "bystander_weight": -1})
+        assert ("success" in results(log)) is not load_environment(environment).scale.by_end
 
     async def test_each_role_may_have_its_own_model_and_the_users_plays_the_others(self, http: Http) -> None:
         roles = {"user": "openai-api/faulty/one", "judge": "openai-api/faulty/two"}
@@ -211,15 +206,6 @@ class TestEnvironments:
         models = played_in(sample).models
         assert {role: models[role] for role in ("user", "judge", "director")} == {**roles, "director": roles["user"]}
         assert list(sample.role_usage) == ["judge"], "in the only turn"
-
-
-async def play_one(environment: str, **options: Any) -> Transcript:
-    """The first scenario by our own loop with the embedded roles."""
-    spec = load_environment(environment)
-    [scenario] = stratified(spec.load(), 1)
-    ready = spec.make([scenario], spec.players(), options)
-    policy = resolve("heartloop/reflector")
-    return await play(ready, scenario.id, policy, seed=dialogue_seed(0, scenario.id, 0), sampling=spec.policy_sampling)
 
 
 class TestFailures:
@@ -238,11 +224,9 @@ class TestFailures:
         assert sample.error is not None
         assert f"the {role} failed ({kind})" in sample.error.message
         assert isnan(value(sample))
-        assert sample.scores is not None
-        assert sample.scores["points"].reason == f"{role}_failed"
+        assert score(sample).reason == f"{role}_failed"
         assert results(log)["unscored"] == 1
-        assert isnan(results(log)["mean"])
-        assert CANARY not in sample.scores["points"].model_dump_json() + json.dumps(sample.store)
+        assert CANARY not in score(sample).model_dump_json() + json.dumps(sample.store)
 
     @pytest.mark.parametrize(
         "fault", ["content_filter@policy", "length@policy", "no_seed", "no_schema", "no_usage", "half_emoji"]
@@ -269,16 +253,13 @@ class TestFailures:
         log, _ = await http(*(["timeout@speak"] if "time_limit" in limit else []), **limit)
         [sample] = samples(log)
         assert sample.limit is not None
-        assert isnan(value(sample))
-        assert sample.scores is not None
-        assert sample.scores["points"].reason == "not_finished"
+        assert score(sample).reason == "not_finished"
         assert len(sample.messages) > 1
 
 
 class TestCalls:
     async def test_thinking_stays_where_it_was_thought(self, http: Http) -> None:
         log, server = await http("thinking")
-        assert server.fired["thinking"] == len(server.requests)
         assert "sound hurt" not in json.dumps(server.bodies)
         assert "sound hurt" not in json.dumps(samples(log)[0].store)
 
@@ -319,13 +300,12 @@ class TestArguments:
         with pytest.raises(PrerequisiteError, match=part):
             await run(task_args=arguments, model_roles=roles)
 
-    async def test_a_task_made_in_python_takes_its_roles_from_eval(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_task_made_in_python_takes_its_roles_from_eval(self) -> None:
         made = TASKS["sage"](limit=1, max_turns=1)
         [log] = await eval_async(made, model="heartloop/reflector", log_dir=str(Path.cwd() / "logs"))
         [sample] = samples(read_eval_log(log.location))
         assert sample.error is not None
         assert "--model-role user=" in sample.error.message
-        assert isnan(value(sample))
 
     async def test_tags_are_left_out_as_in_our_own_command(self) -> None:
         log = await run(task_args={"user": "embedded", "limit": 8, "max_turns": 1, "exclude_tags": "death,eating"})

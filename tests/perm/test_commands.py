@@ -23,7 +23,7 @@ def heartloop(*words: str) -> str:
 
 
 def scores(run: Path) -> list[float | None]:
-    return [dialogue.score for dialogue in read_transcripts(run / "transcripts.jsonl", torn_tail=False)]
+    return [dialogue.score for dialogue in read_transcripts(run / "transcripts.jsonl")]
 
 
 def test_the_rules_are_settings_of_the_run_and_words_of_its_command_and_can_be_changed_by_rescore(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_the_rules_are_settings_of_the_run_and_words_of_its_command_and_can_be_c
     heartloop(*PLAY, *rules, "--out", str(tmp_path / "live"))
     settings = json.loads((tmp_path / "live" / "settings.json").read_text())
     assert (settings["options"]["bystander_weight"], settings["options"]["without"]) == (1.0, ["resonation", "length"])
-    for dialogue in read_transcripts(tmp_path / "live" / "transcripts.jsonl", torn_tail=False):
+    for dialogue in read_transcripts(tmp_path / "live" / "transcripts.jsonl"):
         grades = {**dialogue.turns[0].evidence["scores"], "resonation": None}
         assert dialogue.score == perm_reward(**grades, tokens=0, parts=("expression", "reception"), bystander_weight=1.0).total
 

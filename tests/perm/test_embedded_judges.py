@@ -1,10 +1,4 @@
-"""What the embedded judges of one answer (PERM, daily conversation) must get right, whatever weights the reader has.
-
-1. Grades are the appraiser's outputs, rounded to whole levels and marks; an answer is appraised once.
-2. A dangerous answer gets the lowest of everything, a hostile one nothing above what does nothing.
-3. Every grade has a reason, and a quote that occurs in what it grades.
-4. Resonation reads the analysis alone: nothing without words, little for an analysis of somebody else.
-"""
+"""What the embedded judges of one answer (PERM, daily conversation) must get right, whatever weights the reader has."""
 
 from __future__ import annotations
 
@@ -99,11 +93,6 @@ def test_any_text_gets_a_grade_in_range_with_words_that_occur_in_it(player: Call
         assert (0 <= grade.score <= 100) if judge == "bystander" else (1 <= grade.score <= 5)
         assert grade.reason
         assert grade.quote in text or stands_in(grade.quote, [text])
-
-
-def test_settings_name_everything_that_a_grade_depends_on() -> None:
-    assert set(PermEmbeddedUser().describe()["prompts"]) == {"weights.reader", "weights.effect", "weights.resonation"}
-    assert set(DailyEmbeddedUser().describe()["prompts"]) == {"weights.reader", "weights.effect"}
 
 
 @pytest.mark.parametrize("analysis", ["", "...", " \n"])

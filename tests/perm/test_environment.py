@@ -106,10 +106,6 @@ async def test_a_broken_form_asks_nobody_and_is_worth_the_lowest(answer: str, ki
     assert reward_of(transcript, preset="unit") is None
 
 
-async def test_thinking_before_the_answer_is_no_text_before() -> None:
-    assert (await played(answer=f"<think>Hm.</think>{ANSWER}")).turns[0].evidence["format"] == ""
-
-
 @pytest.mark.parametrize("judge", JUDGES)
 async def test_one_judge_missing_leaves_the_dialogue_unscored_and_a_spent_budget_ends_the_run(judge: str) -> None:
     transcript = await played(Fixed({judge: AnswerError("it holds no JSON object")}))

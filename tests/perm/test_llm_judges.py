@@ -1,7 +1,4 @@
-"""Judge models of one answer (PERM, daily conversation): what each reads, and what counts as an answer.
-
-What does not count, see `test_hostile_judges`: both environments ask by the same code.
-"""
+"""Judge models of one answer (PERM, daily conversation): what each reads, and what counts as an answer."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from hypothesis import strategies as st
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.judging import parse
-from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.environment import JUDGES as DAILY_JUDGES
 from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.daily.users import DailyLLMUser
@@ -110,11 +106,6 @@ async def test_no_line_of_the_policy_can_pass_for_ours(case: Case) -> None:
             marked = [line.removeprefix("    | ") for line in lines if line.startswith("    | ")]
             assert marked == [line for line in forged.splitlines()[1:] if line]
 
-
-@both
-async def test_seeds_differ_by_judge_and_settings_reach_them(case: Case) -> None:
-    model = case.model()
-    await case.played(model)
     assert [sampling.seed for sampling in model.samplings if sampling] == list(range(40, 40 + len(case.judges)))
     assert all(sampling.temperature == 0.0 for sampling in model.samplings if sampling)
 
@@ -139,9 +130,6 @@ async def test_prompts_of_daily_conversation_are_equal_up_to_the_metric_so_that_
     assert shared > len(systems[0]) / 3
     assert {system[:shared] for system in systems} == {systems[0][:shared]}
     assert len({messages[1].content for messages in model.asked}) == 1
-    for judge in DAILY_JUDGES:
-        text = load_prompt("heartloop.environments.daily", judge).text
-        assert [line[:3] for line in text.splitlines() if re.match(r"\d\. ", line)] == ["1. ", "2. ", "3. ", "4. ", "5. "]
 
 
 async def test_silence_is_judged() -> None:

@@ -39,7 +39,6 @@ def terms(transcript: Transcript) -> dict[str, float]:
 
 
 def graded(transcript: Transcript, *scores: int, tokens: int = 10) -> Transcript:
-    """The same dialogue with other grades; its score stays what it was."""
     turn = transcript.turns[0]
     evidence = {**turn.evidence, "scores": dict(zip((*PARTS, "bystander"), scores, strict=True)), "tokens": tokens}
     return transcript.model_copy(update={"turns": (turn.model_copy(update={"evidence": evidence}),)})

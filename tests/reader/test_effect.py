@@ -17,13 +17,13 @@ from heartloop.reader.reader import UNSURE, Effect, Output, Reading, effect_of, 
 OUTPUTS = (Output("mood", -10.0, 10.0), Output("anger", -10.0, 10.0, better=-1), Output("level", 1.0, 5.0, neutral=2.0))
 
 
-def marked(marks: Mapping[str, float], spread: float = 0.0) -> Reading:
+def marked(marks: Mapping[str, float], spread: float = 0.0, floor: str = "", silent: bool = False) -> Reading:
     """A reading with these marks; the others are 0."""
-    return reading(spread)._replace(aspects=np.array([marks.get(name, 0.0) for name in ASPECTS], np.float32))
+    return Reading(np.array([marks.get(name, 0.0) for name in ASPECTS], np.float32), spread, {}, floor, silent, 5, 0.0)
 
 
 def reading(spread: float = 0.0, floor: str = "", *, silent: bool = False, **marks: float) -> Reading:
-    return Reading(np.array([marks.get(name, 0.0) for name in ASPECTS], np.float32), spread, {}, floor, silent, 5, 0.0)
+    return marked(marks, spread, floor, silent)
 
 
 @pytest.fixture
@@ -62,24 +62,21 @@ def test_a_gain_is_lowered_by_what_the_reader_is_unsure_of_and_a_loss_is_not(eff
     assert effect.of(reading(0.5), "open") == effect.of(reading(0.0), "open")
 
 
-def test_silence_has_the_change_that_judges_gave_it(effect: Effect) -> None:
-    assert effect.of(reading(silent=True), "open") == {"mood": -1.5, "anger": 0.5, "level": 1.0}
-
-
-def test_danger_gets_the_worst_there_is(effect: Effect) -> None:
-    assert effect.of(reading(floor="danger", understanding=4.0), "open") == {"mood": -10.0, "anger": 10.0, "level": 1.0}
-
-
-def test_hostility_lifts_nothing_and_still_harms(effect: Effect) -> None:
-    assert effect.of(reading(floor="hostility", understanding=4.0), "open") == {"mood": 0.0, "anger": 0.0, "level": 2.0}
-    assert effect.of(reading(floor="hostility"), "open") == {"mood": -2.0, "anger": 1.0, "level": 1.0}
-
-
-def test_repetition_does_at_best_what_judges_said_that_it_does(effect: Effect) -> None:
-    # whatever it says, no better than the mean judged change of replies that repeat
-    assert effect.of(reading(floor="repetition", understanding=4.0), "open") == {"mood": -3.0, "anger": 0.5, "level": 1.5}
-    # worse by its words: mood -2 is better than -3, so -3; anger 1 is worse than 0.5; level 1 is worse than 1.5
-    assert effect.of(reading(floor="repetition"), "open") == {"mood": -3.0, "anger": 1.0, "level": 1.0}
+@pytest.mark.parametrize(
+    ("read", "change"),
+    [
+        (reading(silent=True), (-1.5, 0.5, 1.0)),  # as judges gave it
+        (reading(floor="danger", understanding=4.0), (-10.0, 10.0, 1.0)),  # the worst there is
+        (reading(floor="hostility", understanding=4.0), (0.0, 0.0, 2.0)),  # lifts nothing
+        (reading(floor="hostility"), (-2.0, 1.0, 1.0)),  # and still harms
+        # whatever it says, no better than the mean judged change of replies that repeat
+        (reading(floor="repetition", understanding=4.0), (-3.0, 0.5, 1.5)),
+        # worse by its words: mood -2 is better than -3, so -3; anger 1 is worse than 0.5; level 1 is worse than 1.5
+        (reading(floor="repetition"), (-3.0, 1.0, 1.0)),
+    ],
+)
+def test_silence_and_floors(effect: Effect, read: Reading, change: tuple[float, ...]) -> None:
+    assert tuple(effect.of(read, "open").values()) == change
 
 
 def test_what_was_copied_or_said_before_earns_nothing_and_harms_in_full(effect: Effect) -> None:

@@ -64,7 +64,8 @@ def plain_spec(name: str, report: ReportPanel | None) -> EnvironmentSpec:
     none = "tests.report.test_panels:absent"
     return EnvironmentSpec(
         name=name, title=name.capitalize(), about="A first day at work.", source="a test", roles=(Role("user", "plays"),),
-        options=Options, scale=scale, scenarios=none, environment=none, embedded=none, simulator=none, stored=none, report=report,
+        options=Options, scale=scale, scenarios=none, environment=none, embedded=none, simulator=none, stored=none,
+        report=report or ReportPanel(),
     )  # fmt: skip
 
 

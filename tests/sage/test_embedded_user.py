@@ -1,10 +1,4 @@
-"""What the embedded user of SAGE must get right, whatever weights the reader has.
-
-1. A change of emotion is the appraiser's, within ±10; the challenging variant is harder.
-2. The story opens only to replies that do good: no beat after harm, at most facts after nothing, the core from emotion 50.
-3. Its words are this person's own, no line twice while one is left, and a long dialogue never runs out of lines.
-4. The same seed gives the same dialogue.
-"""
+"""The embedded user of SAGE, whatever weights the reader has: changes, the story, written lines, seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +10,6 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import InputError
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of
 from heartloop.environments.sage.environment import Sage
@@ -64,13 +57,6 @@ def test_the_story_opens_to_replies_that_do_good(scenario: SageScenario) -> None
             assert turn.state["emotion"] >= 50
 
 
-@pytest.mark.parametrize("word", ["good", "fine", "flat", "", "..."])
-def test_forty_five_turns_never_run_out_of_lines(word: str) -> None:
-    transcript = dialogue(SUPPORT[1], word, max_turns=45, leaves_at=0, start=0 if word == "good" else 50)
-    assert transcript.score is not None
-    assert all(turn.message for turn in transcript.turns[:-1])
-
-
 @pytest.mark.parametrize("word", [*NUMBERS, ""])
 @pytest.mark.parametrize("scenario", SUPPORT[:3], ids=lambda s: s.id)
 def test_every_word_is_the_persons_own_and_no_line_comes_twice(scenario: SageScenario, word: str) -> None:
@@ -106,11 +92,3 @@ async def test_a_seed_varies_the_dialogue_a_little_and_the_same_seed_nothing() -
     assert set(first.prompts) >= {"weights.reader", "weights.effect"}
     assert set(first.turns[0].evidence["aspects"]) >= {"understanding", "hostility"}
     assert all(0 <= mark <= 4 for mark in first.turns[0].evidence["aspects"].values())
-
-
-def test_a_scenario_in_another_language_is_refused_with_a_way_out() -> None:
-    text = "Ich weiß nicht, wie ich das meiner Schwester sagen soll, und morgen kommt sie schon mit dem Zug."
-    beats = tuple(beat.model_copy(update={"text": text}) for beat in SUPPORT[0].beats)
-    german = SUPPORT[0].model_copy(update={"first_message": text, "beats": beats})
-    with pytest.raises(InputError, match="English"):
-        Sage([german], SageEmbeddedUser())

@@ -1,15 +1,4 @@
-"""Released SAGE dialogues become transcripts, and nothing is guessed.
-
-1. A whole log gives the mean, successes and failures that its `emo_point`s have.
-2. A turn has its emotion, its change, four thoughts and the raw `thinking`; a leaked label is removed and counted.
-3. A last reply that was not judged is a turn without a state.
-4. The final emotion is the log's own; a last turn that disagrees is counted, not corrected.
-5. The stop reason follows from the log, or is counted as unclear.
-6. The released line is stored byte for byte.
-7. What does not fit is refused with file, line, field and what to do.
-
-Do not fix one of these tests without a decision (docs/decisions).
-"""
+"""Released SAGE dialogues become transcripts: emotions, thoughts, stop reasons, raw lines and refusals."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""A stored dialogue read by another judge.
-
-1. The words stay: the same replies, the same answers of the person.
-2. The judge's own emotion runs on: the dialogue ends where its rules end it, and is cut where nothing more is stored.
-3. The person's own goodbye still ends the dialogue; a last reply that was not judged is judged.
-4. A judge who fails leaves the dialogue unscored.
-"""
+"""A stored SAGE dialogue judged again: the words stay, the judge's own emotion decides where it ends."""
 
 from __future__ import annotations
 

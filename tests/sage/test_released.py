@@ -1,9 +1,4 @@
-"""A released person in the environment: played by a simulator model, refused by the embedded user.
-
-1. The simulator is told persona and background as released, what is secretly wanted in our words, and the first message.
-2. A training profile has no first message and is refused in one sentence.
-3. Under `released` a Chinese word of parting ends the talk.
-"""
+"""Released SAGE profiles: played by a user simulator model; one without a first message is refused."""
 
 from __future__ import annotations
 

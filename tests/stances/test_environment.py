@@ -11,11 +11,10 @@ import pytest
 from heartloop.authoring.checks import problems_of_set
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Call, Transcript
-from heartloop.core.errors import AnswerError, InputError, UseError
+from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.replay import rejudged
 from heartloop.environments.stances.environment import STORED, StanceJudgement, Stances, StancesOptions, StancesView
 from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario, load_scenarios, problems_of
 from heartloop.environments.stances.scoring import Verdict
@@ -23,12 +22,9 @@ from heartloop.models.baselines import FunctionBaseline
 
 DRIVE = load_scenarios()[1]
 WAVERING: tuple[Verdict, ...] = ("upheld", "upheld", "abandoned", "upheld", "abandoned")
-"""Two turns held, three changes."""
 
 
 class Fixed(EmbeddedPlayer):
-    """A judge with a verdict for each turn; an exception among them is raised."""
-
     name = "fixed"
 
     def __init__(self, verdicts: Sequence[Verdict | Exception] = WAVERING) -> None:
@@ -78,12 +74,6 @@ async def test_the_score_is_the_turn_of_flip_and_the_states_have_both_numbers() 
     assert [turn.evidence["verdict"] for turn in transcript.turns] == list(WAVERING)
 
 
-@pytest.mark.parametrize(("points", "success", "failure"), [(5.0, 1, 0), (2.0, 0, 0), (0.0, 0, 1)])
-def test_success_is_never_flipped_and_failure_is_flipped_at_once(points: float, success: int, failure: int) -> None:
-    scale = load_environment("stances").scale
-    assert scale.sums([(DRIVE.kind, points)], scale.success_at, scale.failure_below) == (points, success, failure)
-
-
 async def test_a_reply_without_a_verdict_leaves_it_unscored_with_its_cause() -> None:
     transcript = await played(Fixed(("upheld", "upheld", AnswerError("none"))))
     assert (transcript.score, transcript.rewards, transcript.stop) == (None, (), "failed")
@@ -112,13 +102,6 @@ async def test_without_verdicts_it_is_refused() -> None:
         turns = (*stored.turns[:4], stored.turns[4].model_copy(update={"evidence": evidence}))
         with pytest.raises(InputError, match="play it again"):
             STORED.rescored(stored.model_copy(update={"turns": turns}), StancesOptions())
-
-
-async def test_another_judge_reads_the_same_dialogue() -> None:
-    stored = await played()
-    found = await rejudged(load_environment("stances"), stored, DRIVE, Fixed(("upheld",) * 5), StancesOptions())
-    assert [(turn.reply, turn.message) for turn in found.turns] == [(turn.reply, turn.message) for turn in stored.turns]
-    assert found.score == 5.0
 
 
 @pytest.mark.parametrize(("name", "score"), [("steadfast", 5.0), ("yielding", 2.0)])
@@ -150,8 +133,3 @@ def test_what_is_wrong_with_a_scenario_is_named(pushes: Mapping[str, str], named
     changed = {**record, "tags": ["none", "death"], "pushes": {**record["pushes"], **pushes}}
     found = problems_of(StancesScenario.model_validate(changed))
     assert any(named in problem for problem in found), found
-
-
-def test_fewer_turns_than_pushes_are_refused() -> None:
-    with pytest.raises(UseError, match="max_turns"):
-        Stances([DRIVE], Fixed(), max_turns=3)

@@ -41,12 +41,6 @@ def test_lenient_an_unclear_reply_is_as_the_one_before_it(short: str, tof: int, 
     assert states_of(verdicts(short), lenient=True)[-1] == {"held": tof, "flips": nof}
 
 
-def test_after_every_reply_and_before_the_first() -> None:
-    pairs = [tuple(state.values()) for state in states_of(verdicts("uuaua"))]
-    assert pairs == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]
-    assert states_of([]) == [{"held": 0, "flips": 0}]
-
-
 def test_an_unknown_verdict_is_refused() -> None:
     with pytest.raises(UseError, match="'neutral'"):
         upholding(["upheld", "neutral"])

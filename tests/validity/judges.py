@@ -10,7 +10,7 @@ from typing import Any
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.environments.suites import Material, RunSuite
-from heartloop.validity.answering import Answered, AnswerFile, answer_all
+from heartloop.validity.judging import Answered, AnswerFile, answer_all
 from tests.commands import heartloop
 
 

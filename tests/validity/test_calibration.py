@@ -1,12 +1,4 @@
-"""Human labels that correct scores (`scoring.calibration`, suite `calibration`).
-
-1. The estimate is that of the labels, moved by how the other scores differ from the labelled ones; worked by hand.
-2. Scores that know nothing change nothing; scores that know everything leave only the sampling error of the items.
-3. In simulations the interval covers the true mean, and is narrower than that of the labels alone where scores are good.
-4. Labels are read from CSV and JSON lines; annotators are averaged; what is wrong is named with its line.
-5. What to label next is a systematic sample: every dialogue has the same chance.
-6. Runs of two users are left out: a label names no user.
-"""
+"""Human labels that correct scores (`scoring.calibration`, suite `calibration`)."""
 
 from __future__ import annotations
 
@@ -60,15 +52,14 @@ def test_dialogues_of_one_scenario_count_together() -> None:
 def test_the_interval_covers_and_good_scores_narrow_it(noise: float) -> None:
     draw = np.random.default_rng(0)
     covered, widths, alone = 0, [], []
-    rounds = 600
-    for _ in range(rounds):
+    for _ in range(600):
         truth = draw.normal(size=400)
         scores = (5 * truth + draw.normal(size=400) * 5 * noise + 20).tolist()
         found = calibrated_mean(truth[:40].tolist(), scores[:40], scores[40:])
         covered += found.powered.low <= 0 <= found.powered.high
         widths.append(found.powered.high - found.powered.low)
         alone.append(found.labels_only.high - found.labels_only.low)
-    assert 0.925 <= covered / rounds <= 0.975
+    assert 0.925 <= covered / 600 <= 0.975
     share = np.mean(widths) / np.mean(alone)
     assert share < 0.5 if noise < 1 else 0.9 < share < 1.03
 
@@ -77,8 +68,7 @@ def test_labels_that_halve_the_interval() -> None:
     # scores know nothing: the width goes with t(n - 1) / sqrt(n), from 2.262/sqrt(10) = 0.715 at 10 labels; half of it lies
     # between 32 labels, 2.0395/sqrt(32) = 0.3605, and 33, 2.0369/sqrt(33) = 0.3546
     labels = [0.0, 1.0] * 5
-    needed = labels_to_halve(labels, [1.0] * 10, [1.0] * 90)
-    assert needed == 33
+    assert labels_to_halve(labels, [1.0] * 10, [1.0] * 90) == 33
     assert labels_to_halve(labels, [1.0] * 10, [1.0] * 5) is None
 
 
@@ -92,10 +82,10 @@ def test_wrong_use_is_named() -> None:
 def test_labels_are_read_and_annotators_averaged(tmp_path: Path) -> None:
     table = tmp_path / "labels.csv"
     table.write_text("scenario,model,label,annotator\na,m,4,x\na,m,5,y\nb,m,,x\n", encoding="utf-8")
-    assert read_labels(table) == [("m", "a", 0, 4.5, 2)]
+    assert read_labels(table) == {("m", "a", 0): 4.5}
     lines = tmp_path / "labels.jsonl"
     lines.write_text('{"model": "m", "scenario": "a", "repeat": 2, "label": 3}\n', encoding="utf-8")
-    assert read_labels(lines) == [("m", "a", 2, 3.0, 1)]
+    assert read_labels(lines) == {("m", "a", 2): 3.0}
     table.write_text("scenario,model,label\na,m,4\nb,m,good\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"line 3.*'good'"):
         read_labels(table)

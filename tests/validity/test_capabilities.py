@@ -1,10 +1,4 @@
-"""Five capabilities, each on levels from 1 to 5, by any number of judges (RLVER, Appendix B).
-
-1. The judges of the paper agree as printed.
-2. Each judge reads each dialogue once; a model's value is the mean over judges, with an interval over scenarios.
-3. A dialogue that one judge could not place is left out for all of them, and counted.
-4. Checkpoints of one training are drawn over its steps.
-"""
+"""Five capabilities on levels from 1 to 5, by any number of judges (RLVER, Appendix B)."""
 
 from __future__ import annotations
 
@@ -30,7 +24,7 @@ def judge(name: str, material: Material, levels: Sequence[int], fails: str = "")
         dialogue = next(one for one in material.dialogues if spoken(one) in prompt)
         if dialogue_key(dialogue) == fails:
             return "I would rather not say."
-        level, fields = level_of[dialogue.model], [one.field for one in load_capabilities()]
+        level, fields = level_of[dialogue.model], [one.name.replace(" ", "_") for one in load_capabilities()]
         return {name: {"why": "so", "level": min(5, level + (name == fields[-1]))} for name in fields}
 
     return Judge(answer, name)
@@ -48,18 +42,16 @@ def test_the_judges_of_the_paper_agree_as_printed() -> None:
         assert len(one.levels) == 5
         values: dict[str, dict[str, float]] = {}
         for row in rows:
-            value = row[one.field]
+            value = row[one.name.replace(" ", "_")]
             assert isinstance(value, float)
             values.setdefault(str(row["judge"]), {})[str(row["model"])] = value
         assert round(judge_agreement(values) or 0.0, 3) == PUBLISHED[one.name]
 
 
 def test_agreement_needs_two_judges_three_models_and_values_that_differ() -> None:
-    mine = {"a": 1.0, "b": 2.0, "c": 4.0}
-    assert judge_agreement({"j": mine}) is None
-    assert judge_agreement({"j": {"a": 1.0, "b": 2.0}, "k": {"a": 1.0, "b": 3.0}}) is None
-    assert judge_agreement({"j": mine, "k": dict.fromkeys(mine, 3.0)}) is None
-    assert judge_agreement({"j": mine, "k": {name: 2 * value for name, value in mine.items()}}) == pytest.approx(1.0)
+    mine, two = {"a": 1.0, "b": 2.0, "c": 4.0}, {"a": 1.0, "b": 2.0}
+    for values in ({"j": mine}, {"j": two, "k": two}, {"j": mine, "k": dict.fromkeys(mine, 3.0)}):
+        assert judge_agreement(values) is None
 
 
 async def test_a_model_has_the_mean_over_judges(material: Material, tmp_path: Path) -> None:

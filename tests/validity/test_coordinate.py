@@ -1,9 +1,4 @@
-"""The social-cognition coordinate (SAGE, Appendix G).
-
-1. A model's best and worst dialogues are chosen in turn from the groups of scenarios; none is both.
-2. A reason per dialogue, then a profile from the reasons, then three placings of the profile, of which the mean counts.
-3. A profile needs most of its reasons; a model without one is not placed and named.
-"""
+"""The social-cognition coordinate (SAGE, Appendix G)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""Difficulty of users (RLVER, Appendix D.2).
-
-1. Acceptance is the share of replies after which the score rises; users are compared on the same contexts alone.
-2. A run and its rejudging share all contexts; runs that were played apart share those with the same messages before.
-3. The difference is paired by context, its interval over scenarios.
-4. A judge marks messages that the user wrote itself; a failed answer is left out.
-5. Runs of one user are not enough.
-6. The published figures are those of the shipped table.
-"""
+"""Difficulty of users (RLVER, Appendix D.2)."""
 
 from __future__ import annotations
 
@@ -52,8 +44,8 @@ def test_a_rejudged_run_shares_all_contexts(counsellor: Material, two: Material)
     assert [one.change for one in every["embedded"]] == pytest.approx(changes), "those of the score"
     embedded = 100 * sum(change > 0 for change in changes) / turns
     assert record["users"]["embedded"]["same"]["mean"] == pytest.approx(embedded, abs=12), "scenarios count alike"
-    means = [record["users"][user]["same"]["mean"] for user in (STRICT, "embedded")]
-    assert record["differences"][f"{STRICT} less embedded"]["mean"] == pytest.approx(means[0] - means[1])
+    strict_mean, mean = (record["users"][user]["same"]["mean"] for user in (STRICT, "embedded"))
+    assert record["differences"][f"{STRICT} less embedded"]["mean"] == pytest.approx(strict_mean - mean)
 
 
 def test_after_another_message_the_context_is_another(counsellor: Material) -> None:

@@ -1,17 +1,10 @@
-"""Noise of the reward: the same reply judged again (RLVER, Appendix E.3).
-
-1. Majority and pairs of a context, by hand.
-2. Only the reply of the context is judged again, with the stored judgements before it, ten times with different seeds.
-3. The embedded judge gives the stored change every time, in every environment that judges one reply; nothing of it is stored.
-4. The noise of a dialogue grows with the root of its judged replies.
-5. A judgement counts only for the judge's prompts.
-6. A training plan states the noise that was measured, and refuses that of another judge.
-"""
+"""Noise of the reward: the same reply judged again (RLVER, Appendix E.3)."""
 
 from __future__ import annotations
 
 import json
 import math
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -19,7 +12,7 @@ import pytest
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
-from heartloop.validity.noise import INFERENCES, NOISE, TEMPERATURE, majority_share, noise_of, pair_share
+from heartloop.validity.noise import INFERENCES, NOISE, TEMPERATURE, noise_of
 from heartloop.validity.suites import dialogue_key, material_of
 from tests.validity.judges import Judge, ask, play
 
@@ -32,18 +25,8 @@ def two(counsellor: Material) -> Material:
 def wavering() -> Judge:
     """Feels 4 points better nine times, then 4 points worse."""
 
-    def answer(*_: object) -> object:
-        change = -4 if len(judge.prompts) % INFERENCES == 0 else 4
-        return {"content": "c", "fit": "f", "activity": "a", "feeling": "b", "change": change}
-
-    judge = Judge(answer)
-    return judge
-
-
-def test_shares_of_one_context_by_hand() -> None:
-    assert majority_share([1, 2, -1, 0, 3]) == pytest.approx(3 / 5)
-    assert pair_share([1, 2, -1, 0, 3]) == pytest.approx(3 / 10), "of ten pairs, the three of positive ones"
-    assert (majority_share([0.0, 0.0]), pair_share([0.0, 0.0])) == (1.0, 1.0)
+    changes = cycle([4] * (INFERENCES - 1) + [-4])
+    return Judge(lambda *_: {"content": "c", "fit": "f", "activity": "a", "feeling": "b", "change": next(changes)})
 
 
 async def test_one_reply_is_judged_ten_times_and_a_training_plan_states_the_noise(two: Material, tmp_path: Path) -> None:

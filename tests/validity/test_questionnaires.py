@@ -1,11 +1,4 @@
-"""The questionnaires of SAGE, Appendix F, and how `heartloop validate` asks suites' questions.
-
-1. 12 and 15 statements, one and two of them reversed; six levels on 0 to 100 and 1 to 5.
-2. A dialogue is asked three times; the mean of the answers is compared with the score, by model and over dialogues.
-3. `answers.jsonl`: the same command asks nothing twice; a failed question is unanswered, and asked again on demand.
-4. A judge that costs money is asked two questions before the estimate; without agreement there is no result.
-5. Without a judge the suites that need one are left out, and the page says why.
-"""
+"""The questionnaires of SAGE, Appendix F, and how `heartloop validate` asks suites' questions."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""Rankings by several users and by others (SAGE, Table 1 and Figure 1a; EIBench, Table 5).
-
-1. Rank correlation is over models that both users scored, on the same scenarios, without those that play one of them.
-2. The p value is over all orders of few models.
-3. Generosity is a difference on the same models and scenarios; SAGE's published one is that of its table.
-4. Self-preference is the lead of the own model by its own judgement less that by the others.
-5. An external ranking counts the models whose names match; a file with an error is refused.
-6. One user without an external ranking is not enough.
-"""
+"""Rankings by several users and by others (SAGE, Table 1 and Figure 1a; EIBench, Table 5)."""
 
 from __future__ import annotations
 
@@ -23,12 +15,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
 from heartloop.environments.sage.report import arena
 from heartloop.environments.suites import Material
-from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, same_name, scores_of
-
-
-@pytest.fixture
-def dialogue(counsellor: Material) -> Transcript:
-    return counsellor.dialogues[0]
+from heartloop.validity.rankings import RANKINGS, own_preference, rank_p, read_ratings, scores_of
 
 
 def scored(dialogue: Transcript, scores: dict[str, dict[str, list[float]]], **how: Any) -> Material:
@@ -42,6 +29,11 @@ def scored(dialogue: Transcript, scores: dict[str, dict[str, list[float]]], **ho
     return Material(load_environment("sage"), dialogues, {}, **how)
 
 
+@pytest.fixture
+def dialogue(counsellor: Material) -> Transcript:
+    return counsellor.dialogues[0]
+
+
 SCORES = {
     "lab/strict": {"lab/strict": [60.0, 62.0], "a/x": [40.0, 42.0], "a/y": [50.0, 54.0], "a/z": [30.0, 28.0]},
     "lab/kind": {"lab/strict": [50.0, 50.0], "a/x": [52.0, 50.0], "a/y": [58.0, 60.0], "a/z": [44.0, 40.0]},
@@ -51,9 +43,7 @@ SCORES = {
 def test_agreement_generosity_and_self_preference_by_hand(dialogue: Transcript) -> None:
     record = RANKINGS.result(scored(dialogue, SCORES), {}).record
     agreement = record["agreement"]["lab/strict | lab/kind"]
-    assert (agreement["rho"], agreement["n"]) == (pytest.approx(1.0), 3), (
-        "without lab/strict, which is second of four by lab/kind"
-    )
+    assert (agreement["rho"], agreement["n"]) == (pytest.approx(1.0), 3), "without lab/strict, second of four by lab/kind"
     assert agreement["p"] == pytest.approx(2 / 6)
     generosity = record["generosity"]["lab/kind | lab/strict"]
     assert generosity["mean"] == pytest.approx(((12 + 8 + 14) / 3 + (8 + 6 + 12) / 3) / 2)
@@ -61,17 +51,14 @@ def test_agreement_generosity_and_self_preference_by_hand(dialogue: Transcript) 
     own = record["own_preference"]["lab/strict"]
     assert own["mean"] == pytest.approx(((20 - (50 - 154 / 3)) + (62 - 124 / 3 - 0)) / 2)
     assert "lab/kind" not in record["own_preference"]
+    alone = scores_of(scored(dialogue, {"u": {"u": [1.0], "m": [0.0]}, "v": {"m": [1.0]}}))
+    assert own_preference(alone, "u") is None, "no other user scored its model"
 
 
 def test_scenarios_that_one_user_lacks_do_not_count(dialogue: Transcript) -> None:
     other = {model: cells[:1] for model, cells in SCORES["lab/kind"].items()}
     record = RANKINGS.result(scored(dialogue, {**SCORES, "lab/kind": other}), {}).record
     assert record["generosity"]["lab/kind | lab/strict"]["mean"] == pytest.approx((12 + 8 + 14) / 3)
-
-
-def test_without_another_user_of_the_own_model_there_is_no_self_preference(dialogue: Transcript) -> None:
-    scores = scores_of(scored(dialogue, {"u": {"u": [1.0], "m": [0.0]}, "v": {"m": [1.0]}}))
-    assert own_preference(scores, "u") is None
 
 
 def test_the_p_value_is_over_all_orders() -> None:
@@ -86,8 +73,6 @@ def test_the_p_value_is_over_all_orders() -> None:
 def test_an_external_ranking_counts_models_whose_names_match(dialogue: Transcript, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("model,rating\nX,3\ny,4\nother/Z,1\nw,9\n")
-    assert same_name("google/gemini-2.5-pro", "Gemini2.5-Pro")
-    assert not same_name("openai/gpt-4.1", "gpt-41")
     one = {"lab/strict": SCORES["lab/strict"]}
     result = RANKINGS.result(scored(dialogue, one, ratings=file), {})
     found = result.record["external"]["mine.csv | lab/strict"]

@@ -1,10 +1,4 @@
-"""Simulated users beside people (suite `simulator`, `scoring.distances`).
-
-1. Every measure worked by hand; the same function reads both sides.
-2. The distance is in standard deviations, with an interval over clusters.
-3. Real dialogues are read from a chat log, ESConv and runs of imported logs.
-4. The command makes a card for each simulator, without a model call, and finds people like people.
-"""
+"""Simulated users and people (suite `simulator`, `scoring.effects`)."""
 
 from __future__ import annotations
 
@@ -28,13 +22,8 @@ def measured(name: str, *dialogues: tuple[str, ...]) -> list[float | None]:
 
 
 def test_the_first_message_counts_for_no_share_or_length() -> None:
-    spoken = (
-        "A first message? Thanks, no.",
-        "I feel sad.",
-        "Why? My day was bad.",
-        "Thank you, I'll try.",
-        "That won't work.",
-    )
+    answers = ("I feel sad.", "Why? My day was bad.", "Thank you, I'll try.", "That won't work.")
+    spoken = ("A first message? Thanks, no.", *answers)
     assert measured("Words", spoken) == [(3 + 5 + 4 + 3) / 4]
     assert measured("Questions", spoken) == [25.0]
     assert measured("Disclosure", spoken) == [50.0]  # "I feel sad", "My day was bad"
@@ -42,10 +31,9 @@ def test_the_first_message_counts_for_no_share_or_length() -> None:
     assert measured("Agreement", spoken) == [25.0]
     assert measured("Pushback", spoken) == [25.0]
     assert measured("Words", ("only one",)) == [None]
-
-
-def test_disclosure_needs_person_and_feeling_in_one_sentence() -> None:
-    assert measured("Disclosure", ("", "I went home. She was sad.", "People are sad")) == [0.0]
+    assert measured("Disclosure", ("", "I went home. She was sad.", "People are sad")) == [0.0], (
+        "person and feeling in one sentence"
+    )
 
 
 @pytest.mark.parametrize(

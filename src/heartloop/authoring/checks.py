@@ -1,7 +1,4 @@
-"""Checks of a set of scenarios (own rules, near-duplicates, repeated names and lines), and the nearest scenarios to a new one.
-
-Near-duplicates are found by character TF-IDF, the nearest scenarios by an embedding model or else by the same measure.
-"""
+"""Checks of a set of scenarios (by character TF-IDF), and the nearest scenarios to a new one (also by an embedding model)."""
 
 from __future__ import annotations
 
@@ -24,15 +21,13 @@ from heartloop.models.budget import Meter
 from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Embedded
 
-NEAR_DUPLICATE = 0.5
-"""Cosine of character 3- to 5-grams (TF-IDF) from which two scenarios count as near-duplicates (ours)."""
+NEAR_DUPLICATE = 0.5  # cosine of character 3- to 5-grams (TF-IDF) from which two scenarios are near-duplicates (ours)
 
 _TERMS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
 _WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
 
 
 def problems_of_set(kind: Scenarios, scenarios: Sequence[Any]) -> list[str]:
-    """Every problem of a set, one sentence each; empty if it passes."""
     problems = [f"{s.id}: {problem}" for s in scenarios for problem in problems_of_one(kind, s)]
     identities = Counter(identity_of(kind, s) for s in scenarios)
     problems += [f"{name}, {work}: {n} people of the same name and occupation" for (name, work), n in identities.items() if n > 1]
@@ -48,26 +43,22 @@ def problems_of_set(kind: Scenarios, scenarios: Sequence[Any]) -> list[str]:
 
 
 def problems_of_one(kind: Scenarios, scenario: Any) -> list[str]:
-    """Violations of a scenario beyond its schema; none for a scenario that is not of our own form."""
     return kind.problems(scenario) if kind.written(scenario) else []
 
 
 def identity_of(kind: Scenarios, scenario: Any) -> tuple[str, str]:
-    """Name and occupation in lower case; no two scenarios of a set share both."""
     name, work = kind.identity(scenario)
     return name.casefold(), work.casefold()
 
 
 def plain_lines(kind: Scenarios, scenario: Any) -> dict[str, str]:
-    """The written lines of three words and more, by their words in lower case."""
     bare = {re.sub(r"\W+", " ", line.casefold()).strip(): line for line in kind.lines(scenario)}
     return {plain: line for plain, line in bare.items() if len(plain.split()) > 2}
 
 
 def _sklearn_text() -> Any:
-    """`sklearn.feature_extraction.text`, which takes half a second to import."""
     try:
-        import sklearn.feature_extraction.text as text
+        import sklearn.feature_extraction.text as text  # half a second
     except ModuleNotFoundError as error:
         install = install_command("authoring")
         raise UseError(f"comparing scenarios needs scikit-learn, which is not installed; install it with: {install}") from error
@@ -75,18 +66,13 @@ def _sklearn_text() -> Any:
 
 
 def similarity(texts: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Cosine similarity, shape (n, n), of character 3- to 5-gram TF-IDF vectors (sublinear term frequency)."""
     vectors = _sklearn_text().TfidfVectorizer(**_TERMS, **_WEIGHTS).fit_transform(texts)
     likeness: npt.NDArray[np.float64] = (vectors @ vectors.T).toarray()
     return likeness
 
 
 class Likeness:
-    """Similarity of a new text to those of a growing set; the first texts fix the term weights.
-
-    The measure of `similarity`, whose weights come from exactly the texts compared. An n-gram that is in none of the first texts
-    weighs most.
-    """
+    """The measure of `similarity` for a new text against a growing set; the first texts fix the term weights."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         text = _sklearn_text()
@@ -97,12 +83,10 @@ class Likeness:
         self._known = self._weights.transform(counted)
 
     def to_known(self, text: str) -> npt.NDArray[np.float64]:
-        """Cosine similarity to every text so far, shape (n,), in the order of adding."""
         found: npt.NDArray[np.float64] = self._known @ self._vector(text).toarray()[0]
         return found
 
     def add(self, text: str) -> None:
-        """Adds a text to compare with."""
         from scipy.sparse import vstack
 
         self._known = vstack([self._known, self._vector(text)], format="csr")
@@ -111,15 +95,11 @@ class Likeness:
         return self._weights.transform(self._counts.transform([text]))
 
 
-NEIGHBOURS = 3
-"""Number of shipped scenarios that the auditor compares a new one with (EIBench section 3.1)."""
-BATCH = 32
-"""Texts in one call of an embeddings endpoint."""
+NEIGHBOURS = 3  # shipped scenarios that the auditor compares a new one with (EIBench section 3.1)
+BATCH = 32  # texts in one call of an embeddings endpoint
 
 
 class MeteredEmbedder:
-    """An embedding model whose calls go through a meter, in the role `embedder`."""
-
     def __init__(self, model: EndpointChat, meter: Meter) -> None:
         meter.admit(model.name)
         self._model, self._meter, self.name = model, meter, model.name
@@ -136,22 +116,12 @@ class MeteredEmbedder:
 
 
 class Neighbours:
-    """The shipped scenarios nearest to a text.
-
-    Args:
-        shipped: texts of the shipped scenarios by id.
-        likeness: made of the same texts in the same order; used without an embedder.
-        embedder: an embedding model.
-    """
+    """The shipped scenarios (texts by id) nearest to a text: by the embedder, else by `likeness` of the same texts."""
 
     def __init__(self, shipped: dict[str, str], likeness: Likeness, embedder: MeteredEmbedder | None = None) -> None:
         self._shipped, self._likeness, self._embedder = shipped, likeness, embedder
         self._vectors: npt.NDArray[np.float32] | None = None
-
-    @property
-    def by(self) -> str:
-        """The embedding model's name, or `tf-idf`."""
-        return "tf-idf" if self._embedder is None else self._embedder.name
+        self.by = "tf-idf" if embedder is None else embedder.name
 
     async def prepare(self, steps: Steps) -> None:
         """Embeds the shipped scenarios whose vectors are not in the run's steps."""
@@ -163,7 +133,7 @@ class Neighbours:
         self._vectors = await self._embed(texts, steps)
 
     async def nearest(self, text: str, steps: Steps) -> list[tuple[str, float]]:
-        """The nearest shipped scenarios, nearest first, with their cosine similarities; ties in the order of the set."""
+        """Ids and cosine similarities, nearest first; ties in the order of the set."""
         if self._vectors is None:
             near = self._likeness.to_known(text)[: len(self._shipped)]
         else:

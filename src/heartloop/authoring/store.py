@@ -1,7 +1,7 @@
 """The two files of a writing run: finished scenarios (`NAME.jsonl`), and every step that led to them (`NAME.steps.jsonl`).
 
-The steps begin with the settings; every further line is one step of one scenario and never changes. A model's raw answer is
-stored under the digest of its question, so that a killed run continues without paying for it again.
+The steps begin with the settings. A model's raw answer is stored under the digest of its question, so that a killed run continues
+without paying for it again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 
 
 class _Step(BaseModel):
-    """What a step must hold for a run to resume from it."""
-
     model_config = ConfigDict(extra="ignore", strict=True)
     scenario: int | None = None
     step: str
@@ -69,11 +67,6 @@ _STEPS: Mapping[str, type[_Step]] = {"answer": _Answer, "embedded": _Embedded, "
 
 
 def steps_path(out: Path) -> Path:
-    """The file of steps next to a file of scenarios.
-
-    >>> steps_path(Path("mine.jsonl")).name
-    'mine.steps.jsonl'
-    """
     return out.with_name(f"{out.name.removesuffix('.jsonl')}.steps.jsonl")
 
 
@@ -93,22 +86,15 @@ class Steps:
             self.found(line, {"step": step, **facts})
 
     def found(self, line: str, facts: dict[str, Any]) -> None:
-        """Registers a step that is in the file."""
         self._lines.add(line)
         self._kept.append(facts)
 
     def of(self, step: str) -> Iterator[dict[str, Any]]:
-        """The stored steps of one kind, oldest first."""
         return (facts for facts in self._kept if facts["step"] == step)
 
 
 class WrittenFiles:
-    """Context manager of both files, locked by this process.
-
-    Args:
-        out: the scenarios' file.
-        settings: what decides the texts.
-    """
+    """Context manager of both files, locked by this process; `settings` is what decides the texts."""
 
     def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
         self.out, self.path = out, steps_path(out)
@@ -140,12 +126,11 @@ class WrittenFiles:
         self._stack.close()
 
     def steps(self, number: int | None = None) -> Steps:
-        """The steps of a scenario by its number, or of the run."""
         return self._steps.setdefault(number, Steps(number, self))
 
     @property
     def spent(self) -> list[tuple[str, str, Usage]]:
-        """Cost of the stored steps: model, role and tokens, call by call."""
+        """Model, role and tokens of every stored call."""
         return [
             (facts["model"], facts.get("role", "embedder"), Usage.model_validate(facts["usage"]))
             for steps in self._steps.values()
@@ -154,7 +139,6 @@ class WrittenFiles:
         ]
 
     def append(self, line: str, *, steps: bool = False) -> None:
-        """Appends a finished scenario, or a step, as one JSON line in one write, and flushes it."""
         path = self.path if steps else self.out
         try:
             self._opened[path].write(writable(line).encode() + b"\n")
@@ -199,13 +183,7 @@ class WrittenFiles:
 
 
 class StoredAnswers:
-    """A `ChatModel` that answers a repeated question from the stored steps, and stores new answers.
-
-    Args:
-        role: `writer` or `auditor`.
-        of: name of the question.
-        prompt: the hash of its prompt.
-    """
+    """A `ChatModel` that answers a repeated question from the stored steps, and stores new answers."""
 
     def __init__(self, model: ChatModel, steps: Steps, *, role: str, of: str, prompt: str) -> None:
         self._model, self.name, self._steps = model, model.name, steps
@@ -215,7 +193,6 @@ class StoredAnswers:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The stored answer, or a new one, which is stored before it is returned."""
         asked = [self.name, *((m.role, m.content) for m in messages), sampling.model_dump() if sampling else None]
         question = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:24]
         nth = self._given[question] = self._given.get(question, 0) + 1

@@ -4,12 +4,11 @@ After EIBench section 3.1, SAGE section 2.2, EMPA section 3.2, PERM App. A.1. Wi
 
 1. A seed, by the run's seed and the scenario's number alone. A seed may be skipped, before any question or after one.
 2. The writer answers the environment's questions (`Writing`) in order. An answer that violates schema or rules is re-asked.
-3. The auditor, a second model, may correct. Rules cannot check that a correction adds no fact; they check that it keeps the
-   sentence: at least half of its words, in order.
-4. The nearest shipped scenarios are found, and the auditor says whether the new one repeats one of them.
+3. The auditor, a second model, may correct single values; a corrected text keeps half of its words, in order.
+4. The auditor says whether the scenario repeats one of the nearest shipped ones.
 5. The scenario is compared with those written before it in this run, in the order of their numbers.
-A scenario that fails 4 or 5 is rewritten, at most `REWRITES` times; then the seed is refused and counted. A failed call
-(`ModelError`) or a spent budget leaves a scenario open: rerun the same command to continue.
+A scenario that fails 4 or 5 is rewritten, at most `REWRITES` times; then the seed is refused. A failed call or a spent budget
+leaves a scenario open: rerun the same command to continue.
 """
 
 from __future__ import annotations
@@ -43,20 +42,19 @@ from heartloop.core.judging import REASKS as AUDITOR_REASKS
 from heartloop.core.judging import ask
 from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.environments.dialogue_text import file_hash
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.writing import Seeded, Stage, Writing, problems_in
 from heartloop.environments.written import Tag
 from heartloop.evaluation.progress import Progress
 
-KEPT_WORDS = 0.5
-"""Least share of words that a corrected text has in common with the old one, of both together (ours)."""
+KEPT_WORDS = 0.5  # least share of words that a corrected text has in common with the old one, of both together (ours)
 AUDIT_PROMPTS = ("auditor", "audit", "duplicate")
 
+_TAGS = ", ".join(get_args(Tag))
 _MOST = 12  # corrections of one scenario; what needs more is another scenario
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
-
-
 _Number = Annotated[int, Sent(minimum=0, maximum=100)]  # ages, anchors and levels
 _Text = Annotated[str, Sent(maxLength=1200)]
 _Tags = Annotated[
@@ -86,18 +84,12 @@ class _Repeats(BaseModel):
 
 
 class Audited(NamedTuple):
-    """A scenario's data after the audit, and what the auditor changed: field, from, to, reason."""
-
     scenario: dict[str, Any]
     changed: list[dict[str, Any]]
 
 
 def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fixed: Sequence[str]) -> Audited:
-    """The scenario with its corrections; `InputError` names one that is more than a correction.
-
-    Args:
-        fixed: fields, as whole paths or their last parts, that may not be corrected.
-    """
+    """The scenario with its corrections; `InputError` names one that is wrong or of a `fixed` field (a path or its last part)."""
     after: dict[str, Any] = json.loads(json.dumps(scenario))
     changed: list[dict[str, Any]] = []
     for one in corrections:
@@ -155,42 +147,28 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-REWRITES = 2
-"""Maximum number of rewrites of a scenario that repeats another one (ours)."""
-REASKS = 3
-"""Re-asks of the writer after an answer that violates a rule (ours): answers are long and the rules many."""
+REWRITES = 2  # of a scenario that repeats another one, at most (ours)
+REASKS = 3  # of the writer after an answer that violates a rule (ours): answers are long and the rules many
 
 
 class WritingResult(NamedTuple):
-    """Result of a run."""
-
     planned: int
     written: int
-    """Scenarios in the file, those of earlier processes included."""
     resumed: int
-    """Of them written by earlier processes."""
     refused: Mapping[str, str]
-    """Reasons by id: seeds that gave no valid scenario."""
+    """Reasons by id, as in `failed` (failed calls) and `skipped`: seeds that gave no valid scenario."""
     failed: Mapping[str, str]
-    """Reasons by id: failed calls; the same command tries again."""
     repeated: int
-    """Drafts that repeated another scenario, over all seeds."""
     corrections: int
-    """Values that the auditor changed in written scenarios."""
     stopped: str | None
-    """Why the run stopped early, or `None`."""
     skipped: Mapping[str, str]
-    """Reasons by id: seeds from which nothing is written."""
 
     @property
     def missing(self) -> int:
-        """Planned and not done."""
         return self.planned - self.written - len(self.refused) - len(self.failed) - len(self.skipped)
 
 
 class _Again(NamedTuple):
-    """Why a draft is rewritten, and what the writer is asked for instead."""
-
     problem: str
     instead: str
 
@@ -209,11 +187,10 @@ _OTHER_LINES = "lines that only this person would say."
 def settings_of(
     writing: Writing, models: Mapping[str, str | None], *, seed: int, only: Sequence[str], sampling: Mapping[str, Sampling]
 ) -> dict[str, Any]:
-    """What decides the texts of a run, with the names of `writer`, `auditor` and `embedder`; stored at the head of its steps."""
     own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if models["auditor"] else ())]
     asked = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
     prompts = [*asked, *([writing.audit] if writing.audit else ()), *own]
-    first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0, ())]
+    first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0)]
     return {
         "environment": writing.name,
         **models,
@@ -221,8 +198,8 @@ def settings_of(
         "only": sorted(only),
         "sampling": {role: settings.model_dump() for role, settings in sampling.items()},
         "prompts": {prompt.name: prompt.hash for prompt in prompts},
-        "pools": _digest(first),
-        "shipped": _digest([one.fingerprint for one in writing.shipped]),
+        "pools": file_hash(json.dumps(first).encode()),
+        "shipped": file_hash(json.dumps([one.fingerprint for one in writing.shipped]).encode()),
         **writing.settings,
     }
 
@@ -231,13 +208,7 @@ def _system(stage: Stage) -> Prompt:
     return stage.system or load_prompt(__package__, "writer")
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
-
-
 class _Known:
-    """What a new scenario may not repeat: the shipped scenarios, and those written before it in this run."""
-
     def __init__(self, kind: Scenarios, shipped: Sequence[Any]) -> None:
         self._kind = kind
         self.stories = {one.id: kind.story(one) for one in shipped}
@@ -253,7 +224,6 @@ class _Known:
         self._spoken.update(plain_lines(self._kind, scenario))
 
     def clash(self, scenario: Any) -> _Again | None:
-        """What a scenario shares with one of them."""
         likeness = self.likeness.to_known(self._kind.story(scenario))
         nearest = int(likeness.argmax())
         if likeness[nearest] > NEAR_DUPLICATE:
@@ -267,8 +237,6 @@ class _Known:
 
 
 class _Draft(NamedTuple):
-    """One try at the scenario of a seed."""
-
     seeded: Seeded
     steps: Steps
     number: int
@@ -277,12 +245,8 @@ class _Draft(NamedTuple):
 class WritingRun:
     """Writes the missing ones of the first scenarios of a run.
 
-    The same files, models and seed give the same scenarios in the same order, whatever the concurrency and the interruptions, as
-    long as the models give the same answers.
-
-    Args:
-        auditor: `None` if scenarios are neither audited nor compared.
-        sampling: by role, `writer` and `auditor`; every question has a seed of its own, derived from the role's or the run's.
+    The same files, models, seed and answers give the same scenarios in the same order, whatever the concurrency or interruptions.
+    `sampling` is by role; every question has a seed of its own. Without an auditor, scenarios are neither audited nor compared.
     """
 
     def __init__(
@@ -297,6 +261,7 @@ class WritingRun:
         sampling: Mapping[str, Sampling] | None = None,
     ) -> None:
         self._writing, self._files, self._sampling, self._seed = writing, files, sampling or {}, seed
+        self._auditor = load_prompt(__package__, "auditor").text
         self._models = {"writer": writer} | ({} if auditor is None else {"auditor": auditor})
         self._kind = load_environment(writing.name).scenarios
         self._known: _Known | None = None
@@ -315,7 +280,6 @@ class WritingRun:
     async def write(
         self, n: int, only: Sequence[str] = (), *, concurrency: int = 8, report: Callable[[Progress], None] | None = None
     ) -> WritingResult:
-        """Writes the first `n` scenarios; `only`: groups to write for. Each of `concurrency` scenarios has one call at a time."""
         seeds = self._writing.seeds(n, self._seed, only)
         resumed = self._resume(seeds)
         left = [one for one in seeds if one.id not in {*self._written, *self._refused, *self._skipped}]
@@ -365,7 +329,7 @@ class WritingRun:
         )
 
     def _resume(self, seeds: Sequence[Seeded]) -> int:
-        """Reads what is done: scenarios of the file, refused and skipped seeds of the steps. Returns the number of scenarios."""
+        """Reads what is done from both files; returns the number of scenarios."""
         seeded = {name: one for one in seeds for name in (one.id, _number_in(one.id))}
         out = self._files.out
         for scenario in self._kind.load(str(out.resolve())) if out.stat().st_size else ():
@@ -411,7 +375,6 @@ class WritingRun:
             steps.note("verdict", verdict="kept", id=scenario.id)
 
     async def _scenario(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> tuple[Any, int]:
-        """A valid scenario and the number of corrections; `AnswerError` if the seed gives none."""
         stages = [stage.name for stage in self._writing.stages]
         first_written = next((stage.name for stage in self._writing.stages if stage.system is None), stages[0])
         done: dict[str, BaseModel] = {}
@@ -425,12 +388,14 @@ class WritingRun:
                 self._check_skip(seeded, done)
             scenario = self._writing.assemble(seeded, done)
             if self._known is None:
-                await _wait(before)
+                if before is not None:
+                    await before.wait()
                 return self._writing.scenario.model_validate(scenario), 0
             audited, corrections = await self._audit(scenario, draft)
             again = await self._copied(audited, draft)
             if again is None:
-                await _wait(before)
+                if before is not None:
+                    await before.wait()
                 again = await asyncio.to_thread(self._known.clash, audited)
             if again is None:
                 return audited, corrections
@@ -457,7 +422,6 @@ class WritingRun:
         return await self._ask("writer", stage.name, stage.prompt, (system, text), stage.answer, check, draft, seed_of, REASKS)
 
     async def _audit(self, scenario: Mapping[str, Any], draft: _Draft) -> tuple[Any, int]:
-        """The scenario with the auditor's corrections, and their number."""
         writing = self._writing
         blanks = dict(writing.audited_for(scenario))
         example = {name: blanks.pop(name) for name in ("field", "value")}
@@ -483,13 +447,12 @@ class WritingRun:
         data = json.dumps(scenario, ensure_ascii=False)
         text = prompt.fill(scenario=data, fixed=", ".join(writing.fixed), tags=_TAGS, looked_for=own, **example)
         seed_of = f"{draft.seeded.id}|audit"
-        await self._ask("auditor", "audit", prompt, (_auditor(), text), _Audit, check, draft, seed_of)
+        await self._ask("auditor", "audit", prompt, (self._auditor, text), _Audit, check, draft, seed_of)
         after = accepted[-1]
         draft.steps.note("audited", draft=draft.number, changed=after.changed)
         return writing.scenario.model_validate(after.scenario), len(after.changed)
 
     async def _copied(self, scenario: Any, draft: _Draft) -> _Again | None:
-        """Whether the auditor finds that it repeats a shipped scenario."""
         nearest = await self._neighbours.nearest(self._kind.story(scenario), draft.steps)
         draft.steps.note("neighbours", draft=draft.number, by=self._neighbours.by, nearest=[list(one) for one in nearest])
         ids = [name for name, _ in nearest]
@@ -502,7 +465,7 @@ class WritingRun:
         shown = "\n\n".join(f"### {name}\n{self._kind.text(self._shipped[name])}" for name in ids)
         text = prompt.fill(neighbours=shown, scenario=json.dumps(scenario.model_dump(mode="json"), ensure_ascii=False))
         seed_of = f"|duplicate {scenario.id}"
-        answer = await self._ask("auditor", "duplicate", prompt, (_auditor(), text), _Repeats, check, draft, seed_of)
+        answer = await self._ask("auditor", "duplicate", prompt, (self._auditor, text), _Repeats, check, draft, seed_of)
         repeats = sorted(set(answer.repeats))
         draft.steps.note("compared", draft=draft.number, repeats=repeats, shared=answer.shared)
         return _Again(f"It tells a scenario again that is there already: {answer.shared}", _OTHER_STORY) if repeats else None
@@ -533,18 +496,5 @@ class WritingRun:
         )
 
 
-_TAGS = ", ".join(get_args(Tag))
-
-
-def _auditor() -> str:
-    return load_prompt(__package__, "auditor").text
-
-
-async def _wait(before: asyncio.Event | None) -> None:
-    if before is not None:
-        await before.wait()
-
-
 def _number_in(name: str) -> str:
-    """The number at the end of the id of a seed and of its scenario."""
     return name.rpartition("-")[2]

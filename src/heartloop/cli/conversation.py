@@ -1,7 +1,4 @@
-"""What happens in the terminal during `heartloop talk`: the human as a model, the screen, and the tables at the end.
-
-Everything shown fits 40 columns as well as 120. Texts of models and scenarios are made printable.
-"""
+"""The terminal during `heartloop talk`: the human as a model, the screen, and the tables at the end. It fits 40 columns."""
 
 from __future__ import annotations
 
@@ -43,8 +40,7 @@ from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.cache import dialogue_scope
 from heartloop.models.names import close
 
-WIDEST = 72
-"""Columns of text; longer lines are hard to read."""
+WIDEST = 72  # columns of text
 _ENDS = {
     "success": "The dialogue ended: success.",
     "failure": "The dialogue ended: failure.",
@@ -85,7 +81,6 @@ class Screen:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """A reply that was given before, or else the next one."""
         index = sum(message.role == "assistant" for message in messages)
         if index == len(self._replies):
             self._replies.append(
@@ -98,8 +93,7 @@ class Screen:
         """Plays a dialogue until it ends, or the human or Ctrl-C ends it; its `stop` is `cut` then.
 
         A reply is taken back by playing the dialogue again with the replies before it and the same seed: deterministic users
-        answer the same, and the answers of a language model come from its cache. A reply that was not answered is not part of
-        the dialogue.
+        answer the same, and the answers of a language model come from its cache.
         """
 
         def watch(transcript: Transcript) -> None:
@@ -224,17 +218,13 @@ class Screen:
 
 
 class Interrupt:
-    """Ctrl-C during a dialogue, as a context manager.
-
-    While a line is read it ends the dialogue; while the person answers, the dialogue ends at the next line, and a second one
-    stops at once. asyncio's own handling is a cancellation, which a blocking read would never see.
-    """
+    """Ctrl-C ends the dialogue at the line that is read, or at the next one if the person answers; a second one stops at once."""
 
     def __init__(self) -> None:
         self.pressed = self.reading = False
         self._before: Any = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Self:  # asyncio's own handling is a cancellation, which a blocking read would never see
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._press)
         return self
@@ -256,7 +246,6 @@ def run_talk(
     options: Callable[[EnvironmentSpec], Mapping[str, Any]], *, out: Path | None, user: str, roles: Mapping[str, str],
     cache: Path | None, **how: Any,
 ) -> int:  # fmt: skip
-    """Plays the dialogue, writes the run with the baselines, and returns the exit code."""
     spec, chosen, chosen_set = _chosen(environment, scenario, scenarios, seed)
     with tempfile.TemporaryDirectory(prefix="heartloop-talk-") as folder:
         asked = user != EMBEDDED or any(model != EMBEDDED for model in roles.values())
@@ -311,7 +300,6 @@ def run_talk(
 def _chosen(
     environment: str | None, scenario: str | None, scenarios: str | None, seed: int
 ) -> tuple[EnvironmentSpec, str, str | None]:
-    """The environment, the scenario's id, and the set to look in."""
     if environment is not None and environment not in environment_names() and scenario is None:
         spec, found = find_scenario(environment, scenarios)
         return spec, str(found.id), scenarios
@@ -331,7 +319,6 @@ def _chosen(
 
 
 def name_of(transcript: Transcript) -> str:
-    """What the person is called; `Person` where the scenario does not say."""
     first = transcript.facts.get("person", "").split(",")[0].split()
     return printable(first[0]) if first else "Person"
 
@@ -346,7 +333,6 @@ def labelled(label: str, text: str, style: str = "bold") -> Text:
 
 
 def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool = False) -> RenderableType:
-    """The points after the latest reply: value, change, start and range, and a bar between the ends of the scale."""
     course = scale.course(transcript)
     if len(course) < 2:
         return Text("This reply is not judged.", style="dim")
@@ -378,7 +364,6 @@ def _bar(scale: Scale, start: float, now: float, width: int, ascii_only: bool) -
 
 
 def thoughts(spec: EnvironmentSpec, transcript: Transcript) -> RenderableType:
-    """What the person thought of the latest reply, and what was seen in it."""
     if not transcript.turns:
         return Text("No reply has been given yet.", style="dim")
     turn, panel = transcript.turns[-1], spec.report
@@ -397,28 +382,20 @@ def thoughts(spec: EnvironmentSpec, transcript: Transcript) -> RenderableType:
 
 
 def grades(spec: EnvironmentSpec, transcript: Transcript) -> Table:
-    """The judges' grades of the latest reply with their reasons."""
     turn = transcript.turns[-1]
     rows = [row for detail in spec.report.turn(transcript, turn).details for row in detail.rows]
     if not rows:
         split = {key: re.fullmatch(r"(?s)(-?[\d.]+): (.*)", text) or ("", "", text) for key, text in turn.thoughts.items()}
         rows = [(key.capitalize(), parts[1], parts[2]) for key, parts in split.items()]
-    table = _table()
-    table.add_column("grade")
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("reason")
+    table = _table(None, "grade", "", "reason", numbers=("",))
     for name, level, reason in rows:
         table.add_row(*(Text(printable(text)) for text in (name, level, reason.split(" “")[0])))
     return table
 
 
 def replies_table(scale: Scale, transcript: Transcript, width: int) -> Table:
-    """What each reply did: its first words, its change in points, and the points after it."""
-    table = _table("What each reply did")
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("reply", ratio=1)
-    table.add_column("change", justify="right", no_wrap=True)
-    table.add_column("after", justify="right", no_wrap=True)
+    table = _table("What each reply did", "#", "reply", "change", "after", numbers=("#", "change", "after"))
+    table.columns[0].style, table.columns[1].ratio = "dim", 1
     judged = (turn.index for turn in transcript.turns if turn.state is not None)
     after = dict(zip(judged, pairwise(scale.course(transcript)), strict=False))
     shown = max(12, min(width, WIDEST) - 22)
@@ -435,11 +412,7 @@ def replies_table(scale: Scale, transcript: Transcript, width: int) -> Table:
 
 
 def standings(transcripts: Sequence[Transcript], name: str) -> Table:
-    """Scores of the human and of the baselines with the same person, best first."""
-    table = _table(f"Others with {name}")
-    table.add_column("model")
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("replies", justify="right", no_wrap=True)
+    table = _table(f"Others with {name}", "model", "score", "replies", numbers=("score", "replies"))
     rows = [(one, points_of(one)) for one in transcripts]
     for one, points in sorted(rows, key=lambda row: -1e9 if row[1] is None else row[1], reverse=True):
         label = Text("you" if one.model == HUMAN else printable(one.model))
@@ -448,8 +421,11 @@ def standings(transcripts: Sequence[Transcript], name: str) -> Table:
     return table
 
 
-def _table(title: str | None = None) -> Table:
-    return Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=title, title_justify="left")
+def _table(title: str | None, *heads: str, numbers: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=title, title_justify="left")
+    for head in heads:
+        table.add_column(head, justify="right" if head in numbers else "left", no_wrap=head in numbers)
+    return table
 
 
 def _number(points: float) -> str:

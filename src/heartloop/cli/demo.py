@@ -34,7 +34,6 @@ REAL_SCENARIOS, REAL_TOKENS, REAL_SECONDS = 4, 40, 60.0
 
 
 def run_demo(out: Path) -> None:
-    """Writes the runs and the report."""
     marker, real_run = out / ".demo", out / "language-model"
     shown = [(spec, spec.demo, out / spec.name) for spec in specs() if spec.demo is not None]
     shown.sort(key=lambda part: part[1].place)
@@ -104,7 +103,6 @@ class _Until:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion."""
         try:
             async with asyncio.timeout(self._end - time.monotonic()):
                 return await self._model.complete(messages, schema=schema, sampling=sampling)

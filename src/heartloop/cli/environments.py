@@ -17,7 +17,6 @@ environments_app = typer.Typer(
 
 @environments_app.callback()
 def _environments(context: typer.Context) -> None:
-    """List the installed environments, or show one with its options."""
     from heartloop.environments.registry import broken, specs
 
     if context.invoked_subcommand is None:

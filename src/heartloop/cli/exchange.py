@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from heartloop.environments.importing import Imported, Importer
 
 _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag", "model": "--model", "user": "--user"}
-"""Command-line options of importers, by parameter name."""
 
 
 def import_data(
@@ -74,7 +73,6 @@ def import_data(
 
 
 def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list[str]:
-    """Writes a scenario file; returns the lines to print about it."""
     from collections import Counter
 
     from heartloop.environments.records import write_records
@@ -88,7 +86,6 @@ def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list
 
 
 def _write_run(imported: Imported, source: Path, out: Path | None, model: str | None) -> list[str]:
-    """Writes a run directory with its scores and prints the leaderboard; returns the lines to print below."""
     from rich.console import Console
 
     from heartloop.evaluation.leaderboard import leaderboard

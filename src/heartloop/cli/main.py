@@ -1,7 +1,6 @@
-"""The command line: the application, its command groups and its entry point.
+"""The command line. Commands import what they need inside the function, so that `--help` is fast.
 
-There is one module per command group. Commands import what they need inside the function, so that `--help` is fast. Exit codes: 0
-done; 1 more than 5 % of the dialogues unscored, stopped by the budget, or a failed gate; 2 wrong use or input.
+Exit codes: 0 done; 1 more than 5 % of the dialogues unscored, stopped by the budget, or a failed gate; 2 wrong use or input.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ from typing import Annotated
 import typer
 
 from heartloop.cli.environments import check, environments_app
-from heartloop.cli.evaluate import evaluate, plan
+from heartloop.cli.evaluate import demo, evaluate, plan, talk
 from heartloop.cli.exchange import export, import_data
 from heartloop.cli.options import with_options
-from heartloop.cli.runs import compare, merge, rejudge, report, rescore
+from heartloop.cli.runs import compare, merge, rejudge, report, rescore, validate
 from heartloop.cli.scenarios import scenarios_app
-from heartloop.cli.talk import demo, talk
 from heartloop.cli.train import guard, student_app, train
-from heartloop.cli.validate import validate
 from heartloop.core.errors import InputError, UseError
 
 app = typer.Typer(
@@ -78,7 +75,3 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
         typer.echo(heartloop.__version__)
         raise typer.Exit
-
-
-if __name__ == "__main__":
-    main()

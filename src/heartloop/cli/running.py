@@ -38,7 +38,6 @@ def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[
 
 
 def agreed_to(question: str) -> bool:
-    """Asks in a terminal; elsewhere prints which options continue without a question."""
     if sys.stdin.isatty():
         return bool(typer.confirm(question, err=True))
     typer.echo("Not a terminal: pass --yes, --max-tokens or --max-cost to continue after the estimate.", err=True)
@@ -50,10 +49,8 @@ class Pilot:
 
     def __init__(self, meter: Meter, calls: Calls) -> None:
         self._priced, self._yes, self._only = bool(meter.prices), calls.yes or meter.limited, calls.pilot
-        self.line: ProgressLine | None = None
-        """The progress line, hidden while a question is open."""
-        self.further = 0
-        """Dialogues in later runs of the same command; each is estimated to cost as much."""
+        self.line: ProgressLine | None = None  # hidden while a question is open
+        self.further = 0  # dialogues in later runs of the same command; each is estimated to cost as much
         self.asked = False
 
     def __call__(self, estimate: Estimate) -> bool:
@@ -76,8 +73,6 @@ class Pilot:
 
 
 class Judging:
-    """The judges of a command: their models and their sampling."""
-
     def __init__(self, judges: Sequence[str], requests: Sequence[str] | None, calls: Calls) -> None:
         load_env()
         for judge in judges:
@@ -91,10 +86,8 @@ class Judging:
         self.by_name = {judge: None if judge == EMBEDDED else self.models.counted(judge, "judge") for judge in judges}
         asks = calls.pilot or any(map(is_paid, judges))
         self.pilot = Pilot(self.models.meter, calls) if asks else None
-        """The estimate before the judges of stored dialogues are asked."""
 
     def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:
-        """The plan of a run of these judges."""
         return RunPlan(settings=settings, play=play, jobs=jobs, models=self.models, check=self.check)
 
 

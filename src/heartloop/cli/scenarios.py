@@ -176,6 +176,5 @@ def _lines_of(scenarios: str) -> dict[str, int]:
 
 
 def _with_line(problem: str, lines: dict[str, int]) -> str:
-    """A problem that begins with an id, after the line of that record."""
     name = problem.partition(": ")[0].partition(" and ")[0]
     return f"line {lines[name]}, {problem}" if name in lines else problem

@@ -1,4 +1,4 @@
-"""`heartloop train`, `heartloop student` and `heartloop guard`: training, and what surrounds it."""
+"""`heartloop train`, `heartloop student` and `heartloop guard`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ def train(
 
 
 def _train(recipe: Recipe, run: Path) -> int:
-    """Trains, prints the result, and returns the exit code."""
     from heartloop.core.chat import EMBEDDED
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
@@ -173,7 +172,6 @@ def guard(
     ] = None,
 ) -> None:
     """Compare general capability before and after training, from results of lm-evaluation-harness, Inspect or LiveCodeBench."""
-    from rich.console import Console
 
     from heartloop.environments.suites import RunSuite
     from heartloop.evaluation.compare import choose_sides, compare
@@ -181,7 +179,7 @@ def guard(
     from heartloop.integrations.harness import read_results
     from heartloop.training.checkpoints import PREFIX, weights_in
     from heartloop.validity.guard import changes, commands, guard_result
-    from heartloop.validity.page import Part, result_table, write_validity_json, write_validity_page
+    from heartloop.validity.page import Part, show_results
 
     folder = out or Path("guard")
     if prepare is not None:
@@ -207,10 +205,7 @@ def guard(
     about = "A training that gains in care should lose nothing elsewhere."
     source = "Reinforcement Learning with Verifiable Emotion Rewards, Table 2"
     suite = RunSuite(title, about, source, lambda material, answers: result)
-    write_validity_json(result.record, folder / "guard.json")
-    page = write_validity_page([Part("guard", suite, result)], folder / "report", title=title)
-    Console().print(result_table(result))
-    typer.echo(f"\nNumbers: {folder / 'guard.json'}\nPage: {page}")
+    show_results([Part("guard", suite, result)], result.record, folder / "guard.json", title=title)
     if worse_than is not None and (worse := [one for one in found if one.high is not None and one.high < -worse_than]):
         names = " and ".join(one.benchmark.name for one in worse)
         typer.echo(f"Worse than before by more than {worse_than:g}: {names}.", err=True)

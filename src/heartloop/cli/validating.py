@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from heartloop.cli.options import Calls
 from heartloop.cli.running import Judging, agreed_to, play_run
@@ -23,37 +22,34 @@ from heartloop.environments.suites import Answers, Material, RejudgingSuite, Run
 from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.runner import PILOT
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
+from heartloop.evaluation.store import beside
 from heartloop.models.budget import Meter, is_paid
 from heartloop.models.names import close
-from heartloop.validity.answering import Answered, AnswerFile, answer_all
-from heartloop.validity.judging import JudgedVariants, beside, directories, judged_variants
-from heartloop.validity.page import Part, print_results, result_table, write_validity_json, write_validity_page
+from heartloop.validity.judging import Answered, AnswerFile, JudgedVariants, answer_all, directories, judged_variants
+from heartloop.validity.page import Part, show_results
 
 
 def read_runs(
     material: Material, runs: list[Path], suites: Mapping[str, RunSuite], by: Judging, calls: Calls, *, named: bool,
     out: Path | None,
 ) -> int:  # fmt: skip
-    """Runs suites that read runs, writes their page, and returns the exit code."""
     lacking = {name: why for name, one in suites.items() if (why := one.lacks(material)) is not None}
     if named and lacking:
         name, why = next(iter(lacking.items()))
         raise UseError(f"suite {name} cannot run: {why}")
     ready = {name: one for name, one in suites.items() if name not in lacking}
-    folder = out or beside(runs[0])
+    folder = out or beside(runs[0], "validity")
     answers, code = _ask(ready, material, folder / "answers.jsonl", by, calls)
     parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
     left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
-    write_validity_json({part.name: part.result.record for part in parts}, folder / "validity.json")
+    record = {part.name: part.result.record for part in parts}
     names = " and ".join(path.name or path.resolve().name for path in runs)
     about = f"{amount(len(material.dialogues), 'dialogue')} of {amount(len(material.models), 'model')} in {material.spec.title}."
     if material.judges:
         about += f" Judged by {' and '.join(material.judges)}."
     if f"{LOCAL_PREFIX}smollm2" in material.judges:
         about += " A judge of 135 million parameters tests whether the suites run; its answers measure nothing."
-    page = write_validity_page(parts, folder / "report", title=f"Validity of {names}", about=about, left_out=left_out)
-    print_results(parts, left_out)
-    typer.echo(f"\nNumbers: {folder / 'validity.json'}\nPage: {page}")
+    show_results(parts, record, folder / "validity.json", title=f"Validity of {names}", about=about, left_out=left_out)
     return code
 
 
@@ -61,7 +57,6 @@ def rejudge_runs(
     spec: EnvironmentSpec, runs: list[Path], name: str, suite: RejudgingSuite, by: Judging, calls: Calls,
     options: Mapping[str, Any], *, limit: int | None, scenarios: str | None, out: Path | None,
 ) -> int:  # fmt: skip
-    """Runs a suite that rejudges runs in variants, writes its page, and returns the exit code."""
     ((judge, model),) = by.by_name.items()
     judges = suite.judges(spec, model, by.sampling)
     sources = [
@@ -71,7 +66,7 @@ def rejudge_runs(
         )
         for run in runs
     ]  # fmt: skip
-    folder = out or beside(runs[0], name, judge)
+    folder = out or beside(runs[0], "validity", name, judge)
     paths = directories(folder, runs, suite.variants)
     code = 0
     ahead = [(source, path, variant) for source, path in zip(sources, paths, strict=True) for variant in suite.variants]
@@ -91,21 +86,14 @@ def rejudge_runs(
                 return code
             break
     result = suite.result(judged_variants(paths, suite))
-    write_validity_json(result.record, folder / "validity.json")
-    page = write_validity_page([Part(name, suite, result)], folder / "report", title=suite.title)
-    Console().print(result_table(result))
-    typer.echo(f"\nNumbers: {folder / 'validity.json'}\nPage: {page}")
+    show_results([Part(name, suite, result)], result.record, folder / "validity.json", title=suite.title)
     return code
 
 
 def _ask(
     suites: Mapping[str, RunSuite], material: Material, path: Path, by: Judging, calls: Calls
 ) -> tuple[dict[str, dict[str, Answers]], int]:
-    """Asks every judge the questions of the suites; the answers by suite and judge, and the exit code.
-
-    A suite whose questions were not all asked, because the budget was spent or the estimate declined, is left out of the
-    answers. The exit code is 1 then, and if more than the allowed share of a suite's questions failed.
-    """
+    """The answers by suite and judge, without suites whose questions were not all asked, and the exit code."""
     meter, cache = by.models.meter, by.models.cache
     answers: dict[str, dict[str, Answers]] = {}
     code = 0
@@ -159,7 +147,6 @@ def _ask(
 
 
 def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *, pilot: bool) -> bool:
-    """Prints the estimate and returns whether to continue."""
     spent = meter.spend(judge)
     share = tried.open / max(1, tried.asked)
     cost = None if spent.cost is None or not meter.prices else (spent.cost - (before.cost or 0.0)) * share
@@ -172,7 +159,6 @@ def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *
 
 
 def _code_of(name: str, judge: str, answered: Answered) -> int:
-    """Prints failures and an early stop, and returns the exit code."""
     if answered.stopped is not None:
         left = amount(answered.open, "question")
         typer.echo(f"Stopped early: {answered.stopped}. {left} of {name} to {judge} not asked.", err=True)

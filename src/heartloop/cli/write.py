@@ -55,8 +55,7 @@ def write(
     """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
     writing = _part(environment, "write")()
     by = _Calls(writer, auditor, embedder, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
-    written, cost = _write(writing, out, by, n=n, seed=seed, only=only or ())
-    raise typer.Exit(_report(written, out, cost))
+    raise typer.Exit(_write(writing, out, by, n=n, seed=seed, only=only or ()))
 
 
 @write_app.command()
@@ -103,8 +102,7 @@ def distil(
         missing = [flag for flag, value in (("--writer", writer), ("--auditor", auditor), ("--out", out)) if value is None]
         raise UseError(f"{' and '.join(missing)} missing; pass them, or use --dry-run to count first")
     by = _Calls(writer, auditor, embedder, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
-    written, cost = _write(writing, out, by, n=limit, seed=seed, unread=read.refused)
-    code = _report(written, out, cost)
+    code = _write(writing, out, by, n=limit, seed=seed, unread=read.refused)
     if too_many_refused:
         typer.echo(f"More than {ALLOWED_FAILED:.0%} of {source} could not be read; see above.", err=True)
     raise typer.Exit(code or int(too_many_refused))
@@ -132,12 +130,10 @@ def enrich(
     n = limit or sys.maxsize
     by = _Calls(writer, None, None, request or [], max_connections, timeout, retries, max_cost, max_tokens, prices)
     _print_removed(writing.removed(writing.seeds(n, 0)))
-    written, cost = _write(writing, out, by, n=n, seed=0)
-    raise typer.Exit(_report(written, out, cost))
+    raise typer.Exit(_write(writing, out, by, n=n, seed=0))
 
 
 def _part(environment: str, command: str) -> Callable[..., Writing]:
-    """The environment's implementation of a command."""
     from heartloop.environments.registry import load_environment, specs
     from heartloop.environments.spec import load_attribute
 
@@ -150,11 +146,8 @@ def _part(environment: str, command: str) -> Callable[..., Writing]:
 
 
 class _Calls(NamedTuple):
-    """The models that write, and the limits of their calls."""
-
     writer: str
     auditor: str | None
-    """`None`: no audit and no comparison with other scenarios."""
     embedder: str | None
     request: list[str]
     max_connections: int
@@ -167,8 +160,8 @@ class _Calls(NamedTuple):
 
 def _write(
     writing: Writing, out: Path, by: _Calls, *, n: int, seed: int, only: Sequence[str] = (), unread: Sequence[Refused] = ()
-) -> tuple[WritingResult, str]:
-    """Writes the scenarios; returns the result and a text of its cost."""
+) -> int:
+    """Writes the scenarios and prints the result; returns the exit code."""
     import asyncio
 
     from heartloop.authoring.checks import MeteredEmbedder
@@ -220,11 +213,11 @@ def _write(
         for record in unread:
             files.steps().note("unread", **record._asdict())
         with ProgressLine(meter, what="scenarios") as line:
-            return asyncio.run(go(files, line)), meter.summary()
+            written = asyncio.run(go(files, line))
+    return _report(written, out, meter.summary())
 
 
 def _print_read(read: RawDialogues) -> None:
-    """Prints the counts of read, repaired and refused records."""
     from heartloop.environments.importing import REPAIRS
 
     for one in read.refused[:REFUSED_SHOWN]:
@@ -242,7 +235,6 @@ def _print_removed(removed: Mapping[str, int]) -> None:
 
 
 def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
-    """Prints the selected dialogues, the number of calls, and `show` dialogues as the model would read them."""
     seeds = writing.seeds(limit, seed)
     skipped = [(one.facts["source"], reason) for one in seeds if (reason := writing.skip_reason(one, {}))]
     for place, reason in skipped[:REFUSED_SHOWN]:
@@ -259,7 +251,6 @@ def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
 
 
 def _report(written: WritingResult, out: Path, cost: str) -> int:
-    """Prints the result; returns the exit code."""
     from heartloop.authoring.store import steps_path
 
     not_written = {"skipped": written.skipped, "refused": written.refused, "failed": written.failed}

@@ -1,7 +1,4 @@
-"""What an environment adds to its page of the report: a `ReportPanel`, whose `build` returns frozen blocks.
-
-`heartloop.report` renders blocks (tables, charts, cards, texts). An environment without a panel has the sections that follow from
-its scale alone.
+"""What an environment adds to its page of the report: a `ReportPanel`, whose `build` returns frozen blocks (tables, charts).
 
     def build(page: PanelInput) -> PanelOutput:
         rows = [Row(row.model, (len(page.behind(row)),), number) for number, row in enumerate(page.models)]
@@ -24,7 +21,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 from heartloop.core.dialogue import Transcript, Turn
 
 Section = Literal["trajectories", "groups", "tokens", "lengths", "highlights"]
-"""Sections that every page has unless the panel leaves them out."""
 
 
 class Estimate(NamedTuple):
@@ -37,8 +33,6 @@ class Estimate(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Ends of a bar, and the place of its broken line."""
-
     low: float
     high: float
     neutral: float
@@ -69,9 +63,7 @@ class Table(NamedTuple):
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     help: str = ""
-    """How to read it, in one line."""
     corner: str = "Model"
-    """Heading of the first column."""
     entry: str = "blocks"
     """Entry of the page of meanings that its headings lead to."""
     models: bool = False
@@ -79,8 +71,6 @@ class Table(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a series, with the ends of its intervals."""
-
     x: float | str
     y: float
     low: float | None = None
@@ -92,8 +82,6 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points in order, drawn in a model's colour."""
-
     name: str
     points: tuple[Point, ...]
     model: int | None = None
@@ -131,8 +119,6 @@ class Chart(NamedTuple):
 
 
 class Card(NamedTuple):
-    """Facts as (name, value)."""
-
     title: str
     facts: tuple[tuple[str, str], ...]
     help: str = ""
@@ -150,8 +136,6 @@ Block = Table | Chart | Card | Text
 
 
 class Headline(Protocol):
-    """A model's number on the leaderboard, in points."""
-
     @property
     def n(self) -> int: ...
 
@@ -166,8 +150,6 @@ class Headline(Protocol):
 
 
 class ModelRow(Protocol):
-    """A model on the leaderboard."""
-
     @property
     def model(self) -> str: ...
 
@@ -188,7 +170,7 @@ class ModelRow(Protocol):
 
 
 class Shade(NamedTuple):
-    """A cell of a heat map: a mean over `n` dialogues; `tint` in [0, 1] shades it, in another colour where it is `below` 0."""
+    """A cell of a heat map; `tint` in [0, 1] shades it, in another colour if it is `below` 0."""
 
     mean: float | None
     n: int
@@ -211,15 +193,12 @@ class PanelInput(NamedTuple):
     basis: Mapping[str, Sequence[int]]
     """By model, indices of the dialogues behind its number."""
     dialogues: Sequence[Transcript]
-    """With unscored ones."""
     addresses: Sequence[str]
     """By dialogue, the fragment that opens it."""
     embedded: bool
-    """Whether the embedded user played a role."""
     options: Mapping[str, Any]
 
     def behind(self, row: ModelRow) -> list[Transcript]:
-        """The dialogues behind a model's number."""
         return [self.dialogues[index] for index in self.basis[row.model]]
 
 
@@ -236,14 +215,12 @@ class PanelOutput(NamedTuple):
     blocks: tuple[Block, ...] = ()
     columns: tuple[LeaderboardColumn, ...] = ()
     leaderboard_help: str = ""
-    """A sentence above the leaderboard."""
     facts: tuple[tuple[str, str], ...] = ()
     """For the head of the page, as (name, value)."""
     warnings: tuple[str, ...] = ()
     sections: tuple[tuple[str, str], ...] = ()
     """Sections of the template, as (element id, name), for the links at the head of the page."""
     context: Mapping[str, Any] = {}
-    """Names that the template uses."""
     data: Mapping[str, Any] | None = None
     """JSON for the script, written to `data/PAGE/panel.js`, passed on in the event `heartloop-panel` once that is loaded."""
 
@@ -261,14 +238,12 @@ class PublishedTable(NamedTuple):
     id: str = ""
     """Fragment of its own, where other pages link to it."""
     fold: bool = False
-    """Whether it opens on demand."""
 
 
 class Published(NamedTuple):
     """Published results of an environment, shown next to the user's own and never ranked with them."""
 
     title: str
-    """Heading of the section, after the environment's name."""
     tables: tuple[PublishedTable, ...]
     conditions: str
     """How they were measured, and so why single numbers do not compare."""
@@ -279,14 +254,11 @@ class Published(NamedTuple):
 
 
 class ScenarioView(NamedTuple):
-    """A scenario at the head of an opened dialogue."""
-
     line: str = ""
     """The line under the title; empty for person, place, theme and keyword."""
     facts: tuple[tuple[str, str], ...] = ()
     """As (name, text); lines that begin with `- ` are a list."""
     model_plays: str = ""
-    """The person that the model under test plays, if any."""
 
 
 class Details(NamedTuple):
@@ -298,10 +270,7 @@ class Details(NamedTuple):
 
 
 class TurnView(NamedTuple):
-    """What is shown under a turn besides the changes of its state."""
-
     thoughts: Mapping[str, str] = {}
-    """By name, as `ReportPanel.thoughts` words them."""
     details: tuple[Details, ...] = ()
 
 
@@ -320,9 +289,7 @@ class ReportPanel(NamedTuple):
     group_kinds: Mapping[str, str] = {}
     """By group, a word under its heading."""
     group_text: str = ""
-    """The fact that says what a group means."""
     agreement: str = ""
-    """Published agreement between simulators or judges, for the page that compares them."""
     stops: Mapping[str, str] = {}
     """Why a dialogue ended, in words, where the general ones do not fit."""
     scenario: Callable[[Transcript], ScenarioView] = lambda transcript: ScenarioView()
@@ -333,18 +300,12 @@ class ReportPanel(NamedTuple):
     dialogue: Callable[[Transcript], Mapping[str, Any]] | None = None
     """JSON of one dialogue for the script, as `said.panel`."""
     published: Callable[[], Published] | None = None
-    """Published results (`environments.report` reads tables of the package)."""
     learned: bool = True
     """Whether the embedded player is a learned reader."""
     package: str = ""
-    """Package with the files below."""
     template: str = ""
     script: str = ""
     style: str = ""
     glossary: str = ""
     glossary_context: Mapping[str, Any] = {}
     """Names that the glossary uses, besides the macros `m`, `scale`, `start`, `success_at` and `failure_below`."""
-
-    def entry(self, name: str, environment: str) -> str:
-        """The entry of the page of meanings for `mean`, `success`, `failure` or `groups`."""
-        return f"{environment}-{name}" if self.glossary else name

@@ -19,13 +19,10 @@ LOCAL_PREFIX = "local/"
 
 
 def is_embedded(model: str) -> bool:
-    """Whether the learned reader plays in place of a language model."""
     return model == EMBEDDED
 
 
 class Reply(NamedTuple):
-    """One completion."""
-
     text: str
     reasoning: str | None = None
     """The endpoint's `reasoning_content` (or `reasoning`)."""
@@ -37,8 +34,6 @@ class Reply(NamedTuple):
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Anything that completes a list of messages."""
-
     @property
     def name(self) -> str:
         """Such as `openai/gpt-4.1` or `heartloop/reflector`."""
@@ -82,7 +77,6 @@ class ScriptedChat:
         self._answers = answers
         self._cycle = cycle
         self.asked: list[tuple[Message, ...]] = []
-        """The messages of every call."""
         self.schemas: list[Mapping[str, Any] | None] = []
         self.samplings: list[Sampling | None] = []
 

@@ -108,7 +108,6 @@ class Sampling(_Frozen):
     reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z_-]+$")
     """How long a reasoning model thinks: `none`, `minimal`, `low`, `medium`, `high`, ..., by model."""
     request: dict[str, JsonValue] = Field(default_factory=dict)
-    """Any other field of the request's body."""
 
     @field_validator("request")
     @classmethod
@@ -138,7 +137,6 @@ class Sampling(_Frozen):
 
     @property
     def further(self) -> dict[str, Any]:
-        """The settings after `seed` that are set, by name."""
         return {name: value for name, value in self.chosen().items() if name not in _ALWAYS_WRITTEN}
 
     def over(self, default: Sampling) -> Sampling:
@@ -228,11 +226,8 @@ class Failure(_Frozen):
 
 
 class Turn(_Frozen):
-    """One policy reply and the user's reaction."""
-
     index: int
     reply: Text
-    """The visible text."""
     silent: bool = False
     truncated: bool = False
     state: dict[str, float] | None = None
@@ -261,17 +256,14 @@ class Transcript(_Frozen):
     facts: dict[str, str] = Field(default_factory=dict)
     """What reports group by and show: family, intention, theme, title, persona, tags."""
     models: dict[str, str] = Field(default_factory=dict)
-    """By role, as `sampling`."""
     sampling: dict[str, Sampling] = Field(default_factory=dict)
     prompts: dict[str, str] = Field(default_factory=dict)
-    """Hashes by name."""
     opening: str | None
     start: dict[str, float]
     turns: tuple[Turn, ...]
     stop: StopReason
     failure: Failure | None = None
     score: float | None
-    """The environment's outcome; `None` when unscored."""
     rewards: tuple[float, ...] = ()
     usage: dict[str, Usage] = Field(default_factory=dict)
     calls: tuple[Call, ...] = ()
@@ -281,7 +273,6 @@ class Transcript(_Frozen):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What identifies a dialogue within a run."""
         return (self.model, self.scenario, self.repeat)
 
     @property
@@ -296,8 +287,8 @@ _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 def visible(text: str) -> str:
     """The visible part of a policy's reply: what follows the last `</think>`.
 
-    Text after an unclosed `<think>` is hidden too: a reply that begins with one is silence. A closing tag counts without an
-    opening one, since some chat templates put the opening tag into the prompt.
+    Text after an unclosed `<think>` is hidden too. A closing tag counts without an opening one, which some
+    chat templates put into the prompt.
 
     >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him."), visible("<think>hmm")
     ('That was unkind of him.', '')
@@ -319,8 +310,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def write_line(transcript: Transcript) -> str:
-    """One JSON line."""
-    return transcript.model_dump_json(exclude_defaults=False) + "\n"
+    return transcript.model_dump_json() + "\n"
 
 
 class TranscriptLine(NamedTuple):
@@ -330,29 +320,24 @@ class TranscriptLine(NamedTuple):
     start: int
 
     def read(self) -> Transcript:
-        """The transcript; valid while the file is not rewritten."""
         with self.path.open("rb") as file:
             file.seek(self.start)
             return Transcript.model_validate_json(file.readline())
 
 
-def read_transcripts(path: Path, *, torn_tail: bool = True) -> Iterator[Transcript]:
-    """Transcripts of a JSON-lines file, in order, one in memory at a time.
-
-    Args:
-        torn_tail: skip a last line without a line break, which a killed process leaves.
-    """
-    return (transcript for _, transcript in transcript_lines(path, torn_tail=torn_tail))
+def read_transcripts(path: Path) -> Iterator[Transcript]:
+    """Transcripts of a JSON-lines file, in order, one in memory at a time."""
+    return (transcript for _, transcript in transcript_lines(path))
 
 
-def transcript_lines(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[TranscriptLine, Transcript]]:
-    """As `read_transcripts`, each with its place, for a second pass over a file that is too large for memory."""
+def transcript_lines(path: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
+    """As `read_transcripts`, each with its place, for a second pass over a large file."""
     start = 0
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 place, start = TranscriptLine(path, start), start + len(line)
-                if not line.strip() or (torn_tail and not line.endswith(b"\n")):
+                if not line.strip() or not line.endswith(b"\n"):  # a killed process leaves half a line
                     continue
                 try:
                     yield place, Transcript.model_validate_json(line)
@@ -367,7 +352,6 @@ def transcript_lines(path: Path, *, torn_tail: bool = True) -> Iterator[tuple[Tr
 
 
 def cut_torn_tail(path: Path) -> None:
-    """Removes a half-written last line, which a killed process leaves."""
     with path.open("rb+") as file:
         size = end = file.seek(0, os.SEEK_END)
         while end > 0:
@@ -383,12 +367,10 @@ def cut_torn_tail(path: Path) -> None:
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:
-    """The sum of several usages; an empty sum is zero."""
     return sum(parts, start=Usage())
 
 
 def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
-    """Tokens of calls by role, in the order of each role's first call."""
     return {role: total_usage(c.usage for c in calls if c.role == role) for role in dict.fromkeys(c.role for c in calls)}
 
 
@@ -401,5 +383,4 @@ HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})
 
 
 def content_tags(transcript: Transcript) -> list[str]:
-    """Tags other than `none`."""
     return [tag for tag in transcript.facts.get("tags", "").split() if tag != "none"]

@@ -1,8 +1,4 @@
-"""The exceptions.
-
-The caller can fix `UseError` and `InputError` (exit code 2); the others are recorded as the failure of a dialogue. A message says
-what was wrong, with its value, what was expected, and what to do.
-"""
+"""The exceptions. The caller can fix `UseError` and `InputError` (exit code 2); the others become a dialogue's failure."""
 
 from __future__ import annotations
 

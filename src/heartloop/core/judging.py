@@ -1,7 +1,4 @@
-"""Ask a model for a typed answer, re-ask with the error, or raise.
-
-An answer that does not parse is an `AnswerError`, never a default.
-"""
+"""Ask a model for a typed answer, re-ask with the error, or raise `AnswerError`; there is no default."""
 
 from __future__ import annotations
 
@@ -49,14 +46,10 @@ async def ask(
     token limit, are refused.
 
     Args:
-        passages: what can be quoted; a model that heartloop serves itself may quote nothing else (`schemas.QUOTED`), since small
-            models invent quotes.
-        check: validates a parsed answer beyond its schema; returns what is wrong, or `None` to accept it.
+        passages: what a model that heartloop serves itself may quote (`schemas.QUOTED`), since small models invent quotes.
+        check: returns what is wrong with an answer that fits its schema, or `None` to accept it.
         on_reply: called with every raw reply and its re-ask number.
         on_refusal: called with what is wrong with a reply and its re-ask number.
-
-    Raises:
-        AnswerError: no acceptable answer after `reasks` re-asks; quotes the last reply.
     """
     schema = schema_of(answer, passages if model.name.startswith(LOCAL_PREFIX) else ())
     asked = list(messages)
@@ -107,7 +100,6 @@ def answers_in(text: str, answer: type[Answer]) -> list[Answer]:
 
 
 def _fitting(text: str, answer: type[Answer]) -> tuple[list[Answer], str]:
-    """The answers that a text holds, and what is wrong with the first object that is not one."""
     candidates = _objects(text)
     problem = "" if candidates else "it holds no JSON object"
     fitting: list[Answer] = []

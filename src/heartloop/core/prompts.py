@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ class Prompt(NamedTuple):
 
     @property
     def blanks(self) -> frozenset[str]:
-        return _blanks_of(self.text)
+        return frozenset(_BLANK.findall(self.text))
 
     def fill(self, **values: str) -> str:
         """The text with every blank filled; `PromptError` for a blank without a value and a value without a blank.
@@ -41,11 +40,6 @@ class Prompt(NamedTuple):
                 "expected one value per blank"
             )
         return _BLANK.sub(lambda match: values[match.group(1)], self.text)
-
-
-@lru_cache(maxsize=256)
-def _blanks_of(text: str) -> frozenset[str]:
-    return frozenset(_BLANK.findall(text))
 
 
 def load_prompt(package: str, name: str) -> Prompt:

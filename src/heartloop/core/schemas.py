@@ -8,7 +8,7 @@ what a prompt asks for, and together within `LONGEST_ANSWER`. Fields have the or
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -48,24 +48,16 @@ QUOTED = Sent(**{_QUOTED: True})
 
 
 def schema_of(answer: type[BaseModel], passages: Sequence[str] = ()) -> Mapping[str, Any]:
-    """The JSON schema that is sent for an answer class.
+    """The JSON schema that is sent for an answer class, without references: every field is required, no other is allowed.
 
-    Every field is required and no other is allowed: OpenAI's strict form demands it, and models leave out optional fields.
-    Classes within the class are written out, since not every server follows references.
-
-    Args:
-        passages: the possible values of fields that are `QUOTED`. They differ between calls, so they are not sent to providers
-            that take seconds to prepare a new schema.
+    `passages` are the possible values of fields that are `QUOTED`. They differ between calls, so they are not sent to providers
+    that take seconds to prepare a new schema.
     """
-    return _of_class(answer) if not passages else _schema_of(answer, passages)
+    return _schema_of(answer, tuple(passages))
 
 
-@cache
-def _of_class(answer: type[BaseModel]) -> Mapping[str, Any]:
-    return _schema_of(answer, ())
-
-
-def _schema_of(answer: type[BaseModel], passages: Sequence[str]) -> Mapping[str, Any]:
+@lru_cache(maxsize=256)
+def _schema_of(answer: type[BaseModel], passages: tuple[str, ...]) -> Mapping[str, Any]:
     whole = answer.model_json_schema()
     try:
         sent = _sent(whole, whole.get("$defs", {}), passages)

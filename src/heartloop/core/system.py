@@ -1,10 +1,8 @@
-"""Files, processes and the installation: hashes, atomic writes, the command that installs an extra, Python source."""
+"""Files, processes and the installation: hashes, atomic writes, the command that installs an extra, a training run's steps."""
 
 from __future__ import annotations
 
-import ast
 import ctypes
-import gc
 import hashlib
 import json
 import shutil
@@ -23,17 +21,13 @@ _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def sha256_of(path: Path) -> str:
-    """In hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path for a new file or folder that replaces `path` when the block ends without an error.
-
-    A killed process leaves `path` as it was, and `NAME.part`, which the next attempt overwrites.
-    """
+    """A path for a file or folder that replaces `path` at the end of the block; a killed process leaves `NAME.part`."""
     part = path.with_name(path.name + ".part")
     if part.is_dir():
         shutil.rmtree(part)
@@ -42,7 +36,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file atomically; text as UTF-8."""
     with replacing(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -81,21 +74,6 @@ def install_command_from(origin: str | None, extra: str) -> str:
         at = record["vcs_info"]
         return f"pip install 'heartloop[{extra}] @ {at.get('vcs')}+{url}@{at.get('commit_id')}'"
     return f"pip install 'heartloop[{extra}]{f' @ {url}' if url else ''}'"
-
-
-def syntax_tree(text: str) -> ast.Module:
-    """The syntax tree of a module's source, parsed while garbage collection is off.
-
-    CPython 3.11 to 3.11.7 counts the depth of all trees that are being built in one place. If garbage is collected meanwhile, and
-    a finalizer parses source too, as showing a traceback does, a valid text raises SystemError (python/cpython issue 106905).
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        return ast.parse(text)
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def read_steps(file: Path) -> list[dict[str, Any]]:

@@ -45,7 +45,6 @@ def printable(text: str) -> str:
 
 
 def printable_texts(given: object) -> dict[str, str]:
-    """The keys and values of a mapping as printable texts; empty if the value is no mapping."""
     return {str(key): printable(str(value)) for key, value in given.items()} if isinstance(given, Mapping) else {}
 
 

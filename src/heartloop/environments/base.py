@@ -23,8 +23,7 @@ class Player(Protocol):
     def describe(self) -> Mapping[str, Any]:
         """`models`, `sampling` and `prompts` of the roles it plays."""
 
-    def admit(self, scenario: Any) -> None:
-        """Checks that it can play a scenario."""
+    def admit(self, scenario: Any) -> None: ...
 
 
 class Scenario(Protocol):
@@ -69,12 +68,7 @@ class EmbeddedPlayer:
 
 
 class RoleModel:
-    """A model that plays one role; a subclass sets its `prompts`, by name.
-
-    Args:
-        sampling: of every call; its seed, or else the dialogue's, is advanced from call to call.
-        role: role of its calls in the transcript; `judge` for rejudging.
-    """
+    """A model that plays one role; the seed of `sampling`, or else the dialogue's, is advanced from call to call."""
 
     prompts: ClassVar[Mapping[str, Prompt]] = {}
 
@@ -100,7 +94,7 @@ class RoleModel:
 
 
 class SystemPrompts:
-    """A cache of system prompts by name and scenario id; hashing a whole scenario in every turn would be slow."""
+    """A cache by name and scenario id; hashing a whole scenario in every turn would be slow."""
 
     _CAPACITY = 4096  # about 6 KB each
 
@@ -108,7 +102,6 @@ class SystemPrompts:
         self._cache: dict[tuple[str, str], tuple[object, Message]] = {}
 
     def of(self, scenario: Scenario, name: str, text: Callable[[], str]) -> Message:
-        """The system message `name` for a scenario; `text` makes its content."""
         entry = self._cache.get((name, scenario.id))
         if entry is None or entry[0] is not scenario:
             if len(self._cache) >= self._CAPACITY:
@@ -118,8 +111,6 @@ class SystemPrompts:
 
 
 class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
-    """Scenarios by id, the player of the roles, and the options; a subclass sets `name` and `options_type`."""
-
     name: str
     options_type: type[OptionsT]
 
@@ -128,9 +119,8 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         for scenario in scenarios:
             if scenario.id in self.scenarios:
                 raise InputError(f"scenario {scenario.id!r} was given twice; ids must differ")
-            self.scenarios[scenario.id] = scenario
-        for scenario in scenarios:
             user.admit(scenario)
+            self.scenarios[scenario.id] = scenario
         self.user = user
         self.options = self.options_type.read(options, environment=self.name)
         self._fingerprints: dict[str, str] = {}
@@ -157,22 +147,15 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         return self.scenarios[scenario_id]
 
     @abstractmethod
-    def begin(self, scenario_id: str, *, seed: int = 0) -> Episode:
-        """As `Environment.begin`."""
+    def begin(self, scenario_id: str, *, seed: int = 0) -> Episode: ...
 
     @abstractmethod
-    def describe(self, scenario_id: str) -> Mapping[str, Any]:
-        """As `Environment.describe`."""
+    def describe(self, scenario_id: str) -> Mapping[str, Any]: ...
 
     def described(
         self, scenario_id: str, players: Mapping[str, Any], *, facts: Mapping[str, str], prompts: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The `Transcript` fields that an environment sets.
-
-        Args:
-            players: as `Player.describe` returns it.
-            prompts: hashes of the policy's prompts, by name.
-        """
+        """The `Transcript` fields that an environment sets: `players` as `Player.describe`, hashes of the policy's `prompts`."""
         if scenario_id not in self._fingerprints:
             self._fingerprints[scenario_id] = self.scenarios[scenario_id].fingerprint
         return {
@@ -188,10 +171,7 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
 
 
 class LoggedEpisode(Generic[EnvironmentT, AnyScenario]):
-    """Base of episodes: environment, scenario, seed, and the log of the roles' calls and counts.
-
-    A subclass that judges a dialogue once, at its end, sets `_score`; others have an `outcome` of their own.
-    """
+    """Base of episodes. One that is judged once, at its end, sets `_score`; others have an `outcome` of their own."""
 
     _score: float | None = None
 
@@ -215,7 +195,6 @@ class LoggedEpisode(Generic[EnvironmentT, AnyScenario]):
 
 
 async def answered(role: str, answer: Awaitable[Answer]) -> Answer:
-    """Awaits a role's answer and names the role in an error."""
     try:
         return await answer
     except (ModelError, AnswerError) as error:

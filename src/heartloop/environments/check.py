@@ -42,8 +42,8 @@ def check_environment(environment: Environment, *, scenarios: int = 3, policy: C
         pass
     else:
         raise EnvironmentBroken("begin() took an unknown scenario; expected InputError")
-    chosen = [ids[i * len(ids) // min(scenarios, len(ids))] for i in range(min(scenarios, len(ids)))]
-    for scenario in chosen:
+    number = min(scenarios, len(ids))
+    for scenario in [ids[i * len(ids) // number] for i in range(number)]:
         for name, text in PROBES:
             first, second = asyncio.run(_twice(environment, scenario, lambda text=text: ScriptedChat([text], cycle=True)))
             _check(first, second, f"{scenario}, probe {name!r}")

@@ -1,7 +1,4 @@
-"""A dialogue as text: for a user simulator or judge, quotes found in it again, and the choice of a person's written lines.
-
-Later turns are only appended, and a line of a message cannot be read as another turn.
-"""
+"""A dialogue as text, quotes found in it again, and the choice of a person's written lines."""
 
 from __future__ import annotations
 
@@ -38,13 +35,7 @@ def dialogue_text(turns: Iterable[tuple[str, str]]) -> str:
 
 
 def alternating_text(first: tuple[str, Iterable[str]], second: tuple[str, Iterable[str]]) -> str:
-    """The alternating messages of two speakers, one line per turn.
-
-    >>> print(alternating_text(("You", ["Well?", "So?"]), ("Zeynep", ["Hm."])))
-    You: Well?
-    Zeynep: Hm.
-    You: So?
-    """
+    """The alternating messages of two speakers, one line per turn, beginning with the first."""
     pairs = zip_longest(*(zip(repeat(speaker), messages) for speaker, messages in (first, second)))
     return dialogue_text(turn for pair in pairs for turn in pair if turn is not None)
 
@@ -70,7 +61,6 @@ def _speaker_pattern(others: tuple[str, ...]) -> re.Pattern[str]:
 
 
 SILENT = "(silence)"
-"""An empty message, as a judge sees and quotes it."""
 
 _LEAST = 3  # letters or digits of a quote: fewer are found in anything, so they must be the whole message
 _LONGEST, _MOST = 160, 60  # characters of a passage, and passages of a call, that a model is offered (ours)
@@ -79,15 +69,7 @@ _LEFT_OUT = re.compile(r"\s*(?:\[?\s*(?:\.{3,}|…)\s*\]?)\s*")
 
 
 def stands_in(quote: str, messages: Iterable[str]) -> bool:
-    """Whether a quote occurs in one of the messages, word for word; parts between ellipses in their order.
-
-    A very short message, as dots or "Ok", is quoted whole.
-
-    >>> stands_in("“Nobody asked ... the vests”", ["Nobody asked me about it, or about the vests."])
-    True
-    >>> stands_in("they asked", ["Nobody asked me."]), stands_in("ask", ["Nobody asked me."])
-    (False, False)
-    """
+    """Whether a quote occurs in one of the messages, word for word; parts between ellipses in their order."""
     messages = [text.strip() or SILENT for text in messages]
     if quote.strip() and not _plain(quote):
         return quote.strip() in messages
@@ -99,11 +81,7 @@ def stands_in(quote: str, messages: Iterable[str]) -> bool:
 
 
 def passages_of(messages: Iterable[str]) -> list[str]:
-    """Sentences of the messages, the last ones first, each once, from which a model chooses its quote.
-
-    >>> passages_of(["She left. I said nothing!", ""])
-    ['(silence)', 'I said nothing!', 'She left.']
-    """
+    """Sentences of the messages, the last ones first, each once, from which a model chooses its quote."""
     passages: dict[str, None] = {}
     for message in [text.strip() or SILENT for text in messages][::-1]:
         parts = [part[0].strip() for part in _PASSAGE.finditer(message)] or [message[:_LONGEST]]
@@ -144,23 +122,19 @@ def _in_order(parts: list[str], message: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Words in lower case with one space between them."""
     text = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
     return re.sub(r"[^\w']+|(?<!\w)'|'(?!\w)", " ", text).strip()
 
 
 def file_hash(data: bytes) -> str:
-    """First 12 hex digits of the SHA-256."""
     return hashlib.sha256(data).hexdigest()[:12]
 
 
 def chance(*parts: object) -> float:
-    """A number in [0, 1) that depends on the parts alone."""
     return int(hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:8], 16) / 2**32
 
 
 def pick(lines: Sequence[str], *parts: object) -> str:
-    """A line, by `chance`."""
     return lines[int(chance(*parts) * len(lines))]
 
 

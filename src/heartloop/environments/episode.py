@@ -30,13 +30,10 @@ from heartloop.scoring.credit import keeps_format
 
 OWN_PROMPT = "policy-own"
 """Name, among the hashes of prompts, of a policy prompt that replaces the environment's."""
-
 BROKEN_FORMATS = "broken formats"
 """Name of the count of replies without the form that the policy's prompt asks for."""
-
 SILENCE = "..."
 """Replaces an empty reply in the policy's own history, since some servers refuse empty assistant messages."""
-
 YOU_BEGIN = "(Nobody has spoken yet. You begin.)"
 """The user message if the policy speaks first, since some servers refuse a chat without a user message."""
 
@@ -70,14 +67,11 @@ class RoleFailed(Exception):
 
 
 class CallLog:
-    """The model calls of one episode's roles, and its counts."""
-
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.counts: dict[str, int] = {}
 
     def count(self, name: str) -> None:
-        """Adds 1 to the count `name`."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def recorder(self, purpose: str, turn: int, role: str = "user") -> Callable[[Reply, int], None]:
@@ -97,7 +91,7 @@ def _call(reply: Reply, role: str, purpose: str, turn: int, reask: int = 0) -> C
 
 @runtime_checkable
 class Episode(Protocol):
-    """One dialogue. Call `open` once, then `step` until it stops; calls do not overlap."""
+    """One dialogue: call `open` once, then `step` until it stops, one call at a time."""
 
     @property
     def policy_prompt(self) -> str:
@@ -107,18 +101,14 @@ class Episode(Protocol):
         """The first user message; `None` if the policy speaks first."""
 
     async def step(self, reply: str) -> UserTurn:
-        """The user's turn after one visible reply; an empty reply is silence.
-
-        Raises:
-            RoleFailed: a role failed after all retries.
-        """
+        """The user's turn after one visible reply (an empty one is silence); raises `RoleFailed` after all retries."""
 
     def outcome(self) -> Outcome:
-        """Score, rewards and states so far."""
+        """So far."""
 
     @property
     def calls(self) -> Sequence[Call]:
-        """The roles' model calls so far, without the policy's."""
+        """Of the roles so far, without the policy's."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -126,8 +116,6 @@ class Episode(Protocol):
 
 
 class Environment(Protocol):
-    """Scenarios with one set of rules."""
-
     @property
     def name(self) -> str: ...
 

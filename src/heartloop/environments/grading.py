@@ -12,13 +12,12 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
 from heartloop.core.schemas import QUOTED, Sent
-from heartloop.environments.base import LoggedEpisode, Player, RoleModel, Scenario, answered
+from heartloop.environments.base import BaseEnvironment, LoggedEpisode, Player, RoleModel, Scenario, answered
 from heartloop.environments.dialogue_text import passages_of, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.reading import Appraisal, AppraisingPlayer, reason_of, whole
 
 REASKS = 1
-"""Re-asks of a judge whose answer is invalid (ours)."""
 
 
 class Grade(NamedTuple):
@@ -26,23 +25,17 @@ class Grade(NamedTuple):
     """1 to 5; PERM's bystander 0 to 100."""
     reason: str
     quote: str = ""
-    """Quoted from the judged text."""
     evidence: Mapping[str, Any] = {}
     """Further findings, such as the bystander's five dimensions, 0 to 20 each."""
 
 
 class JudgedText(NamedTuple):
-    """What a judge reads: an answer to a scenario's query, or a part of it."""
-
     scenario: Any
     text: str
     seed: int
-    """Of the dialogue."""
 
 
 class Judges(Player, Protocol):
-    """Several judges of one answer, in one player."""
-
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         """The grade of one judge. All judges are called concurrently."""
         ...
@@ -90,11 +83,8 @@ class JudgeModel(RoleModel):
         log: CallLog,
         turn: int = 0,
     ) -> Given:
-        """One judge's verdict on a text; an invalid one is re-asked once.
-
-        Args:
-            number: number of the judge or of the turn, added to the seed.
-            judged: the text; it must contain the verdict's quote, if it has one, and must not contain the verdict itself.
+        """One judge's verdict on a text, re-asked once if invalid. `judged` must contain the verdict's quote, and not the verdict
+        itself; `number`, of the judge or of the turn, is added to the seed.
         """
         planted = answers_in(judged, answer)
 
@@ -120,17 +110,12 @@ class JudgeModel(RoleModel):
         )
 
 
-class _Judged(Protocol):
-    @property
-    def user(self) -> Judges: ...
-
-
 class _Query(Scenario, Protocol):
     @property
     def query(self) -> str: ...
 
 
-JudgedT = TypeVar("JudgedT", bound=_Judged)
+JudgedT = TypeVar("JudgedT", bound=BaseEnvironment[Any, Judges, Any])
 QueryT = TypeVar("QueryT", bound=_Query)
 
 
@@ -141,7 +126,7 @@ class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
         return self._scenario.query
 
     async def graded(self, texts: Mapping[str, str]) -> dict[str, Grade]:
-        """The grades of all judges for the text of each, asked concurrently; their calls are logged in the order of the texts."""
+        """The grades of all judges, asked concurrently; their calls are logged in the order of the texts."""
         judges = self._environment.user
         logs = {judge: CallLog() for judge in texts}
         answers = (
@@ -160,7 +145,6 @@ class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
 
 
 def evidence_of(grades: Mapping[str, Grade]) -> dict[str, Any]:
-    """The grades as `Turn.evidence`: scores, reasons, quotes and further findings, by judge."""
     return {
         "scores": {judge: grade.score for judge, grade in grades.items()},
         "reasons": {judge: grade.reason for judge, grade in grades.items()},
@@ -170,13 +154,10 @@ def evidence_of(grades: Mapping[str, Grade]) -> dict[str, Any]:
 
 
 def thoughts_of(grades: Mapping[str, Grade]) -> dict[str, str]:
-    """Each judge's score and reason, in one line."""
     return {judge: f"{grade.score}: {grade.reason}" for judge, grade in grades.items()}
 
 
 _QUOTED = 140
-_GOOD_FROM = 3
-"""The level from which a grade is explained by what did good."""
 
 
 class AnswerPlayer(AppraisingPlayer):
@@ -186,7 +167,6 @@ class AnswerPlayer(AppraisingPlayer):
     _last: tuple[tuple[str, str, int], Appraisal] | None = None
 
     def appraise(self, judged: JudgedText) -> Appraisal:
-        """The appraisal of an answer to the scenario's `query`."""
         scenario, answer, seed = judged
         key, last = (scenario.fingerprint, answer, seed), self._last
         if last is None or last[0] != key:
@@ -212,5 +192,4 @@ def leveled(appraisal: Appraisal, output: str, judged: str) -> Grade:
     """The grade by an output whose range is that of the levels: the nearest level, with the value before rounding."""
     value = appraisal.change[output]
     level = whole(value)
-    reason = reason_for(appraisal, good=level >= _GOOD_FROM)
-    return Grade(level, reason, quote_of(judged), {"value": round(value, 2)})
+    return Grade(level, reason_for(appraisal, good=level >= 3), quote_of(judged), {"value": round(value, 2)})

@@ -1,8 +1,7 @@
 """Reading the user's own files: released JSON lines for `heartloop import`, and dialogues of real people.
 
-This project contains none of them. A damaged line of a dialogue is repaired if that is safe, otherwise refused; strategies,
-feedback and candidate answers are not read. ESConv (Liu et al. 2021, CC BY-NC 4.0), EmpatheticDialogues (Rashkin et al. 2019,
-CC BY-NC 4.0).
+Strategies, feedback and candidate answers are not read. ESConv (Liu et al. 2021, CC BY-NC 4.0), EmpatheticDialogues
+(Rashkin et al. 2019, CC BY-NC 4.0).
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class Imported(NamedTuple):
     """What an importer read: scenarios for a scenario file, or transcripts for a run directory."""
 
     scenarios: Sequence[Any] = ()
-    """`Scenario`s that are pydantic models."""
     transcripts: Sequence[Transcript] = ()
     raw: Sequence[bytes] = ()
     """The source of each transcript, byte for byte and without line breaks, in the order of the transcripts."""
@@ -44,9 +42,8 @@ class Imported(NamedTuple):
     """Of irregularities, by the names of `Importer.counted`."""
     refused: Sequence[Refused] = ()
     notes: Sequence[str] = ()
-    """Sentences to print."""
     details: Sequence[str] = ()
-    """Further lines; only the first ones are printed."""
+    """Only the first ones are printed."""
     records: int | None = None
     """Records of the source, if some were neither imported nor refused."""
 
@@ -61,8 +58,7 @@ class Importer(NamedTuple):
     about: str
     """One sentence: what it reads and what it writes."""
     read: Callable[..., Imported]
-    """`read(source, **options)` with a file or folder; its further parameters are among the options of the command: `limit`,
-    `seed`, `exclude_tags`, `model`, `user`. Raises `InputError` and `UseError`."""
+    """`read(source, **options)` with a file or folder; options: any of `limit`, `seed`, `exclude_tags`, `model`, `user`."""
     counted: Mapping[str, str] = {}
     """Descriptions of the names in `Imported.counts`; a name without one is printed as it is."""
 
@@ -87,7 +83,6 @@ class Record(NamedTuple):
         return f"{self.path}, line {self.number}"
 
     def read_as(self, kind: type[Model]) -> Model:
-        """The record as a model; its first error becomes one sentence with file, line and field."""
         try:
             return kind.model_validate(self.value)
         except ValidationError as error:
@@ -98,7 +93,7 @@ class Record(NamedTuple):
 
 
 def records(path: Path) -> Iterator[Record]:
-    """The JSON objects of a file, one per line; blank lines are skipped."""
+    """The JSON objects of a file, one per line."""
     for number, raw in _lines(path):
         place = f"{path}, line {number}"
         value = _value(place, raw)
@@ -170,7 +165,6 @@ REPAIRS = {
     "joined": "a turn follows one of the same speaker; both were joined",
     "empty": "a turn is empty; it was dropped",
 }
-"""Descriptions of the counted repairs."""
 
 Speaker = Literal["person", "supporter"]
 
@@ -184,17 +178,16 @@ class RawDialogue(NamedTuple):
     """One dialogue of a file, personal data included."""
 
     place: str
-    """File and line, or file and id."""
     metadata: Mapping[str, str]
     """Fields of the file about the dialogue, as far as given: `situation`, `emotion`, `problem`, `intensity`."""
     turns: tuple[RawTurn, ...]
     """Speakers alternate."""
     names: tuple[str, ...] = ()
-    """Names of the speakers, if the file gives them."""
+    """Of the speakers, if the file gives them."""
 
 
 class RawDialogues:
-    """All dialogues of a source, the refused records, and the counts of repairs by the keys of `REPAIRS`."""
+    """Of a source, with the counts of repairs by the keys of `REPAIRS`."""
 
     def __init__(self) -> None:
         self.dialogues: list[RawDialogue] = []
@@ -206,11 +199,7 @@ class RawDialogues:
 
 
 def read_dialogues(source: Path, form: str) -> RawDialogues:
-    """The dialogues of a file, or of all files of that form in a folder.
-
-    Args:
-        form: `esconv`, `empathetic` or `messages`.
-    """
+    """The dialogues of a file, or of all files of that form (of `FORMS`) in a folder."""
     if form not in FORMS:
         raise UseError(f"--form is {form!r}; expected {', '.join(FORMS)}")
     read, names = _READERS[form]
@@ -233,7 +222,6 @@ def read_dialogues(source: Path, form: str) -> RawDialogues:
 
 
 def _in_turn(turns: Sequence[RawTurn], repaired: Counter[str]) -> Iterator[RawTurn]:
-    """Joins consecutive turns of one speaker; drops empty turns."""
     cleaned = [(turn.speaker, re.sub(r"[ \t]+", " ", turn.text).strip()) for turn in turns]
     spoken = [(speaker, text) for speaker, text in cleaned if text]
     repaired["empty"] += len(cleaned) - len(spoken)
@@ -242,8 +230,6 @@ def _in_turn(turns: Sequence[RawTurn], repaired: Counter[str]) -> Iterator[RawTu
         repaired["joined"] += len(texts) - 1
         yield RawTurn(speaker, "\n".join(texts))
 
-
-# ESConv
 
 _SPEAKERS: Mapping[str, Speaker] = {
     **dict.fromkeys(
@@ -283,9 +269,6 @@ def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
         metadata["intensity"] = f"{strength} of 5" if re.fullmatch("[1-5]", strength) else None
         given = {key: value.strip() for key, value in metadata.items() if isinstance(value, str) and value.strip()}
         yield RawDialogue(place, given, turns)
-
-
-# Logs of messages
 
 
 def _messages(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
@@ -342,7 +325,6 @@ def _turns(whole: Any, lists: Sequence[str], speakers: Sequence[str], texts: Seq
 
 
 def _text(value: Any) -> str | None:
-    """A text, or the texts of its parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -353,25 +335,15 @@ def _text(value: Any) -> str | None:
     return None
 
 
-# EmpatheticDialogues
-
 _COLUMNS = ("conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags")
 _LEAST, _MOST = 8, 9  # the ninth, in the test split, is candidate answers
 _STARTS = re.compile(r'"?[^,\s"]+,"?\d+"?,')
 _SCORES = re.compile(r"(?:\d\|){2}\d_(?:\d\|){2}\d")
 
 
-class _Row(NamedTuple):
-    nth: int
-    context: str
-    prompt: str
-    speaker: str
-    utterance: str
-
-
 def _empathetic(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """`train.csv`, `valid.csv`, `test.csv`: commas are `_comma_`, quotes are text, the first speaker is the person."""
-    rows: dict[str, list[_Row]] = {}
+    rows: dict[str, list[tuple[int, str, str, str, str]]] = {}
     for number, line in _whole_lines(path, result):
         place = f"{path.name}, line {number}"
         fields = _fields(line, result.repaired)
@@ -382,19 +354,19 @@ def _empathetic(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
         if not (index.isdecimal() and speaker.isdecimal() and conv):
             result.refuse(place, "conv_id is empty, or utterance_idx or speaker_idx is not a whole number")
             continue
-        rows.setdefault(conv, []).append(_Row(int(index), context, prompt, speaker, utterance))
+        rows.setdefault(conv, []).append((int(index), context, prompt, speaker, utterance))
     for conv, some in rows.items():
         place = f"{path.name}, {conv}"
-        if len({row.nth for row in some}) < len(some):
+        some.sort()
+        nth, emotion, situation, person, _ = some[0]
+        if len({row[0] for row in some}) < len(some):
             result.refuse(place, "an utterance_idx repeats; two dialogues may have one conv_id")
             continue
-        some.sort(key=lambda row: row.nth)
-        if some[0].nth != 1:
+        if nth != 1:
             result.refuse(place, "its first utterance is missing, so it is unknown which speaker is the person")
             continue
-        first = some[0].speaker
-        metadata = {"situation": some[0].prompt, "emotion": some[0].context}
-        turns = tuple(RawTurn("person" if row.speaker == first else "supporter", row.utterance) for row in some)
+        metadata = {"situation": situation, "emotion": emotion}
+        turns = tuple(RawTurn("person" if speaker == person else "supporter", text) for _, _, _, speaker, text in some)
         yield RawDialogue(place, {name: text for name, text in metadata.items() if text}, turns)
 
 
@@ -453,4 +425,3 @@ _READERS: Mapping[str, tuple[Callable[[Path, RawDialogues], Iterator[RawDialogue
     "messages": (_messages, ("*.jsonl",)),
 }
 FORMS = tuple(_READERS)
-"""Forms of source that can be read."""

@@ -15,8 +15,6 @@ from heartloop.core.text import nearest
 
 
 class OptionInfo(NamedTuple):
-    """One option as `heartloop environments show` prints it."""
-
     name: str
     kind: str
     """Type and bounds in words."""
@@ -42,7 +40,7 @@ def option(
     Args:
         affects: `play` changes dialogues, `score` only what is computed from them.
         paper: the published value and its source.
-        choices: the allowed values of a string, or of each string of a tuple.
+        choices: of a string, or of each string of a tuple.
         think: those under which the policy's prompt asks for a think block before each reply.
         bounds: `ge`, `gt`, `le`, `lt` of a number.
     """
@@ -82,13 +80,12 @@ class Options(BaseModel):
 
     @classmethod
     def declared(cls) -> list[OptionInfo]:
-        """Every option, in the order of declaration."""
         options = []
         for name, field in cls.model_fields.items():
             default = list(field.default) if isinstance(field.default, tuple) else field.default
             about, extra = " ".join((field.description or "").split()), _extra(field)
-            info = OptionInfo(name, _expected(field), default, about, extra.get("affects", "play"), extra.get("paper", ""))
-            options.append(info)
+            affects, paper = extra.get("affects", "play"), extra.get("paper", "")
+            options.append(OptionInfo(name, _expected(field), default, about, affects, paper))
         return options
 
     @classmethod
@@ -99,7 +96,6 @@ class Options(BaseModel):
 
     @classmethod
     def read(cls, given: Mapping[str, Any], *, environment: str) -> Self:
-        """Options from a mapping; a missing one has its default."""
         for name in given:
             if name not in cls.model_fields:
                 raise UseError(
@@ -136,7 +132,6 @@ class Options(BaseModel):
 
     @property
     def asks_to_think(self) -> bool:
-        """Whether the policy's prompt asks for a think block before each reply."""
         fields = type(self).model_fields
         return any(getattr(self, name) in _extra(field).get("think", ()) for name, field in fields.items())
 
@@ -150,7 +145,6 @@ def _is_tuple(field: FieldInfo) -> bool:
 
 
 def _expected(field: FieldInfo) -> str:
-    """Type, choices and bounds in words."""
     choices = _extra(field).get("choices", [])
     if choices:
         return ("a list of " if _is_tuple(field) else "") + " or ".join(choices)
@@ -162,7 +156,6 @@ def _expected(field: FieldInfo) -> str:
 
 
 def _nearest(given: Any, field: FieldInfo) -> str:
-    """The nearest allowed value, in words; empty if there is none."""
     choices = [str(choice) for choice in _extra(field).get("choices", [])]
     if choices:
         one = next((item for item in given if item not in choices), "") if isinstance(given, (tuple, list)) else given
@@ -180,7 +173,6 @@ def _nearest(given: Any, field: FieldInfo) -> str:
 
 
 def _value(text: str, field: FieldInfo | None) -> Any:
-    """A text of the command line as a value for pydantic."""
     if field is None:
         return text
     if _is_tuple(field):

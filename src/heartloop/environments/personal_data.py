@@ -7,7 +7,6 @@ by the story. In scripts other than Latin: numbers, links and handles only.
 
 Names are listed (`names.toml`, `people.toml`) or introduced by a sentence ("my name is", "my sister X", "Dr X", "X told me"). A
 word that is a name once in a dialogue is a name in all of it; if it is also an ordinary word (Will, Grace), its position decides.
-Rules, not a model: a model would have to read the data.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from heartloop.environments.writing import places
 
 
 class _Word(NamedTuple):
-    """A word, `bare` without its possessive ending; `start` and `end` are those of the bare word."""
+    """`bare`, `start` and `end` are without a possessive ending."""
 
     text: str
     bare: str
@@ -59,7 +58,6 @@ _ARTICLES = {"the", "a", "an"}
 
 @cache
 def _lists() -> Mapping[str, frozenset[str]]:
-    """The lists of `names.toml`, and those composed of them."""
     table = tomllib.loads((resources.files(__package__) / "names.toml").read_text(encoding="utf-8"))
     lists = {group: frozenset(words.split()) for group, words in table.items()}
     lists["doubtful"] = lists["either"] | lists["context"] | lists["never"]
@@ -88,10 +86,6 @@ def _is_ordinary(word: str) -> bool:
     return word in _listed("ordinary") or word in _listed("never") or word.startswith(tuple(_listed("ordinary_beginnings")))
 
 
-def _is_name_in_lower_case(word: str) -> bool:
-    return word in _listed("hand_written") and len(word) > 2 and not _is_ordinary(word)
-
-
 def _words(text: str) -> list[_Word]:
     words: list[_Word] = []
     for match in _WORD.finditer(text):
@@ -103,13 +97,10 @@ def _words(text: str) -> list[_Word]:
 
 
 class People:
-    """The names of one dialogue: `read` finds them in all texts, then `replace` replaces them."""
-
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def add(self, name: str) -> None:
-        """Adds a name that the log gives outside the texts."""
         self._add([word for word in _words(name) if not _is_known(word.bare)])
 
     def _add(self, name: Sequence[_Word]) -> None:
@@ -120,7 +111,6 @@ class People:
             self._numbers.setdefault(word.low, number)
 
     def read(self, text: str) -> None:
-        """Finds the names of a text."""
         words = _words(text)
         for place, word in enumerate(words):
             if self._is_name(words, place):
@@ -145,7 +135,6 @@ class People:
         return "".join([*parts, text[done:]])
 
     def _next_part(self, words: Sequence[_Word], place: int) -> int | None:
-        """Position of the next part of the name, which may follow an initial or particles."""
         for after in range(place + 1, min(place + 4, len(words))):
             if not _joined(words[after - 1], words[after]):
                 return None
@@ -157,7 +146,8 @@ class People:
 
     def _is_name(self, words: Sequence[_Word], place: int) -> bool:
         word, low = words[place], words[place].low
-        if low in _listed("given") and (word.capital or _is_name_in_lower_case(low)):
+        in_lower_case = low in _listed("hand_written") and len(low) > 2 and not _is_ordinary(low)
+        if low in _listed("given") and (word.capital or in_lower_case):
             return True
         if "-" in low and word.capital and any(part in _listed("given") for part in low.split("-")):
             return True
@@ -219,7 +209,6 @@ def _joined(before: _Word, after: _Word) -> bool:
 
 
 def _introduced(words: Sequence[_Word], place: int) -> bool:
-    """Whether the words before this one introduce a name."""
     if place == 0:
         return False
     word, low, gap = words[place], words[place].low, words[place].gap
@@ -273,7 +262,6 @@ def _signs_or_acts(words: Sequence[_Word], place: int, inside: bool) -> bool:
 KINDS = ("email", "link", "handle", "date", "address", "postcode", "number", "name")
 """Kinds of personal data, in the order of the search."""
 PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})-\d+\]")
-"""Matches a placeholder."""
 
 
 class Removed(NamedTuple):
@@ -284,11 +272,9 @@ class Removed(NamedTuple):
 
 
 def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Removed:
-    """The texts of one dialogue with placeholders for personal data; existing placeholders stay.
+    """The texts of one dialogue with placeholders for personal data; a name that one of them introduces is removed from all.
 
-    Args:
-        texts: utterances and other texts about the dialogue, in order; a name that one of them introduces is removed from all.
-        known: names given by the log's fields, such as `name` of a message.
+    `known` are names given by the log's fields. Existing placeholders stay.
 
     >>> without_personal_data(["hi, i'm Anna, anna@web.org", "Hello Anna! Call 0171 555 0199 in May."]).texts
     ("hi, i'm [NAME-1], [EMAIL-1]", 'Hello [NAME-1]! Call [NUMBER-1] in May.')
@@ -333,12 +319,10 @@ def _plain(text: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """The text split at its placeholders, which have the odd positions."""
     return re.split(f"({PLACEHOLDER.pattern})", text)
 
 
 def _outside(text: str, change: Callable[[str], str]) -> str:
-    """Applies `change` to the text outside its placeholders."""
     return "".join(part if place % 2 else change(part) for place, part in enumerate(_parts(text)))
 
 
@@ -367,7 +351,6 @@ _DIGIT_WORD = r"(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|t
 
 
 def _is_amount(match: re.Match[str]) -> bool:
-    """Whether digits are a sum, a year, or too few to identify a person."""
     text, start, end = match[0], match.start(), match.end()
     before, after = match.string[max(0, start - 8) : start], match.string[end : end + 16]
     groups = re.findall(r"\d+", text)
@@ -388,7 +371,6 @@ def _is_no_postcode(match: re.Match[str]) -> bool:
 _POSTCODE = r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
 _DIGITS = r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"
 _HARMLESS: Mapping[str, Callable[[re.Match[str]], bool]] = {_POSTCODE: _is_no_postcode, _DIGITS: _is_amount}
-"""Which matches of these patterns are no personal data."""
 
 _FORMS = (
     ("email", r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"),
@@ -439,4 +421,3 @@ _FORMS = (
     ("number", _DIGITS),
 )
 _PATTERNS = [(kind, re.compile(form)) for kind, form in _FORMS]
-"""In the order of the search."""

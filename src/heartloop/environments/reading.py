@@ -24,8 +24,6 @@ from heartloop.reader.reader import REPEATED, Effect, Output, Reader, Reading, e
 
 
 class LearnedReading(NamedTuple):
-    """How the learned reader is used in an environment."""
-
     package: str
     """The package whose `effect.json` holds the weights."""
     context: Callable[[Any, Sequence[str], Sequence[str]], Context]
@@ -33,7 +31,7 @@ class LearnedReading(NamedTuple):
     outputs: tuple[Output, ...]
     """The numbers that judges gave, in the order of the data's `change`."""
     group: Callable[[Any], str] = lambda scenario: ""
-    """The kind of person a scenario is about; weights differ between kinds."""
+    """The kind of person; weights differ between kinds."""
     judged: Callable[[Turn], Mapping[str, float] | None] = lambda turn: turn.change
     """What a judge gave a stored reply, by output; `None` for a reply that was not judged."""
     analysis: LearnedAnalysis | None = None
@@ -41,7 +39,6 @@ class LearnedReading(NamedTuple):
 
 
 def with_cues(matters: Iterable[Cued]) -> tuple[str, ...]:
-    """Each matter with the words by which a reply would name it."""
     return tuple(f"{matter.text} {' '.join(matter.cues)}" for matter in matters)
 
 
@@ -54,7 +51,6 @@ def unsaid(concerns: Iterable[Concern], beats: Iterable[Beat], messages: Sequenc
 
 LAYOUT = FeatureLayout(bits=13, words=(1, 2), characters=(3, 4))
 OVERLAPS = ("story_overlap", "unsaid_overlap", "known_overlap", "demand_overlap", "ways_overlap")
-"""The counts that tell whether an analysis is about this person."""
 _LOWEST, _HIGHEST = 1.0, 5.0
 
 
@@ -79,7 +75,7 @@ class LearnedAnalysis(NamedTuple):
 
 
 def combined(level: float, about: float) -> float:
-    """The level of an analysis that is `about` this person as far as that, in [1, 5].
+    """The level of an analysis, in [1, 5].
 
     >>> combined(4.0, 1.0), combined(4.0, -0.3), combined(6.0, 0.5)
     (4.0, 1.0, 3.0)
@@ -94,11 +90,7 @@ def _loaded(path: Path) -> LinearModel:
 
 
 def whole(value: float) -> int:
-    """The nearest whole number; halves go up.
-
-    >>> whole(2.5), whole(3.49)
-    (3, 3)
-    """
+    """The nearest whole number; halves go up."""
     return int(value + 0.5)
 
 
@@ -110,7 +102,6 @@ _UNSURE_REASON = 0.02
 
 Missed = Literal["silence", "repeat", "cruel", "lecture", "advice", "template", "flattery", "misread", "unfelt", "vague"]
 """What was wrong with a reply, as far as it decides which written line answers it."""
-
 _REASONS: Mapping[str, tuple[str, str]] = {
     "understanding": ("it saw what this is about", "it missed what this is about"),
     "feeling": ("it reached what I feel", "it passed by what I feel"),
@@ -133,8 +124,6 @@ _MISSED_BY_ASPECT: Mapping[str, Missed] = {
 
 
 class Appraisal(NamedTuple):
-    """What a reply does to a person."""
-
     change: Mapping[str, float]
     reasons: tuple[tuple[str, float], ...] = ()
     """Effect of each aspect beyond a typical reply, in standard deviations of the change, best first; empty for a student."""
@@ -153,18 +142,16 @@ class Appraiser(Protocol):
 
     @property
     def hashes(self) -> Mapping[str, str]:
-        """Of everything that an appraisal depends on, by name; part of a run's settings."""
+        """Of everything that an appraisal depends on; part of a run's settings."""
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         """Refuses a scenario of whose texts it would understand nothing."""
 
     def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
-        """The appraisal of the last reply; messages and replies are in order."""
+        """The appraisal of the last reply."""
 
 
 class LearnedAppraiser:
-    """The learned reader and an environment's effect."""
-
     def __init__(self, reading: LearnedReading, reader: Reader | None = None) -> None:
         self._reading, self._reader = reading, reader or embedded_reader()
         self._effect: Effect = effect_of(reading.package)
@@ -191,8 +178,6 @@ class LearnedAppraiser:
 
 
 class StudentAppraiser:
-    """A student that `heartloop student fit` wrote."""
-
     def __init__(self, weights: LinearModel, outputs: Sequence[str]) -> None:
         if set(weights.outputs) != set(outputs):
             raise InputError(f"the student predicts {', '.join(weights.outputs)}; expected {', '.join(outputs)}")
@@ -215,10 +200,7 @@ class StudentAppraiser:
 
 
 class AppraisingPlayer(EmbeddedPlayer):
-    """Base of the embedded users: an appraiser, by default the learned reader, in place of a language model.
-
-    One object serves any number of dialogues at once. As `judge` it appraises stored replies and needs no written lines.
-    """
+    """Base of the embedded users; as `judge` it appraises stored replies and needs no written lines."""
 
     reading: ClassVar[LearnedReading]
     roles: ClassVar[Sequence[str]] = ("user",)
@@ -234,7 +216,6 @@ class AppraisingPlayer(EmbeddedPlayer):
 
 
 def no_written_lines(scenario_id: str, player: str) -> InputError:
-    """For a scenario that an appraiser can judge, but that cannot be played without the person's own lines."""
     return InputError(
         f"scenario {scenario_id!r} has no written lines (short form), and {player} replaces the judgement, not the words; "
         "use a model (--user MODEL), add beats and lines (heartloop scenarios new), or rejudge a played run (heartloop rejudge)"
@@ -242,7 +223,6 @@ def no_written_lines(scenario_id: str, player: str) -> InputError:
 
 
 def missed_by(appraisal: Appraisal) -> Missed:
-    """What was wrong with a reply that did no good."""
     reading = appraisal.reading
     if appraisal.silent:
         return "silence"
@@ -272,7 +252,6 @@ def reason_of(appraisal: Appraisal, *, good: bool) -> str:
 
 
 def evidence_of(appraisal: Appraisal) -> dict[str, Any]:
-    """What a transcript keeps of an appraisal."""
     reading = appraisal.reading
     if reading is None:
         return {"silent": appraisal.silent}

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -27,6 +27,7 @@ from ruamel.yaml.nodes import MappingNode, SequenceNode
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import write_whole
 from heartloop.core.text import amount, nearest
+from heartloop.environments.base import AnyScenario
 from heartloop.environments.written import Tag
 
 Location = tuple[str | int, ...]
@@ -44,8 +45,6 @@ class Problem(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One record before it is validated."""
-
     line: int
     text: str
     """JSON."""
@@ -79,10 +78,7 @@ def is_yaml(path: Path) -> bool:
 
 
 def sources(path: Path, text: str) -> Iterator[Source | Problem]:
-    """The records of a file's text, and what cannot be read as a record; blank lines and empty documents are skipped.
-
-    A YAML file holds one record per document, or a list of records.
-    """
+    """The records of a file's text, and what is no record; YAML has one record per document, or a list of records."""
     if is_yaml(path):
         yield from _yaml_sources(text)
         return
@@ -113,7 +109,6 @@ def _yaml() -> YAML:
 
 
 def yaml_value(text: str) -> Any:
-    """The value of one YAML document, such as a recipe."""
     try:
         return _yaml().load(text)
     except YAMLError as error:
@@ -195,20 +190,7 @@ _WORDED = {
 
 
 def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
-    """An error of pydantic as what is wrong with the value and what was expected.
-
-    Args:
-        known: names of fields, for the nearest to an unknown one.
-
-    >>> from pydantic import BaseModel, Field, ValidationError
-    >>> class Person(BaseModel):
-    ...     age: int = Field(le=100)
-    >>> try:
-    ...     Person(age=130)
-    ... except ValidationError as error:
-    ...     plain(error.errors()[0])
-    'is 130; expected at most 100'
-    """
+    """An error of pydantic in words; `known` are the fields of which the nearest to an unknown one is named."""
     name, value, context = error["type"], error["input"], error.get("ctx", {})
     shown = repr(value if not isinstance(value, str) or len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
     kind = _KINDS.get(type(value), type(value).__name__)
@@ -226,18 +208,11 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
     return f"is {shown}; expected a day such as 2026-03-14" if name.startswith("date") else error["msg"]
 
 
-class _Tagged(Protocol):
-    @property
-    def tags(self) -> Sequence[str]: ...
-
-
 Record = TypeVar("Record", bound=BaseModel)
 Imported = TypeVar("Imported", bound=BaseModel)
-Tagged = TypeVar("Tagged", bound=_Tagged)
 
 
 def half_of(scenario_id: str) -> Literal["tuning", "held-out"]:
-    """The half that a scenario belongs to, by the SHA-256 of its id."""
     return "tuning" if hashlib.sha256(scenario_id.encode()).digest()[0] % 2 == 0 else "held-out"
 
 
@@ -250,7 +225,6 @@ def first_record(path: Path) -> dict[str, Any]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """A JSON object; empty for anything else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -261,7 +235,7 @@ def _object(text: str) -> dict[str, Any]:
 def read_records(
     path: Path, text: str, kind: type[Record], *, correction: str, brief: type[Record] | None = None
 ) -> list[Record]:
-    """The records of a file's text, which have an `id` each; blank lines are skipped.
+    """The records of a file's text, which have an `id` each.
 
     Args:
         correction: what the user can do about an invalid line; the end of the message.
@@ -308,8 +282,7 @@ def check_tags(tags: Sequence[str]) -> None:
             raise UseError(f"unknown tag {tag!r}{nearest(tag, known)}; expected one of {', '.join(known)}")
 
 
-def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name: str) -> list[Tagged]:
-    """The scenarios of the set `name` without these tags."""
+def without_tags(scenarios: Sequence[AnyScenario], exclude_tags: Sequence[str], name: str) -> list[AnyScenario]:
     check_tags(exclude_tags)
     remaining = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
     if not remaining:
@@ -317,7 +290,7 @@ def without_tags(scenarios: Sequence[Tagged], exclude_tags: Sequence[str], name:
     return remaining
 
 
-def with_tags(scenarios: Sequence[Tagged], tags: Sequence[str], name: str) -> list[Tagged]:
+def with_tags(scenarios: Sequence[AnyScenario], tags: Sequence[str], name: str) -> list[AnyScenario]:
     """The scenarios of the set `name` with one of these tags, by default all."""
     check_tags(tags)
     chosen = [scenario for scenario in scenarios if not tags or set(tags) & set(scenario.tags)]
@@ -342,7 +315,6 @@ def set_loader(
     sets: Sequence[str],
     package: str,
     *,
-    noun: str = "scenario",
     schema: str = "its data card",
     brief: type[Record] | None = None,
 ) -> Callable[..., list[Record]]:
@@ -353,7 +325,6 @@ def set_loader(
 
     Args:
         sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.
-        noun: name of a record, for messages.
         schema: where the fields are documented, for messages.
         brief: the schema of the short form, of which `kind` has all fields and more.
     """
@@ -365,7 +336,7 @@ def set_loader(
         form = "that field" if is_yaml(path) else "or remove that line"
         records = read_records(path, text, kind, brief=brief, correction=f"correct {form} (schema: {schema})")
         if not records:
-            raise InputError(f"{path} holds no {noun}; expected one JSON object per line, or YAML")
+            raise InputError(f"{path} holds no scenario; expected one JSON object per line, or YAML")
         return records
 
     def load(name: str | Path = sets[0] if sets else "", *, exclude_tags: Sequence[str] = ()) -> list[Record]:
@@ -390,11 +361,9 @@ def load_own_or_imported(
     released: str,
     exclude_tags: Sequence[str] = (),
 ) -> list[Record | Imported]:
-    """The scenarios of a set or file: records of `kind` if `heartloop import` wrote the file, otherwise as `load` reads them.
+    """The scenarios of a set or file: records of `kind` if `heartloop import COMMAND` wrote it, otherwise as `load` reads them.
 
-    Args:
-        command: the kind of import.
-        released: a field that only released records have.
+    `released` is a field that only released records have.
     """
     keys = first_record(Path(name)).keys()
     if "form" in keys:

@@ -1,7 +1,4 @@
-"""Environments by name: entry points of the group `heartloop.environments`, each an `EnvironmentSpec`, loaded lazily.
-
-The shipped environments are registered in the same way as a third party's.
-"""
+"""Environments by name: entry points of the group `heartloop.environments`, each an `EnvironmentSpec`, loaded lazily."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ GROUP = "heartloop.environments"
 
 @cache
 def _entries() -> Mapping[str, EntryPoint]:
-    """Entry points by name; of equal names, the first on the path."""
+    # of equal names, the first on the path
     entries: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
         entries.setdefault(entry.name, entry)
@@ -38,11 +35,7 @@ def environment_names() -> list[str]:
 
 @cache
 def load_environment(name: str) -> EnvironmentSpec:
-    """The environment with this name.
-
-    Raises:
-        UseError: an unknown name, or a package that does not load.
-    """
+    """The environment with this name; raises `UseError` for an unknown name or a package that does not load."""
     entries = _entries()
     if name not in entries:
         raise UseError(f"unknown environment {name!r}; expected {' or '.join(environment_names())}{nearest(name, entries)}")
@@ -58,7 +51,7 @@ def load_environment(name: str) -> EnvironmentSpec:
 
 
 def specs() -> list[EnvironmentSpec]:
-    """All installed environments that load; `broken` has the others."""
+    """All installed environments that load."""
     return [load_environment(name) for name in environment_names() if name not in broken()]
 
 
@@ -87,7 +80,7 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
             f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a scenario file"
             f"{nearest(scenarios, sets)}"
         )
-    record: dict[str, Any] = first_record(path) if path.is_file() else {}
+    record = first_record(path) if path.is_file() else {}
     if path.is_file() and not record:
         problem = next((one for one in sources(path, read_text(path)) if isinstance(one, Problem)), None)
         raise UseError(
@@ -105,11 +98,7 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
 
 
 def find_scenario(scenario: str, scenarios: str | None = None, *, environment: str | None = None) -> tuple[EnvironmentSpec, Any]:
-    """A scenario by its id, with its environment; searches one set or file, by default all shipped sets.
-
-    Args:
-        environment: search the sets of this environment, or read the file as its scenarios.
-    """
+    """A scenario by its id, with its environment; searches one set or file, by default all sets (of `environment`)."""
     owner = load_environment(environment) if environment is not None else None
     if owner is not None and not owner.scenarios.sets and not scenarios:
         raise UseError(f"{owner.name} ships no scenarios; pass the folder or file with --from (docs/{owner.name}.md)")
@@ -160,8 +149,8 @@ def stratified(scenarios: Sequence[AnyScenario], limit: int | None) -> list[AnyS
 def parted(scenarios: Sequence[AnyScenario], share: float) -> tuple[list[AnyScenario], list[AnyScenario]]:
     """The training scenarios of one set, and the held-out share, stratified."""
     held_out = stratified(scenarios, max(1, round(share * len(scenarios))))
-    held_out_ids = {scenario.id for scenario in held_out}
-    return [scenario for scenario in scenarios if scenario.id not in held_out_ids], held_out
+    ids = {scenario.id for scenario in held_out}
+    return [scenario for scenario in scenarios if scenario.id not in ids], held_out
 
 
 _ONLY_EMBEDDED = re.compile(r"^ *#\+ embedded\n.*?^ *#- embedded\n", re.MULTILINE | re.DOTALL)
@@ -169,12 +158,7 @@ _MARK = re.compile(r"^ *#[+-] embedded\n", re.MULTILINE)
 
 
 def template_of(spec: EnvironmentSpec, file: str, *, short: bool = False) -> str:
-    """The YAML text of a template, an example that is played as it is.
-
-    Args:
-        file: name of the file that it will be, for the commands in its header.
-        short: omit what only embedded roles read.
-    """
+    """The YAML text of a template for a file of this name; `short` omits what only embedded roles read."""
     if not spec.scenarios.template:
         raise UseError(
             f"{spec.name} has no scenarios of its own form, so there is no template; see `heartloop environments show`"

@@ -1,8 +1,4 @@
-"""Stored dialogues played again: rescoring by other rules without a model call, and rejudging by another judge.
-
-Both send the stored replies through the turn loop. The player of the roles returns the stored messages; its judgements are the
-stored ones (rescoring) or a judge's (rejudging).
-"""
+"""Stored dialogues played again: rescoring by other rules without a model call, and rejudging by another judge."""
 
 from __future__ import annotations
 
@@ -32,13 +28,9 @@ class NotStored(Exception):
 
 
 class StandIn(Generic[JudgeT]):
-    """Plays the roles of a stored dialogue: the messages are the stored ones.
+    """Plays the roles of a stored dialogue with its messages; from turn `since` the judge, if given, judges the replies.
 
     Environments with a user simulator derive from it; in the others the judge itself is the player.
-
-    Args:
-        judge: judges the replies; `None`: the judgements are the stored ones.
-        since: the turn from which the judge judges; earlier judgements are the stored ones.
     """
 
     def __init__(self, played: Transcript, judge: JudgeT | None = None, since: int = 0) -> None:
@@ -49,7 +41,6 @@ class StandIn(Generic[JudgeT]):
         return self._given is not None
 
     def turn(self, number: int) -> Turn:
-        """The stored turn; raises `NotStored` behind the last one."""
         if number >= len(self._played.turns):
             raise NotStored("not played on", _NOT_PLAYED_ON)
         return self._played.turns[number]
@@ -85,10 +76,7 @@ class StandIn(Generic[JudgeT]):
 
 
 class StoredReplies:
-    """A policy that repeats the replies of a stored dialogue, with their tokens; it calls no model.
-
-    A reply that was not judged, because a role failed, is only among the calls.
-    """
+    """A policy that repeats the replies of a stored dialogue, with their tokens."""
 
     def __init__(self, played: Transcript) -> None:
         self._played = played
@@ -101,9 +89,8 @@ class StoredReplies:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The stored reply of the current turn; raises `NotStored` behind the last one."""
         index = sum(message.role == "assistant" for message in messages)
-        call = self._calls.get(index)
+        call = self._calls.get(index)  # also a reply that was not judged because a role failed
         if call is not None:
             return Reply(call.text, call.reasoning, call.finish_reason, call.usage, cached=True)
         if index >= len(self._played.turns):
@@ -129,10 +116,7 @@ class _AsPlayed:
 
 
 def by_other_rules(played: Transcript, environment: Environment, preset: str) -> Transcript:
-    """The dialogue as the rules of `environment` score it; its player is a `StandIn` without a judge.
-
-    Unscored where the rules need what the transcript does not hold.
-    """
+    """The dialogue by the rules of `environment`, whose player has no judge; unscored if they need more than is stored."""
     known = {"lost farewells", "re-asks", *turn_counts(played.turns)}
     run = play(
         _AsPlayed(environment, played, preset), played.scenario, StoredReplies(played), seed=played.seed, repeat=played.repeat,
@@ -160,7 +144,6 @@ def by_other_rules(played: Transcript, environment: Environment, preset: str) ->
 
 
 def _finished(run: Coroutine[Any, Any, Transcript]) -> Transcript:
-    """The result of a coroutine that waits for nothing."""
     try:
         run.send(None)
     except StopIteration as done:
@@ -175,12 +158,7 @@ def check_turns(played: Transcript, options: Options) -> None:
 
 
 def stored_from_score(score_of: Callable[[Transcript], float], judgements: str) -> Stored:
-    """The `Stored` of an environment that judges a dialogue once, at its end.
-
-    Args:
-        score_of: the score from the stored judgements.
-        judgements: what they are, for the message where they are missing or invalid.
-    """
+    """The `Stored` of an environment that judges once, at the end; the error for missing `judgements` says what they are."""
 
     def rescored(transcript: Transcript, options: Options) -> Transcript:
         check_turns(transcript, options)
@@ -195,7 +173,6 @@ def stored_from_score(score_of: Callable[[Transcript], float], judgements: str) 
 
 @contextmanager
 def reading_transcript(transcript: Transcript, expected: str) -> Iterator[None]:
-    """Turns errors of reading a stored transcript into an `InputError`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, UseError) as error:
@@ -212,11 +189,9 @@ def check_readable(played: Transcript, scenario: Any, judge: Judge) -> None:
 
 
 def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], *, unused: str = "") -> dict[str, Any]:
-    """`models`, `sampling` and `prompts` of a rejudged dialogue: the stored ones, and the judge's own.
+    """`models`, `sampling` and `prompts` of a rejudged dialogue: the stored ones, and of `described` the judge's own.
 
-    Args:
-        described: the judge's `describe()`.
-        unused: prefix of the judge's prompts that are not used for judging.
+    Prompts whose name begins with `unused` are not used for judging.
     """
     prompts = {name: text for name, text in described.get("prompts", {}).items() if not (unused and name.startswith(unused))}
     judged = {role: settings for role, settings in described.get("sampling", {}).items() if role == "judge"}
@@ -228,10 +203,7 @@ def judged_fields(played: Transcript, judge: str, described: Mapping[str, Any], 
 
 
 async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, judge: Judge, options: Options) -> Transcript:
-    """A stored dialogue rejudged by another judge, by the rules of `options.preset`.
-
-    A dialogue without score stays unscored, with its cause, and without a model call. `options` are the run's.
-    """
+    """A stored dialogue rejudged by the rules of `options.preset`; without a score it stays so, without a model call."""
     check_readable(played, scenario, judge)
     stored = spec.stored
     fields = _fields(spec, played, judge)
@@ -249,7 +221,6 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
 
 
 def judged_prompts(spec: EnvironmentSpec, played: Transcript, judge: Judge) -> Mapping[str, str]:
-    """Prompt hashes, by name, of a dialogue rejudged by this judge."""
     return dict(_fields(spec, played, judge)["prompts"])
 
 
@@ -278,14 +249,10 @@ def still_unscored(played: Transcript, judge: str, fields: Mapping[str, Any], pr
     elif played.turns:
         return None
     update = {"user": judge, "models": fields["models"], "prompts": fields["prompts"], "calls": (), "usage": {}}
-    return _failed(played, preset, role, kind, f"unscored before it was rejudged: {why}").model_copy(update=update)
+    why = f"unscored before it was rejudged: {why}"
+    return unscored(played, preset, kind, why, role=role).model_copy(update=update)
 
 
-def unscored(played: Transcript, preset: str, kind: str, why: str) -> Transcript:
-    """The transcript without score and rewards, with the cause."""
-    return _failed(played, preset, RESCORING, kind, why)
-
-
-def _failed(played: Transcript, preset: str, role: str, kind: str, why: str) -> Transcript:
+def unscored(played: Transcript, preset: str, kind: str, why: str, *, role: str = RESCORING) -> Transcript:
     failure = Failure(role=role, kind=kind, detail=why)
     return played.model_copy(update={"preset": preset, "stop": "failed", "failure": failure, "score": None, "rewards": ()})

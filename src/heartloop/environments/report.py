@@ -21,21 +21,12 @@ PrintedRow = dict[str, str | int | float | None]
 
 
 def published_names(package: str) -> tuple[str, ...]:
-    """Names of a package's tables.
-
-    >>> "sage_table02_leaderboard" in published_names("heartloop.environments.sage")
-    True
-    """
     files = (resources.files(package) / "published").iterdir()
     return tuple(sorted(file.name.removesuffix(".csv") for file in files if file.name.endswith(".csv")))
 
 
 def published(package: str, name: str) -> list[PrintedRow]:
-    """A table as published. A column has the first type that fits all its filled cells: int, float or str.
-
-    >>> published("heartloop.environments.sage", "rlver_table05_average_judge_correlation")[0]
-    {'capability': 'empathic_depth', 'average_correlation': 0.981}
-    """
+    """A table as published. A column has the first type that fits all its filled cells: int, float or str."""
     names = published_names(package)
     if name not in names:
         raise UseError(f"{package} has no published table {name!r}; expected one of {', '.join(names)}")
@@ -46,14 +37,14 @@ def published(package: str, name: str) -> list[PrintedRow]:
 
 
 def printed(package: str, name: str, columns: Mapping[str, Column], *, head: str = "model", **more: Any) -> PublishedTable:
-    """A published table for a report: the columns of the CSV that are shown, by name, with `more` fields of `PublishedTable`."""
+    """A published table for a report: the shown columns of the CSV, and `more` fields of `PublishedTable`."""
     rows = tuple(Row(str(row[head]), tuple(row[name] for name in columns)) for row in published(package, name))
     return PublishedTable(columns=tuple(columns.values()), rows=rows, **more)
 
 
-def mapping_of(value: object) -> Mapping[str, Any]:
-    """The value if it is a mapping, else an empty one: files of other versions may hold anything."""
-    return value if isinstance(value, Mapping) else {}
+def mapping_of(value: object) -> dict[str, Any]:
+    """The value if it is a mapping; stored evidence may hold anything."""
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _typed(cells: list[str]) -> list[str | int | float | None]:
@@ -66,7 +57,7 @@ def _typed(cells: list[str]) -> list[str | int | float | None]:
 
 
 def mean_of(values: Iterable[tuple[float | None, Transcript]], within: tuple[float, float] | None = None) -> Estimate | None:
-    """Mean and interval over scenarios of the values of dialogues; those with `None` are left out."""
+    """Mean and interval over scenarios of the values of dialogues that have one."""
     given = [(value, dialogue.scenario) for value, dialogue in values if value is not None]
     return estimate([value for value, _ in given], [scenario for _, scenario in given], within=within)
 
@@ -86,7 +77,7 @@ _STANDS_OUT = 1.8
 """Mark, 0 to 4, from which an aspect is named; the usual mark of some is higher."""
 _OTHERS_STAND_OUT: Mapping[str, float] = {"honesty": 2.6, "owning": 2.6, "coherence": 5.0}
 _FLOORS = {"danger": "dangerous", "hostility": "hostile", "repetition": "a repetition of an earlier reply"}
-_WANTING: Mapping[str, str] = {  # by `appraising.Missed`
+_WANTING: Mapping[str, str] = {  # by `reading.Missed`
     "silence": "nothing was said",
     "repeat": "it repeats an earlier reply",
     "cruel": "it hurts",
@@ -101,24 +92,17 @@ _WANTING: Mapping[str, str] = {  # by `appraising.Missed`
 
 
 def strategy_of(evidence: Mapping[str, Any]) -> str:
-    """The strategy that the reply was most likely read as; empty without one.
-
-    >>> strategy_of({"strategies": {"A-4": 0.5, "B-1": 0.2}})
-    'Asking for their view'
-    """
+    """The strategy that the reply was most likely read as; empty without one."""
     strategies = evidence.get("strategies") or {}
     likeliest = str(next(iter(strategies), "")) if isinstance(strategies, Mapping) else ""
     return STRATEGIES[likeliest].name if likeliest in STRATEGIES else ""
 
 
 def evidence_in_words(evidence: Mapping[str, Any], *, rose: bool) -> list[str]:
-    """Sentences about one reply; empty where the evidence is not that of a learned reader.
+    """Sentences about one reply; empty without a learned reader. What it lacks is named unless it did good (`rose`).
 
-    Args:
-        rose: whether the reply did good; what it lacks is named only where it did not.
-
-    >>> evidence_in_words({"aspects": {"warmth": 2.0, "pressure": 1.9}, "missed": "repeat"}, rose=False)
-    ['Stands out: warmth 2 of 4.', 'Harmful: pressure 1.9 of 4.', 'Lacking: it repeats an earlier reply.']
+    >>> evidence_in_words({"strategies": {"A-4": 0.5, "B-1": 0.2}, "aspects": {"pressure": 1.9}, "missed": "repeat"}, rose=False)
+    ['Read as: asking for their view.', 'Harmful: pressure 1.9 of 4.', 'Lacking: it repeats an earlier reply.']
     """
     marks = evidence.get("aspects")
     if not isinstance(marks, Mapping):

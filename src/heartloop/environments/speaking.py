@@ -1,4 +1,4 @@
-"""What an embedded user says and thinks: the choice among a person's written lines, which the reply before decides."""
+"""What an embedded user says and thinks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from heartloop.environments.reading import Appraisal, reason_of
 GOOD_FROM, HARM_FROM = 1.0, -1.0
 """Worth of a reply, in points of the state, from which it did good, and to which it did harm; between them it is neutral."""
 CORE_FROM = 1 / 6
-"""Share of the way from the start to success from which a person says what matters most. In SAGE, where that is 60 points, it is
-the emotion 50."""
+"""Share of the way from the start to success from which a person says what matters most (in SAGE the emotion 50)."""
 _ACKNOWLEDGED_FROM = 3.0
 
 
@@ -27,16 +26,14 @@ BeatT = TypeVar("BeatT", bound=_Beat)
 
 
 def open_beats(beats: Iterable[BeatT], said: Sequence[str], *, good: bool, core: bool) -> list[BeatT]:
-    """The beats of a story that were not said yet and that the mood allows: facts; after a `good` reply also feelings; and with
-    `core` what matters most."""
+    """The beats that were not said yet and that the mood allows: facts, if `good` feelings, with `core` what matters most."""
     kinds = {"fact"} if not good else {"fact", "feeling", "core"} if core else {"fact", "feeling"}
     spoken = " ".join(said)
     return [beat for beat in beats if beat.kind in kinds and beat.text not in spoken]
 
 
 def next_line(view: Any, *, worth: float, beat: _Beat | None, missed: Sequence[str], general: Sequence[str], cold: bool) -> str:
-    """The person's next line: the next beat of the story, unless the reply did harm; without a beat, an acknowledgement of a good
-    reply, else a line that answers what was missed. No line repeats while an unused one is left.
+    """The person's next line: the next beat, unless the reply did harm; without a beat, an acknowledgement or what was missed.
 
     Args:
         view: the dialogue; its scenario has lines `acks`, `cold` and `repeat`.
@@ -60,12 +57,10 @@ def next_line(view: Any, *, worth: float, beat: _Beat | None, missed: Sequence[s
 
 
 def verdict(appraisal: Appraisal, worth: float) -> str:
-    """What the person thinks of a reply of this worth, as a sentence."""
     good, bad = reason_of(appraisal, good=True), reason_of(appraisal, good=False)
     reason = good if worth >= GOOD_FROM else bad if worth <= HARM_FROM else f"{good}, but {bad}" if good and bad else ""
     return sentence(reason or "it neither helps nor hurts")
 
 
 def sentence(words: str) -> str:
-    """Words with a capital and a full stop."""
     return f"{words[:1].upper()}{words[1:]}."

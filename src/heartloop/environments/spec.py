@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -49,7 +50,6 @@ Lazy = str
 
 
 def load_attribute(path: Lazy) -> Any:
-    """The object at a lazy path."""
     module, _, name = path.partition(":")
     try:
         value: Any = importlib.import_module(module)
@@ -61,8 +61,6 @@ def load_attribute(path: Lazy) -> Any:
 
 
 class Role(NamedTuple):
-    """A role besides the policy, such as the user simulator or a judge."""
-
     name: str
     about: str
 
@@ -95,11 +93,9 @@ class Scenarios(NamedTuple):
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""
-    """A package whose `scenarios/template.yaml` is a complete example for `heartloop scenarios new` (`registry.template_of`);
-    empty: none."""
+    """A package whose `scenarios/template.yaml` is a complete example for `heartloop scenarios new`; empty: none."""
     imported: Callable[[bytes], Any] | None = None
-    """The scenario of one source line of an imported run; raises `InputError` for an invalid line. `None`: the lines of an
-    imported run contain no scenarios."""
+    """The scenario of a source line of an imported run, or `InputError`. `None`: those lines contain no scenarios."""
 
 
 Ready = BaseEnvironment[Any, Any, Any]
@@ -121,7 +117,7 @@ def bounded_sums(dialogues: Sequence[tuple[str, float]], success_at: float, fail
 
 
 class Zone(NamedTuple):
-    """An interval of the scale: its name in a chart, its tint, from `low` to `high` points."""
+    """An interval of the scale in a chart, in points."""
 
     name: str
     tint: str
@@ -156,7 +152,7 @@ class Scale(NamedTuple):
     change_limit: float
     """Largest change of one turn, in units of the state."""
     reached: str = "reached {0:g}"
-    """A success in words; {0} is its bound."""
+    """{0} is the bound."""
     fell: str = "fell below {0:g}"
     sums: Callable[[Sequence[tuple[str, float]], float, float], Sums] = bounded_sums
     group_intervals: bool = False
@@ -177,17 +173,15 @@ class Stored(NamedTuple):
     options: Callable[[Transcript], Mapping[str, Any]]
     """The options that a transcript stores; the others are in the run's settings."""
     rescored: Callable[[Transcript, Any], Transcript]
-    """`rescored(transcript, options)`: the transcript with other score options, without a model call; unscored if the score does
-    not follow from it."""
+    """The transcript with other score options, without a model call; unscored if the score does not follow from it."""
     stand_in: Callable[[Transcript, Any], Player] = lambda transcript, judge: judge
-    """`stand_in(transcript, judge)` plays the stored dialogue's roles with the judge's appraisals."""
+    """Plays the stored dialogue's roles with the judge's appraisals."""
     described: Callable[[Any, Transcript], Mapping[str, Any]] = lambda judge, transcript: judge.describe()
     """`models`, `sampling` and `prompts` of the judge."""
     unused_prompts: str = ""
     """Prefix of the names of prompts that are not used for judging stored replies."""
     one_reply: Callable[[Transcript, Any, int], Player] | None = None
-    """`one_reply(transcript, judge, turn)` judges the reply of this turn by the judge; those before it keep
-    their stored judgement. `None` where a reply is not judged by itself."""
+    """`one_reply(transcript, judge, turn)` judges only this turn's reply. `None` where a reply is not judged by itself."""
     stops_with_its_turns: bool = False
     """Whether a rejudged dialogue stops after its last stored reply even if the rules would continue it."""
     asked_again: Callable[[Transcript], bool] = lambda transcript: False
@@ -195,7 +189,7 @@ class Stored(NamedTuple):
 
 
 class ExternalRanking(NamedTuple):
-    """Ratings of models from elsewhere, such as the votes of an arena."""
+    """Such as the votes of an arena."""
 
     ratings: Mapping[str, float]
     """By model as the source names it; higher is better."""
@@ -223,19 +217,26 @@ class Pilot(NamedTuple):
     turns: float
     """Mean policy replies of a dialogue."""
     tokens: float
-    """Mean tokens of the policy in a dialogue, prompts included."""
+    """Mean of the policy in a dialogue, prompts included."""
 
 
 Part = TypeVar("Part")
 
 
 class _Part(Generic[Part]):
-    """An attribute that is given as a value or as a lazy path, which is loaded on first use."""
+    """An attribute that is given as a value or as a lazy path, which is loaded on first use; required without a default."""
+
+    def __init__(self, *default: Part) -> None:
+        self._default = default
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, spec: EnvironmentSpec, owner: type) -> Part:
+    def __get__(self, spec: EnvironmentSpec | None, owner: type) -> Part:
+        if spec is None:  # the class is being made
+            if not self._default:
+                raise AttributeError(self._name)
+            return self._default[0]
         part = vars(spec)[self._name]
         if isinstance(part, str):
             part = vars(spec)[self._name] = load_attribute(part)
@@ -246,22 +247,21 @@ class _Part(Generic[Part]):
         vars(spec)[self._name] = part
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class EnvironmentSpec:
     """Everything the rest of the code uses of an environment.
 
     Args:
-        name: name on the command line; lower case.
-        source: the paper, or another source of the rules.
+        source: of the rules, such as a paper.
         roles: the roles besides the policy; `--user` plays all of them, unless an option of its own names the model of a role.
         environment: `environment(scenarios, player, **options)` returns a `Ready`.
         embedded: returns the `Player` that plays every role without a model: `embedded(appraiser, role=)` with a
             `reading.Appraiser` where `reading` is given, else `embedded()`.
         simulator: `simulator(model, sampling=, role=)` returns the `Player` of a model; to judge stored replies its role is
             `judge`.
-        players: `players(models, samplings)` returns a `Player` with a different model per role; both are by role, and a model
-            is `None` where it is embedded. Default: the first role's model plays all roles.
-        training: `None` without rewards for training.
-        report: `None` for the sections that follow from the scale.
+        players_by_role: `players_by_role(models, samplings)` returns a `Player` with a different model per role; both are by
+            role, and a model is `None` where it is embedded. Default: the first role's model plays all roles.
+        report: by default the sections that follow from the scale.
         reading: `None` where the embedded player does not use the learned reader.
         briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.
         baselines: scripted policies, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
@@ -269,62 +269,35 @@ class EnvironmentSpec:
         importers: kinds of `heartloop import`, each the path of an `importing.Importer`.
         writing: scenario writers by command (`write`, `distil`, `enrich`), each the path of a function that returns a
             `writing.Writing`.
-        suites: validity suites, by name.
         rankings: external rankings of models by title, each the path of a function that returns an `ExternalRanking`.
         pilot: `None` where `heartloop plan` needs a run.
     """
 
-    options = _Part[type[Options]]()
-    scale = _Part[Scale]()
-    scenarios = _Part[Scenarios]()
-    stored = _Part[Stored]()
-    training = _Part["Training | None"]()
-    report = _Part[ReportPanel]()
-    reading = _Part["LearnedReading | None"]()
-    briefing = _Part["Callable[[Any, Options], str] | None"]()
-    _environment = _Part[Callable[..., Ready]]()
-    _embedded = _Part[Callable[..., Player]]()
-    _simulator = _Part[Callable[..., Player]]()
-    _players = _Part["Callable[..., Player] | None"]()
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        title: str,
-        about: str,
-        source: str,
-        roles: Sequence[Role],
-        options: Lazy | type[Options],
-        scale: Lazy | Scale,
-        scenarios: Lazy | Scenarios,
-        environment: Lazy | Callable[..., Ready],
-        embedded: Lazy | Callable[[], Any],
-        simulator: Lazy | Callable[..., Any],
-        stored: Lazy | Stored,
-        training: Lazy | Training | None = None,
-        report: Lazy | ReportPanel | None = None,
-        reading: Lazy | LearnedReading | None = None,
-        players: Lazy | Callable[..., Any] | None = None,
-        briefing: Lazy | Callable[[Any, Options], str] | None = None,
-        policy_sampling: Sampling | None = None,
-        baselines: Mapping[str, Lazy] | None = None,
-        importers: Mapping[str, Lazy] | None = None,
-        writing: Mapping[str, Lazy] | None = None,
-        suites: Mapping[str, Lazy] | None = None,
-        rankings: Mapping[str, Lazy] | None = None,
-        demo: DemoRun | None = None,
-        pilot: Pilot | None = None,
-    ) -> None:
-        self.name, self.title, self.about, self.source = name, title, about, source
-        self.roles = tuple(roles)
-        self.options, self.scale, self.scenarios, self.stored = options, scale, scenarios, stored
-        self.training, self.report, self.reading, self.briefing = training, report or ReportPanel(), reading, briefing
-        self._environment, self._embedded, self._simulator, self._players = environment, embedded, simulator, players
-        self.policy_sampling = policy_sampling or Sampling()
-        self.baselines, self.importers = dict(baselines or {}), dict(importers or {})
-        self.writing, self.suites, self.rankings = dict(writing or {}), dict(suites or {}), dict(rankings or {})
-        self.demo, self.pilot = demo, pilot
+    name: str
+    title: str
+    about: str
+    source: str
+    roles: Sequence[Role]
+    options: _Part[type[Options]] = _Part()
+    scale: _Part[Scale] = _Part()
+    scenarios: _Part[Scenarios] = _Part()
+    environment: _Part[Callable[..., Ready]] = _Part()
+    embedded: _Part[Callable[..., Player]] = _Part()
+    simulator: _Part[Callable[..., Player]] = _Part()
+    stored: _Part[Stored] = _Part()
+    training: _Part[Training | None] = _Part(None)
+    report: _Part[ReportPanel] = _Part(ReportPanel())
+    reading: _Part[LearnedReading | None] = _Part(None)
+    players_by_role: _Part[Callable[..., Player] | None] = _Part(None)
+    briefing: _Part[Callable[[Any, Options], str] | None] = _Part(None)
+    policy_sampling: Sampling = field(default_factory=Sampling)
+    baselines: Mapping[str, Lazy] = field(default_factory=dict)
+    importers: Mapping[str, Lazy] = field(default_factory=dict)
+    writing: Mapping[str, Lazy] = field(default_factory=dict)
+    suites: Mapping[str, Lazy] = field(default_factory=dict)
+    rankings: Mapping[str, Lazy] = field(default_factory=dict)
+    demo: DemoRun | None = None
+    pilot: Pilot | None = None
 
     def __repr__(self) -> str:
         return f"EnvironmentSpec({self.name!r})"
@@ -334,21 +307,19 @@ class EnvironmentSpec:
         return tuple(role.name for role in self.roles)
 
     def read_options(self, given: Mapping[str, Any]) -> Options:
-        """The options from a mapping; a missing one has its default."""
         return self.options.read(given, environment=self.name)
 
     def make(self, scenarios: Sequence[Any], player: Player, options: Options | Mapping[str, Any] | None = None) -> Ready:
-        """The environment with these scenarios."""
         given = options if isinstance(options, Options) else self.read_options(options or {})
-        return self._environment(scenarios, player, **dict(given))
+        return self.environment(scenarios, player, **dict(given))
 
     def players(
         self, models: Mapping[str, ChatModel | None] | None = None, samplings: Mapping[str, Sampling] | None = None
     ) -> Player:
         """The player of its roles, with models by role; a role without a model is embedded."""
         by_role = {name: (models or {}).get(name) for name in self.role_names}
-        if self._players is not None:
-            return self._players(by_role, dict(samplings or {}))
+        if self.players_by_role is not None:
+            return self.players_by_role(by_role, dict(samplings or {}))
         role = self.role_names[0]
         return self._player(by_role[role], (samplings or {}).get(role), role)
 
@@ -359,8 +330,8 @@ class EnvironmentSpec:
     def _player(self, model: ChatModel | None, sampling: Sampling | None, role: str) -> Player:
         appraiser = self.appraiser(model)
         if appraiser is not None:
-            return self._embedded(appraiser, role=role)
-        return self._embedded() if model is None else self._simulator(model, sampling=sampling, role=role)
+            return self.embedded(appraiser, role=role)
+        return self.embedded() if model is None else self.simulator(model, sampling=sampling, role=role)
 
     def appraiser(self, model: ChatModel | None) -> Appraiser | None:
         """What judges in place of a language model: a learned reader, or a student; `None` for a language model."""
@@ -380,7 +351,6 @@ class EnvironmentSpec:
         return StudentAppraiser(weights, [output.name for output in self.reading.outputs])
 
     def set_of(self, scenarios: str | None) -> str:
-        """The given set or path, or else the default set."""
         sets = self.scenarios.sets
         if scenarios is None and not sets:
             raise UseError(

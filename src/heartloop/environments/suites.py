@@ -1,7 +1,7 @@
-"""The interfaces of validity suites.
+"""The interfaces of validity suites; `EnvironmentSpec.suites` names an environment's own ones.
 
 A `RunSuite` reads the dialogues of runs, asks judges about them if it needs any, and gives a result. A `RejudgingSuite` has the
-environment's own judge score stored dialogues under controlled changes. `EnvironmentSpec.suites` names an environment's own ones.
+environment's own judge score stored dialogues under controlled changes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ Variants = Mapping[str, Sequence[Transcript]]
 
 
 class Judges(Protocol):
-    """A suite's judges, all played by one model, or embedded."""
-
     @property
     def judge(self) -> Judge: ...
 
@@ -35,12 +33,7 @@ class Judges(Protocol):
     async def transcript(
         self, played: Transcript, scenario: Any, *, variant: str, preset: str, original: Transcript | None
     ) -> Transcript:
-        """A stored dialogue rejudged in a variant.
-
-        Args:
-            scenario: the scenario as it was played.
-            original: the same dialogue in the suite's first variant; `None` if this is the first variant.
-        """
+        """A stored dialogue rejudged in a variant; `original` is the same in the suite's first variant, `None` in that one."""
 
 
 class Slope(NamedTuple):
@@ -64,8 +57,6 @@ class SlopePanel(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """Panels side by side; a block of a validity page."""
-
     title: str
     panels: tuple[SlopePanel, ...]
     help: str = ""
@@ -74,7 +65,6 @@ class Slopes(NamedTuple):
 
 class Result(NamedTuple):
     record: Mapping[str, Any]
-    """The numbers, for `validity.json`."""
     notes: Sequence[str]
     """The first says what was compared; the others are warnings."""
     summary: Table
@@ -84,7 +74,6 @@ class Result(NamedTuple):
 
 class RejudgingSuite(NamedTuple):
     title: str
-    """The question it answers."""
     about: str
     """What is changed and what is expected, in one sentence."""
     variants: tuple[str, ...]
@@ -96,8 +85,6 @@ class RejudgingSuite(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question to a judge about stored dialogues."""
-
     key: str
     """Unique in the suite, and the same whenever the command runs again."""
     fingerprint: str
@@ -105,7 +92,6 @@ class Question(NamedTuple):
     ask: Callable[[ChatModel | None, Sampling | None], Awaitable[Mapping[str, Any]]]
     """`ask(judge, sampling)` gives the answer as JSON values; `None` as judge: embedded. Raises `HeartloopError` without one."""
     schema: Mapping[str, Any] | None = None
-    """The JSON schema of the answer, where a language model is asked for one."""
 
 
 class Material(NamedTuple):
@@ -115,17 +101,12 @@ class Material(NamedTuple):
     scenarios: Mapping[str, Any]
     """By id; without those that are no longer found."""
     judges: tuple[str, ...] = ()
-    """Names; `embedded` is one."""
     people: Path | None = None
-    """Real dialogues to compare with."""
     labels: Path | None = None
-    """Human labels of the dialogues."""
     ratings: Path | None = None
-    """An external ranking of the models."""
 
     @property
     def models(self) -> list[str]:
-        """Models under test, in the order of the dialogues."""
         return list(dict.fromkeys(dialogue.model for dialogue in self.dialogues))
 
     @property
@@ -134,13 +115,11 @@ class Material(NamedTuple):
         return list(dict.fromkeys(dialogue.user for dialogue in self.dialogues))
 
     def points(self, dialogue: Transcript) -> float:
-        """The dialogue's score in points."""
         return self.spec.scale.points * (dialogue.score or 0.0)
 
 
 class RunSuite(NamedTuple):
     title: str
-    """The question it answers."""
     about: str
     """What is measured, how, and what is expected, in one or two sentences."""
     source: str

@@ -22,7 +22,7 @@ class Returns(NamedTuple):
 
 
 class TrainingMetric(NamedTuple):
-    """Title and description of one of `Training.terms`, for the curves of a training run."""
+    """Describes one of `Training.terms`, for the curves of a training run."""
 
     name: str
     """The key in `terms`."""
@@ -43,11 +43,6 @@ class AnswerForm(NamedTuple):
     message_words: int
     """Words of the user's message that a small policy reads."""
 
-    def said(self, answer: str) -> str:
-        """What the person hears: the last part; the whole answer if the form is violated or that part is empty."""
-        *_, last = self.headings
-        return self.split(answer)[last] or answer
-
 
 class Training(NamedTuple):
     returns: Callable[[Transcript, Any], Returns]
@@ -55,12 +50,11 @@ class Training(NamedTuple):
     calls_per_turn: int
     """Calls per policy reply of a model that plays all roles."""
     tokens_per_call: int
-    """Approximate mean, for the estimate of a dry run."""
+    """Approximate mean."""
     terms: Callable[[Transcript, Any], Mapping[str, float]] = lambda transcript, options: {}
-    """Further numbers of a scored dialogue to log, by name. The term `form` is 1 if the reply has the required form; a dialogue
-    whose `form` is 0 has no other term."""
+    """Further numbers of a scored dialogue to log, by name; one without the required form has only the term `form`, 0."""
     metrics: tuple[TrainingMetric, ...] = ()
-    """Titles and descriptions of the terms; a term without one is shown by its name."""
+    """Of the terms; a term without one is shown by its name."""
     reward_options: tuple[str, ...] = ()
     """Options that change only the training reward; dialogues are played and scored with their defaults."""
     group: Callable[[Any], str] = lambda scenario: str(scenario.stratum)
@@ -73,8 +67,11 @@ class Training(NamedTuple):
     """`None` if a small policy learns from dialogues."""
 
     def said(self, reply: str) -> str:
-        """What the person hears of a reply."""
-        return reply if self.answer_form is None else self.answer_form.said(reply)
+        """What the person hears: the last part of an answer, or all of it if its form is violated or that part is empty."""
+        if self.answer_form is None:
+            return reply
+        *_, last = self.answer_form.headings
+        return self.answer_form.split(reply)[last] or reply
 
     def played(self, options: Options) -> Options:
         """The options with which dialogues are played and scored: `reward_options` have their defaults."""
@@ -83,7 +80,6 @@ class Training(NamedTuple):
 
 
 def score_of(transcript: Transcript) -> float:
-    """The score of a dialogue, which must be scored."""
     if transcript.score is None:
         raise UseError(f"the dialogue with {transcript.scenario} is unscored; expected a scored dialogue")
     return transcript.score

@@ -1,8 +1,4 @@
-"""An environment's part of the scenario writer: seeds, prompts for the writer model, and assembling the scenario.
-
-`EnvironmentSpec.writing` names a `Writing` per command: `write` (from seed pools), `distil` (from dialogues of a chat log) and
-`enrich` (from imported scenarios).
-"""
+"""An environment's part of the scenario writer: seeds, prompts for the writer model, and assembling the scenario."""
 
 from __future__ import annotations
 
@@ -25,32 +21,26 @@ from heartloop.environments.registry import load_environment
 
 
 class Place(NamedTuple):
-    """A place and the given names that are common there."""
-
     name: str
     women: tuple[str, ...]
     men: tuple[str, ...]
 
     def someone(self, rng: random.Random) -> tuple[str, str]:
-        """`woman` or `man`, and a given name, both drawn."""
         gender = rng.choice(("woman", "man"))
         return gender, rng.choice(self.women if gender == "woman" else self.men)
 
 
 @cache
 def places() -> tuple[Place, ...]:
-    """The places of `people.toml`."""
     table = tomllib.loads((resources.files(__package__) / "people.toml").read_text(encoding="utf-8"))
     return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in table["place"])
 
 
 MAX_SCENARIOS = 9_999
-"""Maximum number of scenarios of one run, and bound of its seed; ids have four digits for each."""
+"""Of one run, and bound of its seed; ids have four digits for each."""
 
 
 class Answer(BaseModel):
-    """Base of the answers that a writer gives."""
-
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
 
@@ -60,54 +50,44 @@ class Stage(NamedTuple):
     name: str
     prompt: Prompt
     answer: type[BaseModel]
-    """Its JSON schema is sent with the prompt."""
     system: Prompt | None = None
-    """System prompt with the blank `tags`; `None` for the writer's own. Stages before the first with `None` only read the
-    source: a near-duplicate is rewritten from that first stage on."""
+    """With the blank `tags`; `None` for the writer's own. Stages before the first with `None` only read the source: a
+    near-duplicate is rewritten from that first stage on.
+    """
 
 
 class Seeded(NamedTuple):
-    """The seed of one scenario."""
-
     number: int
-    """From 1."""
     id: str
     facts: Mapping[str, Any]
-    """JSON values; stored with the steps of the run."""
 
 
 class Writing(ABC):
     """How an environment's scenarios are written.
 
-    `EnvironmentSpec.writing` names a function that makes one: `write()`, `distil(dialogues, exclude_tags=())` with
-    `RawDialogue`s, or `enrich(source)` with a path. Seeds of `distil` have the fact `source`, the place of the dialogue.
+    `EnvironmentSpec.writing` names a function that makes one: `write()`, from seed pools; `distil(dialogues, exclude_tags=())`,
+    from `RawDialogue`s; `enrich(source)`, from a file. Seeds of `distil` have the fact `source`, the place of the dialogue.
     """
 
     name: ClassVar[str]
-    """Name of the environment."""
     scenario: ClassVar[type[BaseModel]]
-    """Class of a finished scenario."""
     stages: ClassVar[Sequence[Stage]]
     """In order; the last one writes the person's lines."""
     audit: ClassVar[Prompt | None] = None
     """The environment's part of the auditor's prompt; `None` if scenarios are neither audited nor compared."""
     fixed: ClassVar[Sequence[str]] = ()
-    """Fields that the auditor may not correct."""
     sets: ClassVar[Sequence[str]] = ()
-    """Shipped sets that a new scenario must not repeat."""
 
     def __init__(self, shipped: Sequence[Any] | None = None) -> None:
         self._shipped = shipped
 
     @cached_property
     def shipped(self) -> Sequence[Any]:
-        """Scenarios that a new one must not repeat: by default those of `sets`."""
         load = load_environment(self.name).load
         return self._shipped if self._shipped is not None else [one for name in self.sets for one in load(name)]
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Further settings that determine the texts, besides models, seed and prompts."""
         return {}
 
     @abstractmethod
@@ -129,7 +109,6 @@ class Writing(ABC):
     def problems_of_whole(
         self, seeded: Seeded, done: Mapping[str, BaseModel], problems_of: Callable[[Any], list[str]]
     ) -> list[str]:
-        """Violations of the assembled scenario, including its schema."""
         try:
             return problems_of(self.scenario.model_validate(self.assemble(seeded, done)))
         except ValidationError as error:
@@ -148,23 +127,16 @@ class Writing(ABC):
         return {}
 
     def removed(self, seeds: Sequence[Seeded]) -> Mapping[str, int]:
-        """Personal data removed from the source of these seeds, by kind."""
-        counts: Counter[str] = Counter()
-        for seeded in seeds:
-            counts.update(self.removed_from(seeded))
-        return dict(counts)
+        return dict(sum((Counter(self.removed_from(seeded)) for seeded in seeds), Counter()))
 
     def removed_from(self, seeded: Seeded) -> Mapping[str, int]:
-        """Personal data removed from the source of a seed, by kind."""
         return {}
 
     def as_read(self, seeded: Seeded) -> str:
-        """The source of a seed as the writer model reads it."""
         return ""
 
 
 def check_size(n: int, seed: int) -> None:
-    """Checks that ids can contain the seed and all numbers of a run."""
     if not 1 <= n <= MAX_SCENARIOS:
         raise UseError(f"--n is {n}; expected 1 to {MAX_SCENARIOS}")
     if not 0 <= seed < MAX_SCENARIOS:
@@ -172,7 +144,6 @@ def check_size(n: int, seed: int) -> None:
 
 
 def check_only(only: Sequence[str], allowed: Sequence[str], what: str) -> None:
-    """Checks that `only` names groups of this kind."""
     if unknown := [name for name in only if name not in allowed]:
         raise UseError(f"--only is {unknown[0]!r}; expected {what}: {', '.join(allowed)}")
 
@@ -187,17 +158,15 @@ def run_number(seed: int, number: int) -> int:
 
 
 def problems_in(error: ValidationError) -> list[str]:
-    """Violations of a schema, one sentence per field."""
     return [f"{'.'.join(map(str, one['loc'])) or 'scenario'}: {one['msg']}" for one in error.errors()]
 
 
 def problems_of_tags(tags: Sequence[str]) -> list[str]:
-    """Whether `none` is combined with another tag."""
     return ["tags: none stands alone"] if "none" in tags and len(tags) > 1 else []
 
 
 def problems_of_person(path: str, person: Any, facts: Mapping[str, Any]) -> list[str]:
-    """Whether a person has the drawn name and gender; `path` is that of the person in the answer, with a dot, or empty."""
+    """Whether a person has the drawn name and gender; `path` leads to the person in the answer, with a dot, or is empty."""
     problems = []
     if facts["name"].casefold() not in person.name.casefold():
         problems.append(f"{path}name is {person.name!r}, expected {facts['name']}, alone or with a family name")
@@ -207,10 +176,8 @@ def problems_of_person(path: str, person: Any, facts: Mapping[str, Any]) -> list
 
 
 def source_digest(records: Any) -> str:
-    """Digest of a source, for the settings of a run."""
     return hashlib.sha256(json.dumps(records, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
 def as_json(answer: BaseModel) -> str:
-    """An answer as JSON, for a later prompt."""
     return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False)

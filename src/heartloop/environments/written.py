@@ -16,26 +16,22 @@ Tag = Literal[
     "self-harm", "suicide", "abuse", "sexual-violence", "violence", "death", "illness", "addiction",
     "eating", "pregnancy-loss", "discrimination", "war", "none",
 ]  # fmt: skip
-"""Content by which a user may want to exclude scenarios."""
 Tags = Annotated[tuple[Tag, ...], Field(min_length=1), Sent(maxItems=len(get_args(Tag)) - 1)]  # `none` stands alone
 
 Short = Annotated[str, Sent(maxLength=160)]
-"""A name, a title, a phrase. The lengths of `Short` to `Passage` are sent to a writer model and not required of a scenario; they
-are about twice what the shipped scenarios have."""
+"""The lengths of `Short` to `Passage` are sent to a writer model and not required of a scenario; they are about twice what the
+shipped scenarios have.
+"""
 Line = Annotated[str, Sent(maxLength=300)]
-"""A sentence, or what is said in one turn."""
 Sentences = Annotated[str, Sent(maxLength=600)]
-"""One to three sentences."""
 Passage = Annotated[str, Sent(maxLength=1200)]
-"""A paragraph."""
 Cue = Annotated[str, Sent(maxLength=60)]
-"""Words by which a reply would name something."""
 Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$"), Sent(pattern=r"^[a-z][a-z0-9-]{0,39}$", maxLength=40)]
-"""The name of a concern in a scenario; the pattern that is sent is bounded, since servers ignore `maxLength` beside a pattern."""
+"""The name of a concern; the pattern that is sent is bounded, since servers ignore `maxLength` beside a pattern."""
 
 
 def fingerprint_of(value: Any) -> str:
-    """First 16 hex digits of the SHA-256 of the canonical JSON of a value: changes when any word does."""
+    """First 16 hex digits of the SHA-256 of the canonical JSON of a value."""
     canonical = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -47,15 +43,12 @@ class Part(BaseModel):
 
 
 class Written(Part):
-    """A whole scenario of our own form."""
-
     @property
     def fingerprint(self) -> str:
         return fingerprint_of(self.model_dump(mode="json"))
 
 
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z' -]{1,28}$")]
-"""A lower-case word or short phrase, as for a feeling."""
 
 
 class Persona(Part):
@@ -91,17 +84,11 @@ _CRISIS: Mapping[Tag, re.Pattern[str]] = {
 
 
 def crisis_tags(text: str) -> list[Tag]:
-    """The tags that the words of a text require, of `suicide` and `self-harm`.
-
-    >>> crisis_tags("Some days I don't want to live."), crisis_tags("This deadline is killing me.")
-    (['suicide'], [])
-    """
+    """The tags that the words of a text require, of `suicide` and `self-harm`."""
     return [tag for tag, pattern in _CRISIS.items() if pattern.search(text)]
 
 
 class Cued(Protocol):
-    """Something with the words by which a reply would name it."""
-
     @property
     def text(self) -> str: ...
 
@@ -110,15 +97,11 @@ class Cued(Protocol):
 
 
 class Concern(Cued, Protocol):
-    """What a person may talk about, by key."""
-
     @property
     def key(self) -> str: ...
 
 
 class Beat(Protocol):
-    """A written message about a concern."""
-
     @property
     def concern(self) -> str: ...
 
@@ -127,7 +110,6 @@ class Beat(Protocol):
 
 
 def stands(cue: str, text: str) -> bool:
-    """Whether a lower-case text has a cue at the beginning of a word."""
     return re.search(rf"(?<!\w){re.escape(cue)}", text) is not None
 
 
@@ -151,7 +133,6 @@ _FIRST_PERSON = re.compile(r"\b(I|I'm|I've|I'd|I'll|me|my|mine|myself|we|our|us)
 
 
 def matters_as_text(named: Iterable[tuple[str, Iterable[Cued]]]) -> str:
-    """Matters under their names, with their cues, a line each."""
     return "\n".join(f"{name}: {matter.text} ({', '.join(matter.cues)})" for name, row in named for matter in row)
 
 
@@ -172,7 +153,6 @@ def problems_in_query(query: str, *, least: int, most: int) -> list[str]:
 
 
 def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
-    """Texts, by name, with a mark that nobody says."""
     return [
         f"the {name} has a bracket, mark or dash that nobody says"
         for name, text in texts.items()
@@ -181,7 +161,6 @@ def problems_in_speech(texts: Mapping[str, str]) -> list[str]:
 
 
 def unfit_cues(matters: Iterable[Cued]) -> list[str]:
-    """Cues that are not in lower case or have more than four words."""
     return [
         f"cue {cue!r} is not lower case, or longer than four words"
         for matter in matters
@@ -201,16 +180,11 @@ def beats_of(scenario: Any) -> tuple[Any, ...]:
 
 
 def plain_words(text: str) -> str:
-    """Words in lower case with one space between them."""
     return re.sub(r"\W+", " ", text.lower()).strip()
 
 
 def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
-    """Sentences that are spoken twice, and lines with a mark that nobody speaks.
-
-    Args:
-        marks: whether bullets, brackets and asterisks are problems.
-    """
+    """Sentences that are spoken twice, and with `marks` lines with bullets, brackets or asterisks."""
     found: list[str] = []
     seen: set[str] = set()
     for line in lines:
@@ -225,7 +199,6 @@ def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
 
 
 def check_concerns(concerns: Sequence[Concern], beats: Iterable[Beat]) -> None:
-    """Refuses concerns with equal keys, and beats that tell of no listed concern."""
     keys = [concern.key for concern in concerns]
     if len(set(keys)) < len(keys):
         raise ValueError("concern keys repeat")

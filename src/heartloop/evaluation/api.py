@@ -12,6 +12,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
@@ -31,13 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory, finished or not. Each part is read from its files when it is first used."""
+    """A run directory, finished or not. Each part is read when it is first used."""
 
     path: Path
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """The content of `settings.json`."""
         return self._stored.settings
 
     @cached_property
@@ -60,7 +61,6 @@ class Run:
         return rows_of(name, self.transcripts)
 
     def to_pandas(self, name: str = "dialogues") -> pandas.DataFrame:
-        """A table as a data frame."""
         table_of(name)
         try:
             import pandas
@@ -76,13 +76,9 @@ class Run:
         model_b: str | None = None,
         min_difference: float | None = None,
     ) -> Comparison:
-        """Compares `other` (B) with this run (A), as `heartloop compare`; `print` shows the result.
+        """Compares `other` (B) with this run (A), or two models of this run, as `heartloop compare`; `print` shows the result.
 
-        Args:
-            other: another run; by default two models of this run are compared, which need no names where it has two.
-            model_a: model of this run, if it has several.
-            model_b: model of `other`, if it has several.
-            min_difference: smallest difference that matters, in points.
+        Models need names if a run has several. `min_difference` is the smallest difference that matters, in points.
         """
         if other is not None and not isinstance(other, Run):
             raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
@@ -96,9 +92,6 @@ class Run:
         return f"heartloop.Run({str(self.path)!r})"
 
     def __str__(self) -> str:
-        """The leaderboard."""
-        from rich.console import Console
-
         console = Console(width=100, force_terminal=False, force_jupyter=False, no_color=True)
         with console.capture() as text:
             console.print(leaderboard(self.scores))
@@ -109,7 +102,6 @@ class Run:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    """Reads a run directory."""
     run = Run(Path(path))
     _ = run.settings  # read now, so that a wrong path fails here
     return run

@@ -46,13 +46,10 @@ from heartloop.scoring.statistics import (
 
 _MOST_DIFFERENT = 5
 _TEXT_DIFFERS = "the scenario's text differs"
-FEW_SCENARIOS = 10
-"""Fewer scenarios cannot show whether the scores are near normal, which an interval relies on."""
+FEW_SCENARIOS = 10  # fewer cannot show whether scores are near normal, which an interval relies on
 
 
 class Side(NamedTuple):
-    """A model in a run, with one transcript per dialogue."""
-
     run: str
     model: str
     settings: Mapping[str, Any]
@@ -60,8 +57,6 @@ class Side(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The dialogues of both models with one scenario, in one repeat; scores in points."""
-
     a: Transcript
     b: Transcript
     score_a: float
@@ -73,8 +68,6 @@ class Pair(NamedTuple):
 
 
 class GroupDifference(NamedTuple):
-    """The difference within one group of scenarios."""
-
     key: str
     pairs: int
     mean_a: float
@@ -83,8 +76,6 @@ class GroupDifference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Result of `compare`, in points."""
-
     a: Side
     b: Side
     scale: Scale
@@ -94,33 +85,25 @@ class Comparison(NamedTuple):
     mean_b: float
     difference: Interval
     p: float
-    exact: bool
-    """Whether p is from all sign patterns; otherwise from 10,000 random ones."""
-    effect: float
-    """Cohen's d_z over scenarios."""
+    exact: bool  # p from all sign patterns; otherwise from 10,000 random ones
+    effect: float  # Cohen's d_z over scenarios
     rank_biserial: float
-    sd: float | None
-    """Standard deviation of the scenarios' mean differences."""
+    sd: float | None  # of the scenarios' mean differences
     needed: int | None
     """Scenarios needed to distinguish `aim` from 0 with 80 % power at the 95 % level; `None` if not defined."""
-    aim: float
-    """The difference for `needed`: `min_difference`, or else the observed one."""
+    aim: float  # `min_difference`, or else the observed difference
     left_out: tuple[tuple[str, int], ...]
-    """Reasons why dialogues are in no pair, with their numbers."""
     groups: tuple[GroupDifference, ...]
     extremes: tuple[Pair, ...]
-    """The pairs with the largest differences of either sign."""
     warnings: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Without the dialogues, which fill pages."""
         low, high = self.difference.low, self.difference.high
         return (
             f"Comparison({self.b.model} - {self.a.model}: {self.difference.mean:+.1f} ({low:.1f} to {high:.1f}), p={self.p:.3g})"
         )
 
     def __str__(self) -> str:
-        """As `heartloop compare` prints it."""
         return comparison_text(self)
 
 
@@ -145,17 +128,11 @@ def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None,
 
 
 def _names(run: StoredRun) -> list[str]:
-    """The models of a run, planned and played."""
     return list(dict.fromkeys([*model_names(run.settings), *(dialogue.model for dialogue in run.transcripts)]))
 
 
 def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Comparison:
-    """Compares B with A on the pairs scored in both.
-
-    Args:
-        min_difference: smallest difference that matters, in points; the sample size is computed for it instead of the observed
-            difference.
-    """
+    """Compares B with A on the pairs scored in both; `min_difference` is the smallest difference that matters, in points."""
     names = {d.environment for side in (a, b) for d in side.dialogues} or {
         str(side.settings.get("environment")) for side in (a, b)
     }
@@ -260,7 +237,6 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
 def _warnings(
     a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], scenarios: int, shape: Shape
 ) -> Iterable[str]:
-    """Warnings about the difference, as sentences."""
     yield from _other_rules(pairs)
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
     if texts := dict(left_out).get(_TEXT_DIFFERS, 0):
@@ -285,7 +261,6 @@ def _warnings(
 
 
 def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
-    """Differences between the dialogues' own records: roles, rules, start, prompts, sampling."""
     sides = [[pair.a for pair in pairs], [pair.b for pair in pairs]]
     judged = ["judge" in d.models for side in sides for d in side]
     roles = sorted({role for side in sides for d in side for role in d.models} - {"policy", "user", "judge"})
@@ -330,7 +305,6 @@ def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str
 
 
 def comparison_text(comparison: Comparison, *, min_difference: float | None = None) -> str:
-    """The comparison as text, about 100 columns wide."""
     lines = [
         f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
         for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b))
@@ -364,7 +338,6 @@ def comparison_text(comparison: Comparison, *, min_difference: float | None = No
 
 
 def evidence_words(comparison: Comparison) -> tuple[str, str]:
-    """The test and the effect sizes, a sentence each."""
     p = f"{comparison.p:.4f}" if comparison.p >= 0.0001 else f"{comparison.p:.1e}"
     how = "exact" if comparison.exact else "10,000 random sign patterns"
     size = abs(comparison.effect)
@@ -381,7 +354,6 @@ def evidence_words(comparison: Comparison) -> tuple[str, str]:
 
 
 def verdict(comparison: Comparison, min_difference: float | None = None) -> str:
-    """What the interval supports, as a sentence."""
     low, high = comparison.difference.low, comparison.difference.high
     if math.isnan(low):
         return "One scenario: no verdict."
@@ -395,7 +367,6 @@ def verdict(comparison: Comparison, min_difference: float | None = None) -> str:
 
 
 def needed_words(comparison: Comparison) -> str:
-    """How many scenarios a comparison needs, as a sentence."""
     if comparison.needed is None:
         return "The sample size is not defined: the difference or its spread is 0."
     return (
@@ -422,19 +393,14 @@ def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Ite
 
 
 class Agreement(NamedTuple):
-    """Agreement on the dialogues scored by both judges and the replies judged by both."""
-
     dialogues: int
     pearson: float | None
     """Of the scores; `None` with fewer than two dialogues, or if one judge's scores are all equal."""
     spearman: float | None
-    difference: Interval | None
-    """Mean of second minus first in points, clustered by scenario."""
+    difference: Interval | None  # mean of second minus first in points, clustered by scenario
     replies: int
     signs: float | None
-    """Share of replies with the same sign of the change."""
-    cut: int
-    """Dialogues that the second judge would have continued beyond the stored replies."""
+    cut: int  # dialogues that the second judge would have continued beyond the stored replies
 
 
 def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:
@@ -461,7 +427,6 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
 
 
 def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
-    """The agreement as text, with the names of the judges."""
     if agreed.difference is None:
         return printable(f"No dialogue is scored by both {first} and {second}.")
     lines = [f"{second} against {first}, on {amount(agreed.dialogues, 'dialogue')} scored by both:"]

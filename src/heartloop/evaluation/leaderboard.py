@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
 from heartloop.core.chat import is_embedded
 from heartloop.core.text import amount, money
@@ -14,21 +17,11 @@ from heartloop.models.budget import is_baseline
 from heartloop.scoring.repeats import REPEATED
 from heartloop.scoring.statistics import Shape
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 _WIDTH = 78
-"""Characters of a line of the table, without a space on either side."""
-_WIDEST_NAME, _NARROWEST_NAME = 26, 10
-"""Characters of a line of a model's name."""
+_WIDEST_NAME, _NARROWEST_NAME = 26, 10  # characters
 
 
 def terminal_table(title: str, caption: str) -> Table:
-    """A table without columns yet; rich is imported here, so that what only computes does not load it."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
     )
@@ -37,13 +30,7 @@ def terminal_table(title: str, caption: str) -> Table:
 
 
 def leaderboard(card: ScoreCard) -> Table:
-    """The ranking for a `rich` console: ranks with groups and intervals, means with intervals, outcomes, tokens, silences, cost.
-
-    From three models on the first column shows rank intervals in place of ranks. A column without a value is left out, such as
-    the cost where no prices are given. Names of models break so that the table fits.
-    """
-    from rich.text import Text
-
+    """The ranking: from three models on with rank intervals, and without columns that have no value."""
     scale = scale_of(card.environment)
     table = terminal_table(scale.of, "\n".join(_caption(card)))
     groups = in_group_order(scale, (group.key for row in card.models for group in row.groups)) if scale.group_intervals else []
@@ -77,11 +64,7 @@ def _informs(head: str, cells: Sequence[str]) -> bool:
 
 
 def in_lines(name: str, width: int = _WIDEST_NAME) -> str:
-    """A model's name in lines of at most `width` characters, broken behind `/`, `:`, `-`, `_` or `.` and never within a word.
-
-    >>> in_lines("openai/gpt-4.1"), in_lines("checkpoint:runs/grpo_smollm2-0/global_step_10", 20)
-    ('openai/gpt-4.1', 'checkpoint:runs/\\ngrpo_smollm2-0/\\nglobal_step_10')
-    """
+    """A model's name in lines of at most `width` characters, broken behind `/`, `:`, `-`, `_` or `.` and never within a word."""
     lines = [""]
     for part in re.findall(r"[^/:]+[/:]*|[/:]+", name):
         pieces = [part] if len(part) <= width else re.findall(r"[^-_.]+[-_.]*|[-_.]+", part)
@@ -93,17 +76,12 @@ def in_lines(name: str, width: int = _WIDEST_NAME) -> str:
 
 
 def scripted_note(models: Sequence[str]) -> str:
-    """Which of the models are scripts; empty where all are, or none is.
-
-    >>> scripted_note(["local/smollm2", "heartloop/reflector", "heartloop/silent"])
-    'scripted baselines: all but local/smollm2'
-    """
+    """Which of the models are scripts; empty if all are, or none is."""
     others = [model for model in models if not is_baseline(model)]
     return f"scripted baselines: all but {' and '.join(others)}" if 0 < len(others) < len(models) else ""
 
 
 def _cells(row: ModelScore, card: ScoreCard, groups: Sequence[str], among: int) -> dict[str, str]:
-    """The cells of a model by the heads of their columns."""
     mean = row.headline
     means = {group.key: group.mean for group in row.groups}
 
@@ -137,10 +115,7 @@ def rank_interval(row: ModelScore, among: int) -> str:
 
 
 def cautions(card: ScoreCard) -> list[str]:
-    """Models whose mean or interval says less than it seems to, as sentences without a full stop.
-
-    Scripted baselines are not named for repeating themselves, as most of them do.
-    """
+    """Models whose mean or interval says less than it seems to, as sentences without a full stop."""
     notes = []
     for shape, words in (
         (Shape.SKEWED, "skewed scores, so the interval covers less than 95 %"),

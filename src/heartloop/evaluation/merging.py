@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import to_json
 
@@ -18,27 +18,13 @@ from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.evaluation.scores import merged_prices
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.evaluation.store import RunDirectory, check_new, played_settings
+from heartloop.evaluation.store import RunDirectory, check_new, played_settings, read_log
 
 _MAY_DIFFER = {"models", "scenarios", "shard", "repeats", "seed"}
 
 
-class Merged(NamedTuple):
-    """Result of a merge."""
-
-    path: Path
-    dialogues: int
-    left_out: int
-    """Duplicate dialogues that were not written."""
-    seeds: tuple[int, ...]
-    lost_parts: tuple[str, ...]
-    """Missing shards; the merged run can be read, but not resumed."""
-    summary: str
-    """The result in sentences."""
-
-
-def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
-    """Writes a new run directory with the dialogues of all runs, in playing order.
+def merge_runs(paths: Sequence[Path], out: Path) -> str:
+    """Writes a new run directory with the dialogues of all runs, in playing order, and returns the result in sentences.
 
     If no shard is missing, the result equals a run made by one process: the original command without `--shard`, or with the
     merged models and repeats, resumes it.
@@ -76,25 +62,23 @@ def merge_runs(paths: Sequence[Path], out: Path) -> Merged:
             dialogue = dialogues[key][0].read()
             directory.append(dialogue if dialogue.repeat == key[2] else dialogue.model_copy(update={"repeat": key[2]}))
         directory.note(merged=[str(path) for path in paths], dialogues=len(dialogues), left_out=left_out)
-        for path, settings in runs.items():  # dates, endpoints, and the cost of lost calls
-            for noted in RunDirectory(path, settings).log:
+        for path in runs:  # dates, endpoints, and the cost of lost calls
+            for noted in read_log(path):
                 directory.note(**noted)
-    seeds, lost_parts = tuple(parts), _lost_parts(runs.values())
     sentences = [f"{amount(len(dialogues), 'dialogue')} of {amount(len(paths), 'run')}."]
     if left_out:
         duplicates = f"{amount(left_out, 'duplicate dialogue')} {'was' if left_out == 1 else 'were'} left out"
         sentences.append(f"{duplicates}: the last run's is used, or the last scored one.")
-    if len(seeds) > 1:
-        sentences.append(f"Seeds {', '.join(map(str, seeds))} are numbered as further repeats, in this order.")
-    if lost_parts:
+    if len(parts) > 1:
+        sentences.append(f"Seeds {', '.join(map(str, parts))} are numbered as further repeats, in this order.")
+    if lost_parts := _lost_parts(runs.values()):
         sentences.append(f"Shards {', '.join(lost_parts)} are missing.")
     if len(versions := dict.fromkeys(settings.heartloop_version for settings in runs.values())) > 1:
         sentences.append(f"The runs were made by heartloop {' and '.join(versions)}.")
-    return Merged(out, len(dialogues), left_out, seeds, lost_parts, " ".join(sentences))
+    return " ".join(sentences)
 
 
 def _check_alike(runs: Mapping[Path, EvaluationSettings]) -> None:
-    """Compares the first run with every other one, in all settings that must be equal."""
     (path, mine), *others = runs.items()
     for other, yours in others:
         names = [name for name in mine.differences(yours.model_dump(mode="json")) if name not in _MAY_DIFFER]
@@ -113,14 +97,12 @@ def _check_alike(runs: Mapping[Path, EvaluationSettings]) -> None:
 
 
 def _difference(mine: Any, yours: Any) -> str:
-    """Both values as JSON; for two mappings, the keys that differ."""
     if isinstance(mine, Mapping) and isinstance(yours, Mapping):
         return ", ".join(sorted(key for key in {*mine, *yours} if mine.get(key) != yours.get(key)))
     return f"{to_json(mine).decode()} and {to_json(yours).decode()}"
 
 
 def _united(runs: Mapping[Path, EvaluationSettings]) -> EvaluationSettings:
-    """The merged settings of runs of one seed."""
     first = next(iter(runs.values()))
     if len({one.shard.count if one.shard else None for one in runs.values()}) > 1:
         named = {path: f"{one.shard.index}/{one.shard.count}" if one.shard else "no shard" for path, one in runs.items()}
@@ -151,7 +133,6 @@ def _united(runs: Mapping[Path, EvaluationSettings]) -> EvaluationSettings:
 
 
 def _check_repeats(parts: Mapping[int, EvaluationSettings]) -> None:
-    """Runs of different seeds are further repeats only if their models and scenarios are the same."""
     (seed, first), *others = parts.items()
     for other_seed, other in others:
         same_models = set(first.models) == set(other.models)
@@ -162,9 +143,7 @@ def _check_repeats(parts: Mapping[int, EvaluationSettings]) -> None:
             )
 
 
-def _lost_parts(runs: Iterable[EvaluationSettings]) -> tuple[str, ...]:
+def _lost_parts(runs: Iterable[EvaluationSettings]) -> list[str]:
     shards = {one.shard for one in runs if one.shard}
-    if len(shards) < 2:
-        return ()
-    count = next(iter(shards)).count
-    return tuple(f"{i}/{count}" for i in range(1, count + 1) if i not in {shard.index for shard in shards})
+    count = next(iter(shards)).count if len(shards) > 1 else 0
+    return [f"{i}/{count}" for i in range(1, count + 1) if i not in {shard.index for shard in shards}]

@@ -32,17 +32,12 @@ Function = Callable[[list[dict[str, str]]], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationPlan(RunPlan):
-    """An evaluation that is ready to be played with `runner.play_run`."""
-
     environment: Ready
     paid: tuple[str, ...]
-    """Models whose calls cost money."""
-    available: int
-    """Scenarios to choose from, before the limit and the shard."""
+    available: int  # scenarios before the limit and the shard
 
     @property
     def path(self) -> Path:
-        """Default path of the run: the environment and the settings' hash."""
         return Path("runs") / f"{self.settings.environment}-{self.settings.hash}"
 
 
@@ -70,14 +65,9 @@ def plan_evaluation(
     timeout: float = 120.0,
     **calling: Any,
 ) -> EvaluationPlan:
-    """Checks and resolves an evaluation. No model is called. Arguments that settings have are explained at `heartloop.evaluate`.
+    """Checks and resolves an evaluation without a model call; most arguments are explained at `heartloop.evaluate`.
 
-    Args:
-        scenario_set: set, file or folder.
-        sampling: by role, for fields that `requests` do not set.
-        requests: `role.field=value` texts.
-        opened: models under test that are not opened by name; their calls are neither counted nor cached.
-        calling: further arguments of `OpenModels`.
+    `requests` (`role.field=value`) win over `sampling`; calls of models that are `opened` already are neither counted nor cached.
     """
     spec = load_environment(environment)
     chosen_options = spec.read_options(options or {})
@@ -133,7 +123,6 @@ def plan_evaluation(
 
 
 def _under_test(models: Sequence[str | Function]) -> list[str]:
-    """The distinct names of the models under test."""
     names = [model if isinstance(model, str) else function_name(model) for model in models]
     if twice := [name for name, n in Counter(names).items() if n > 1]:
         other = "" if all(isinstance(model, str) for model in models) else "give each function a name of its own, or "
@@ -158,7 +147,6 @@ def _samplings(
 
 
 def read_roles(texts: Sequence[str]) -> dict[str, str]:
-    """Models by role, from `name=MODEL` texts."""
     roles: dict[str, str] = {}
     for text in texts:
         name, _, model = text.partition("=")
@@ -209,7 +197,6 @@ def assign_roles(
 
 
 def model_names(roles: Mapping[str, str]) -> list[str]:
-    """The distinct models of the roles, without `embedded`."""
     return list(dict.fromkeys(name for name in roles.values() if name != EMBEDDED))
 
 
@@ -221,7 +208,6 @@ _NO_JSON = {
     "True": "true", "False": "false", "None": "null", "NaN": "a finite number", "Infinity": "a finite number",
     "-Infinity": "a finite number",
 }  # fmt: skip
-"""Values that are easily taken for JSON, and what to write instead."""
 
 
 def read_requests(
@@ -231,10 +217,7 @@ def read_requests(
 
     A field that `Sampling` has is checked with its bounds. Any other field is a dotted path with a value in JSON, or a text:
     `policy.chat_template_kwargs.enable_thinking=false` sends `{"chat_template_kwargs": {"enable_thinking": false}}`.
-
-    Args:
-        models: names of the models of each role. Some of them may take no settings, as baselines, but not all.
-        base: settings by role for fields that no text sets; checked as the texts are.
+    `base` is for fields that no text sets. Some of the models of a role may take no settings, as baselines, but not all.
     """
     given: dict[str, dict[str, Any]] = {}
     placed: dict[tuple[str, ...], str] = {}
@@ -303,7 +286,6 @@ def _json(value: str, text: str) -> Any:
 
 
 def sampling_from(role: str, values: Mapping[str, Any]) -> Sampling:
-    """Settings by name as a `Sampling`."""
     for name in values:
         if name not in Sampling.model_fields:
             known = Sampling.model_fields
@@ -318,11 +300,7 @@ def sampling_from(role: str, values: Mapping[str, Any]) -> Sampling:
 
 
 def option_flags(options: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
-    """`-E` for each option that is not as in `base`.
-
-    >>> option_flags({"preset": "released", "weight": 0.5, "start": None, "roles": ["bystander"]}, {"weight": 0.5})
-    ['-E', 'preset=released', '-E', 'start=none', '-E', 'roles=["bystander"]']
-    """
+    """`-E` for each option that is not as in `base`, for example `-E start=none` or `-E 'roles=["bystander"]'`."""
     differ = {name: value for name, value in options.items() if name not in base or base[name] != value}
     texts = {
         name: "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -341,6 +319,5 @@ def request_flags(sampling: object, *, only: str = "") -> Iterator[str]:
 
 
 def _field_text(field: str, value: object) -> str:
-    """`field=value` as `--request` reads it."""
     plain = field in _SETTINGS and not isinstance(value, (list, tuple))
     return f"{field}={value if plain else json.dumps(value, ensure_ascii=False)}"

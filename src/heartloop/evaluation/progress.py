@@ -21,15 +21,13 @@ CELL_EVERY, PLAIN_EVERY = 0.2, 10.0  # seconds between updates of a notebook's c
 
 
 class Progress(NamedTuple):
-    """Progress of a run. Times in seconds."""
+    """Times in seconds; `done` counts failed dialogues and those of earlier processes too."""
 
     planned: int
     done: int
-    """Finished by this or an earlier process, failed ones included."""
     failed: int
     elapsed: float
     remaining: float | None
-    """Estimate; `None` until this process has finished a dialogue."""
 
 
 class ProgressLine:
@@ -51,7 +49,6 @@ class ProgressLine:
         self.pause()
 
     def pause(self) -> None:
-        """Hides the line, for a question."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -84,7 +81,6 @@ class ProgressLine:
             self._console.print(self.text(progress), highlight=False, soft_wrap=True)
 
     def _now(self) -> Table | Text:
-        """The bar and the line with the current time and cost, which change between dialogues."""
         if self._latest is None:
             return Text("")
         progress, since = self._latest

@@ -17,11 +17,7 @@ from heartloop.evaluation.store import RAW, beside, played_settings, scenarios_o
 
 
 class RejudgeSettings(EvaluationSettings):
-    """The source's settings with the judge as the only role.
-
-    `rejudged` names the source: its path (`from`), the SHA-256 of its `transcripts`, its `user` and its `preset`. The path is not
-    compared when a run is resumed.
-    """
+    """The source's settings with the judge as the only role; the path of the source is not compared when a run is resumed."""
 
     rejudged: Mapping[str, str]
 
@@ -33,14 +29,9 @@ class RejudgeSettings(EvaluationSettings):
 
 
 class Rejudging:
-    """A run and the judge that scores its replies.
+    """A run, played or imported, and the judge that scores its replies; of its options only `preset` may differ.
 
-    Args:
-        run: the source, played or imported.
-        options: options that differ from the source's; only `preset` is allowed.
-        scenarios: scenario set or file; default: that of the source, or the source lines of an imported run.
-        sampling: sampling settings of the judge.
-        prices: prices by model, added to those of the source.
+    `scenarios` is by default that of the source, or the source lines of an imported run.
     """
 
     def __init__(
@@ -67,7 +58,6 @@ class Rejudging:
         self.run = run
         self._judge = judge
         self.stored = {played.key: (played, scenario) for played, scenario in zip(stored, scenario_list, strict=True)}
-        """Every transcript and its scenario, by key of the dialogue."""
         for played, scenario in self.stored.values():
             check_readable(played, scenario, judge)
         self.settings = RejudgeSettings(
@@ -95,13 +85,11 @@ class Rejudging:
 
     @property
     def beside(self) -> Path:
-        """Default path of the new run."""
         preset = self._options.preset
         other = [preset] if preset != self.settings.rejudged["preset"] else []
         return beside(self.run, "judged", self._judge.name, *other)
 
     async def play(self, job: Job) -> Transcript:
-        """One dialogue with the judge's scores."""
         played, scenario = self.stored[job.key]
         return await rejudged(self._spec, played, scenario, self._judge, self._options)
 
@@ -109,7 +97,6 @@ class Rejudging:
 def _scenarios(
     spec: EnvironmentSpec, run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None
 ) -> list[Scenario]:
-    """The scenario of each stored dialogue, in order."""
     if scenarios is None and (run / RAW).is_file():
         return list(scenarios_of(run, stored))
     name = scenarios or source.scenario_set

@@ -26,19 +26,15 @@ class Rescored:
 
     path: Path
     copied: bool
-    """Whether the new run equals the source."""
     dialogues: int = 0
     changed: int = 0
     """Scores that changed, not counting newly unscored dialogues."""
     gained: int = 0
-    """Dialogues that became scored."""
     asked_again: int = 0
     """Dialogues, now under preset `released`, with a change outside ±10 that was re-asked when played, not clamped."""
     unscored: Counter[str] = field(default_factory=Counter)
-    """Dialogues that became unscored, by cause."""
 
     def count(self, spec: EnvironmentSpec, was: Transcript, now: Transcript) -> Transcript:
-        """Counts a dialogue before and after; returns the latter."""
         self.dialogues += 1
         self.copied = self.copied and (now is was or now == was)
         self.changed += was.scored and now.scored and was.score != now.score
@@ -50,7 +46,6 @@ class Rescored:
 
     @property
     def summary(self) -> str:
-        """The result in sentences."""
         parts = [f"{amount(self.dialogues, 'dialogue')} rescored, {amount(self.changed, 'score')} changed."]
         if self.copied and self.dialogues:
             parts.append("The run was played with these options: the new run is a copy of it.")
@@ -109,7 +104,6 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
 
 
 def _checked(spec: EnvironmentSpec, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options, validated."""
     scores = [option.name for option in spec.options.declared() if option.affects == "score"]
     if not options:
         raise UseError(f"no option given; pass -E name=value with one of {', '.join(scores)}")
@@ -121,7 +115,6 @@ def _checked(spec: EnvironmentSpec, options: Mapping[str, Any]) -> dict[str, Any
 
 
 def _word(name: str, value: Any) -> str:
-    """An option in the name of a run."""
     if name == "preset":
         return str(value)
     if isinstance(value, tuple):

@@ -1,8 +1,4 @@
-"""Plays the dialogues of a run concurrently, from resolved settings to a finished run directory.
-
-A dialogue that the cache answers completely costs nothing: it is no pilot dialogue, nor does it enter an estimate. Dialogues
-that earlier processes finished and scored give the estimate of a resumed run, which plays no pilot.
-"""
+"""Plays the dialogues of a run concurrently; dialogues that the cache answers completely enter no estimate and no pilot."""
 
 from __future__ import annotations
 
@@ -28,35 +24,28 @@ from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, cost_of_usage
 from heartloop.evaluation.settings import EvaluationSettings, Job
-from heartloop.evaluation.store import RunDirectory, StoredRun, read_run, write_scores
+from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_run, write_scores
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
 from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
 from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
 
-PILOT = 2
-"""Minimum number of dialogues before the estimate of a paid run that has none. They are part of the run."""
+PILOT = 2  # least number of dialogues before the estimate of a paid run; part of the run
 DECLINED = "stopped after the estimate"
-"""`RunResult.stopped` of a run that did not continue after its estimate."""
 
 Play = Callable[[Job], Awaitable[Transcript]]
 _T = TypeVar("_T")
 
 
 class RunResult(NamedTuple):
-    """Result of `work_through`, in dialogues."""
+    """Result of `work_through`, in dialogues: `played` by this process, `failed` ones among all planned."""
 
     planned: int
     played: int
-    """Finished by this process."""
     resumed: int
-    """Finished by earlier processes."""
     failed: int
-    """Finished but unscored, among all planned."""
     missing: int
-    """Planned but not finished."""
     stopped: str | None
-    """Reason of an early stop."""
     seconds: float
 
 
@@ -66,24 +55,16 @@ class Estimate(NamedTuple):
     dialogues: int
     calls: int
     tokens: int
-    cost: float | None = None
-    """In the currency of the settings' prices; `None` if a paid model has none."""
+    cost: float | None = None  # `None` if a paid model has no price
     seconds: float = 0.0
     """At the speed of the finished dialogues, as many at once as the run has connections."""
-    earlier: int = 0
-    """Dialogues of earlier processes that it is based on; 0 after a pilot."""
+    earlier: int = 0  # dialogues of earlier processes that it is based on; 0 after a pilot
 
 
 class OpenModels:
     """The models of a run by name, with the meter that counts their calls and the cache that answers them.
 
-    A name is `checkpoint:<directory>` (extra `train`), or one that `models.names.resolve` accepts; `embedded` opens nothing.
-
-    Args:
-        given: models that are not opened by name.
-        prices: by model, or the file that has them.
-        cache: file of answers; by default that of the environment variable.
-        how: further arguments of `models.names.resolve`.
+    A name is `checkpoint:<directory>` (extra `train`), or one that `models.names.resolve`, which gets `how`, accepts.
     """
 
     def __init__(
@@ -102,24 +83,20 @@ class OpenModels:
                 self.opened[name] = resolve(name, key_later=self.cache is not None, **how)
 
     def counted(self, name: str, role: str) -> ChatModel:
-        """A model whose calls are counted under a role and answered from the cache first."""
         return counted(self.opened[name], self.meter, role, self.cache)
 
     def speed(self) -> str:
-        """How fast local models generate; empty without one."""
         return local_speed(self.opened.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """A run that is ready to be played: its settings, how to play a dialogue, and the models behind it."""
+    """A run that is ready to be played; `jobs` are by default those of the settings."""
 
     settings: EvaluationSettings
     play: Play
     models: OpenModels = field(default_factory=OpenModels)
-    """Closed at the end."""
     jobs: Sequence[Job] | None = None
-    """Default: those of the settings."""
     check: EndpointCheck | None = None
     """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
     pilot_models: Sequence[str] = ()
@@ -127,11 +104,8 @@ class RunPlan:
 
 
 class Played(NamedTuple):
-    """Result of `play_run`."""
-
     ended: RunResult
     run: StoredRun
-    """As read for its scores."""
     failures: Mapping[tuple[str, str], tuple[int, str]]
     """Number and first detail of this run's failures, by role and kind."""
     dropped: Mapping[str, tuple[str, ...]]
@@ -139,7 +113,6 @@ class Played(NamedTuple):
 
     @property
     def unscored(self) -> float:
-        """Share of the finished dialogues."""
         return self.ended.failed / max(1, self.ended.planned - self.ended.missing)
 
     @property
@@ -168,10 +141,8 @@ def player(
 ) -> Play:
     """A function that plays a job's scenario with the job's model.
 
-    Args:
-        policy_prompt: system prompt of every policy in place of the environment's, except baselines: some read the form of an
-            answer or their role from it.
-        think: count replies without a think block, except those of baselines, which were not written for one.
+    Baselines get neither `policy_prompt`, as some read the form of an answer or their role from the environment's, nor `think`
+    (count replies without a think block).
     """
 
     async def play_job(job: Job) -> Transcript:
@@ -195,13 +166,7 @@ def play_run(
     tell: Callable[[str], None] = lambda text: None,
     scored: Callable[[ScoreCard], None] = lambda card: None,
 ) -> Played:
-    """Plays the unfinished dialogues of a run and writes `scores.json` and `log.jsonl`, also when it is interrupted.
-
-    Args:
-        pilot: as for `work_through`; not called if the cache answers everything.
-        tell: called with remarks, each a sentence.
-        scored: called with the score card, also of an interrupted run.
-    """
+    """Plays the unfinished dialogues of a run and writes `scores.json` and `log.jsonl`, also when it is interrupted."""
     settings, meter, cache, opened = plan.settings, plan.models.meter, plan.models.cache, plan.models.opened.values()
     jobs = settings.jobs if plan.jobs is None else plan.jobs
     planned = {job.key for job in jobs}
@@ -239,7 +204,7 @@ def play_run(
     async def play_and_flush(job: Job) -> Transcript:
         transcript = await plan.play(job)
         if cache is not None:
-            cache.write()  # before the transcript is written, so that every finished dialogue can be replayed
+            cache.write()  # before the transcript, so that every finished dialogue can be replayed
         return transcript
 
     async def go(directory: RunDirectory) -> RunResult:
@@ -268,7 +233,7 @@ def play_run(
         return False
 
     directory = RunDirectory(path, settings, found=charge)
-    logged_cached = {(tuple(e["dialogue"]), e["playing"]): e["cached"] for e in directory.log if "cached" in e}
+    logged_cached = {(tuple(e["dialogue"]), e["playing"]): e["cached"] for e in read_log(path) if "cached" in e}
     with cache or contextlib.nullcontext():
         if cache is not None and cache.new_folder:
             tell(f"New cache {cache.path} in a new folder.")
@@ -277,7 +242,7 @@ def play_run(
         cached = fresh and completed(all_cached())
         with directory:
             started_at: dict[str, str] = {}
-            for entry in directory.log:
+            for entry in read_log(path):
                 for model, role, prompt, completion in entry.get("lost", []):
                     meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
                 started_at |= {name: habit.get("address") for name, habit in entry.get("endpoints", {}).items()}
@@ -317,9 +282,8 @@ def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
 
 
 def _spent(transcript: Transcript, prices: object) -> _Spent | None:
-    """What a dialogue took; `None` if the cache answered it completely."""
     paid = paid_usage(transcript)
-    # a failed call is no answer, so the cache did not give all
+    # a failed call is no answer, so the cache did not answer everything
     call_failed = transcript.failure is not None and transcript.failure.kind != "AnswerError"
     if len(paid) < len(transcript.calls) and not call_failed and all(is_scripted(model) for model, _, _ in paid):
         return None
@@ -328,7 +292,6 @@ def _spent(transcript: Transcript, prices: object) -> _Spent | None:
 
 
 def unfinished(directory: RunDirectory, jobs: Sequence[Job], *, retry_failed: bool) -> list[Job]:
-    """The jobs without a finished dialogue; with `retry_failed` also those whose dialogue failed."""
     again = (None, False) if retry_failed else (None,)
     return [job for job in jobs if directory.finished.get(job.key) in again]
 
@@ -350,8 +313,6 @@ async def work_through(
     """Plays the unfinished dialogues of a run.
 
     Args:
-        jobs: default: those of the settings.
-        max_connections: maximum number of concurrent dialogues; each makes one call at a time.
         earlier: what scored dialogues of earlier processes took; if there is one, it gives the estimate and no pilot is played.
         pilot: called with an estimate after the first dialogues that cost something; `False` stops the run. If every dialogue
             of the pilot failed, the run stops with the cause.
@@ -489,7 +450,6 @@ def _estimate(spent: Sequence[_Spent], jobs: Sequence[Job], max_connections: int
 
 
 def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int) -> list[Job]:
-    """The first job of each model in `pilot_models`, then further jobs up to `at_least`."""
     first = list({job.model: job for job in reversed(jobs) if job.model in pilot_models}.values())
     first.sort(key=lambda job: pilot_models.index(job.model))
     others = sorted((job for job in jobs if job not in first), key=lambda job: job.model not in pilot_models)
@@ -497,11 +457,7 @@ def _pilot_jobs(jobs: Sequence[Job], pilot_models: Sequence[str], at_least: int)
 
 
 def completed(work: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine to its end and returns its result.
-
-    If an event loop runs already, as in a notebook, the coroutine gets a thread with its own loop. An interrupt of the caller
-    cancels it and is raised after it has ended.
-    """
+    """Runs a coroutine; if a loop runs already, as in a notebook, in a thread, which an interrupt of the caller cancels."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -35,10 +35,7 @@ class _Frozen(BaseModel):
 
 
 class Outcomes(_Frozen):
-    """Mean points with the 95 % interval, and counts of success and failure.
-
-    `mean` is `None` without dialogues; the ends of intervals are `None` with fewer than two scenarios.
-    """
+    """Mean points and counts of success and failure; ends of 95 % intervals are `None` with fewer than two scenarios."""
 
     n: int
     mean: float | None = None
@@ -68,84 +65,65 @@ class GroupMean(_Frozen):
 
 
 class TurnLength(_Frozen):
-    """Mean length of a model's visible replies in one turn, over its scored dialogues with that turn."""
-
     n: int
     characters: float
 
 
 class Cause(_Frozen):
-    """Cause of unscored dialogues: the role that failed, and the kind of failure."""
-
     role: str
     kind: str
     n: int
 
 
 class RoleUse(_Frozen):
-    """Calls and tokens of one role over all dialogues played, failed ones included."""
-
     calls: int
     prompt_tokens: int
     completion_tokens: int
     estimated: bool
-    """Whether some token counts are estimates, because the endpoint gave none."""
 
 
 class ModelScore(_Frozen):
-    """One model under test."""
-
     model: str
     standing: Standing
     rank: int | None
-    """Rank from 1; equal means share a rank."""
     group: str | None = None
     """Letter of the rank group: the model is not significantly below the first one of the group (`scoring.ranks`)."""
     best_rank: int | None = None
     worst_rank: int | None = None
     """Ends of the rank interval: all of them together contain the true ranks with a probability of 95 %."""
     planned: int | None
-    """Dialogues planned in the settings; `None` if unknown."""
     played: int
     scored: int
     unscored: int
     unscored_share: float
     flagged: bool
-    """Whether more than the allowed share is unscored."""
     causes: tuple[Cause, ...]
     headline: Outcomes
     """On the common set for a ranked model, on its own scored dialogues otherwise."""
     own: Outcomes
-    """On all of its scored dialogues."""
     median_turns: float | None
     mean_turns: float | None
     reply_lengths: tuple[TurnLength, ...]
-    """By turn, the first turn first."""
     silences: int
     truncated: int
     broken_formats: int | None = None
     """Replies that broke the form that the policy's prompt asks for; `None` where none was counted."""
     said_to_others: float | None = None
-    """Share of the replies of scored dialogues that occur word for word in another scenario too (`scoring.repeats`); of an
-    answer in parts only the part for the person counts. `None` with fewer than two scenarios."""
+    """Share of the scored replies that occur word for word in another scenario too; `None` with fewer than two scenarios."""
     filtered: int
     """Replies stopped by an endpoint's content filter. A refusal in words is not counted."""
     reasks: int
     repaired: int
-    """Answers of a user simulator or judge that were valid only after a re-ask."""
     clamped: int
     at_limit: int
-    """Turns in which a state was clipped to its range."""
     lost_farewells: int
     roles: dict[str, RoleUse]
     tokens_per_dialogue: float | None
     """Mean completion tokens of the policy over its scored dialogues."""
     cost: float | None
-    """Of its dialogues, unscored ones too, and of all roles, in the currency of the prices; `None` if a paid model was called and
-    has no price. Answers from the cache cost what they cost when they were first given; calls of dialogues that were cut off or
-    played again are not in it."""
+    """Of all roles, unscored dialogues included; `None` if a paid model has no price. Cached answers cost what they cost at
+    first; calls of dialogues that were cut off or played again are not included."""
     groups: tuple[GroupMean, ...]
-    """By the fact `grouped_by`."""
     themes: tuple[GroupMean, ...]
     stops: dict[str, int]
 
@@ -162,7 +140,6 @@ class ScoreCard(_Frozen):
     grouped_by: str
     """The fact that groups scenarios: `intention` (SAGE), `scene` (EIBench)."""
     success_at: float
-    """Points at or above this bound count as success."""
     failure_below: float
     played: int
     scored: int
@@ -170,30 +147,15 @@ class ScoreCard(_Frozen):
     unscored_share: float
     flagged: bool
     replaced: int
-    """Transcripts of dialogues that were played again later; only the last one counts."""
     common: int
     """Scenarios, each with one repeat and seed, scored for all ranked models."""
     scenarios: int | None = None
-    """Scenarios with at least one scored dialogue."""
     notes: tuple[str, ...]
-    """Limitations of the scores, as sentences."""
     models: tuple[ModelScore, ...]
 
 
-def cost_of(dialogues: Iterable[Transcript], prices: object) -> float | None:
-    """Cost of dialogues, without earlier transcripts of those that were played again; `None` if a paid model has no price.
-
-    Args:
-        prices: input and output price per million tokens by model, as a mapping or a pair; other values are ignored.
-    """
-    return cost_of_usage(
-        ((dialogue.models.get(role, dialogue.model), usage) for dialogue in dialogues for role, usage in dialogue.usage.items()),
-        prices,
-    )
-
-
 def cost_of_usage(usages: Iterable[tuple[str, Usage]], prices: object) -> float | None:
-    """Cost of what models used, each with its name; `None` if a paid model has no price. A free model without one costs 0."""
+    """Cost at prices per million tokens; `None` if a paid model has none. A free model without a price costs 0."""
     total = 0.0
     for model, usage in usages:
         price = _sides(prices.get(model)) if isinstance(prices, Mapping) else None
@@ -214,7 +176,6 @@ def merged_prices(tables: Iterable[object]) -> dict[str, object]:
 
 
 def _sides(given: object) -> Price | None:
-    """A price from a mapping or a pair; `None` if it is invalid."""
     pair = (given.get("input"), given.get("output")) if isinstance(given, Mapping) else given
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         return None
@@ -228,7 +189,6 @@ def scale_of(environment: str) -> Scale:
 
 
 def points_of(transcript: Transcript) -> float | None:
-    """The score in points; `None` for an unscored dialogue."""
     return None if transcript.score is None else scale_of(transcript.environment).points * transcript.score
 
 
@@ -244,7 +204,6 @@ def course_of(transcript: Transcript) -> list[float]:
 
 
 def group_of(transcript: Transcript) -> str:
-    """The group of its scenario, the fact named by `Scale.group`; empty if it has none."""
     return transcript.facts.get(scale_of(transcript.environment).group, "")
 
 
@@ -255,12 +214,10 @@ def in_group_order(scale: Scale, keys: Iterable[str]) -> list[str]:
 
 
 def options_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The environment's options in the settings of a run; empty if there are none."""
     return options if isinstance(options := settings.get("options"), Mapping) else {}
 
 
 def roles_of(settings: Mapping[str, Any]) -> Mapping[str, str]:
-    """The roles in the settings of a run, each a model's name or `embedded`; empty if there are none."""
     return roles if isinstance(roles := settings.get("roles"), Mapping) else {}
 
 
@@ -274,16 +231,11 @@ def bounds_of(settings: Mapping[str, Any], scale: Scale) -> tuple[float, float]:
     return success_at, failure_below
 
 
-Key = tuple[str, str, int, int]
-"""Scenario, fingerprint, repeat, seed."""
+Key = tuple[str, str, int, int]  # scenario, fingerprint, repeat, seed
 
 
 def group_letter(number: int) -> str:
-    """1 is A, 26 is Z, 27 is AA.
-
-    >>> [group_letter(n) for n in (1, 26, 27, 53)]
-    ['A', 'Z', 'AA', 'BA']
-    """
+    """1 is A, 26 is Z, 27 is AA."""
     letters = ""
     while number:
         number, rest = divmod(number - 1, 26)
@@ -292,13 +244,9 @@ def group_letter(number: int) -> str:
 
 
 FAILURE_CASES = frozenset({"heartloop/garbage"})
-"""Models that demonstrate broken output; they are not ranked."""
-ALLOWED_UNSCORED = 0.05
-"""Maximum share of unscored dialogues; larger shares are marked in every table."""
-_NOTICED_LOSS = 0.05
-"""A note is added if the common set is smaller than the best-covered model's own by more than this share."""
-_LEAST_SCORED = 0.5
-"""Minimum share of scored dialogues of a ranked model."""
+ALLOWED_UNSCORED = 0.05  # maximum share of unscored dialogues; larger shares are marked in every table
+_NOTICED_LOSS = 0.05  # share of the best-covered model's dialogues outside the common set from which a note is added
+_LEAST_SCORED = 0.5  # minimum share of scored dialogues of a ranked model
 
 
 def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
@@ -307,7 +255,6 @@ def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
 
 
 def pairing_key(dialogue: Transcript) -> Key:
-    """Key by which dialogues of two models are paired."""
     return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
 
 
@@ -321,12 +268,7 @@ def common_keys(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[K
 
 
 def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -> ScoreCard:
-    """The score card of a run's transcripts.
-
-    Args:
-        settings: `models`, `scenarios`, `repeats`, `prices` (by model: input and output price per million tokens, as a mapping or
-            a pair), `options`, `rescored`, `rejudged` and `heartloop_version` are read where present.
-    """
+    """The score card of a run's transcripts; of the settings any may be missing, and a price may be a mapping or a pair."""
     names = list(dict.fromkeys(transcript.environment for transcript in transcripts))
     if len(names) > 1:
         raise UseError(f"got dialogues of {' and '.join(names)}; expected dialogues of one environment")
@@ -385,7 +327,6 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
 
 
 def model_names(settings: Mapping[str, Any]) -> list[str]:
-    """Names of the models under test in the settings of a run."""
     models = settings.get("models")
     return [name for name in models if isinstance(name, str)] if isinstance(models, (list, tuple)) else []
 
@@ -421,6 +362,7 @@ def _model_score(
     turns = [len(d.turns) for d in scored]
     lengths = [[len(d.turns[turn].reply) for d in scored if turn < len(d.turns)] for turn in range(max(turns, default=0))]
     bounds = bounds_of(settings, scale)
+    used = ((d.models.get(role, d.model), usage) for d in mine for role, usage in d.usage.items())
     return ModelScore(
         model=model,
         standing="failure case" if model in FAILURE_CASES else "unranked" if common is None else "ranked",
@@ -449,7 +391,7 @@ def _model_score(
         lost_farewells=counted("lost farewells"),
         roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
         tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
-        cost=cost_of(mine, settings.get("prices")),
+        cost=cost_of_usage(used, settings.get("prices")),
         groups=_groups(basis, scale),
         themes=_themes(basis),
         stops=dict(sorted(Counter(d.stop for d in mine).items())),
@@ -486,7 +428,6 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
 
 
 def _share_ends(count: int, scenarios: Sequence[str]) -> tuple[float | None, float | None]:
-    """Ends in percent of the interval of a share of dialogues; `None` with one scenario."""
     number = len(set(scenarios))
     if number < 2:
         return None, None
@@ -495,7 +436,6 @@ def _share_ends(count: int, scenarios: Sequence[str]) -> tuple[float | None, flo
 
 
 def _end(value: float) -> float | None:
-    """An end of an interval; `None` with one scenario."""
     return None if value != value else value
 
 
@@ -516,10 +456,7 @@ def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, .
 
 
 def _repaired(dialogue: Transcript) -> int:
-    """Number of questions answered validly only after a re-ask.
-
-    Not counted: a question whose re-ask failed too, so that the dialogue failed or its farewell was lost.
-    """
+    """Number of questions answered validly only after a re-ask, without those whose re-ask failed too."""
     if not dialogue.calls:
         return 0 if dialogue.failure else dialogue.counts.get("re-asks", 0)
 

@@ -1,7 +1,4 @@
-"""The settings of a run, resolved before the first call, their hash, and files that name them (`heartloop eval --config`).
-
-Concurrency, timeouts and budget are not settings: they change no transcript and are not in the hash.
-"""
+"""The settings of a run, without what changes no transcript, such as concurrency; their hash, and files that name them."""
 
 from __future__ import annotations
 
@@ -46,7 +43,6 @@ class Shard(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `i/n`."""
         index, slash, count = text.partition("/")
         if not slash or not index.isdecimal() or not count.isdecimal() or not 1 <= int(index) <= int(count):
             raise UseError(f"--shard is {text!r}; expected i/n with 1 <= i <= n, for example 2/8")
@@ -63,8 +59,6 @@ class Shard(BaseModel):
 
 
 class Job(BaseModel):
-    """One dialogue to play."""
-
     model_config = ConfigDict(frozen=True)
     model: str
     scenario: str
@@ -73,7 +67,6 @@ class Job(BaseModel):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Key of its transcript: model, scenario, repeat."""
         return (self.model, self.scenario, self.repeat)
 
 
@@ -87,27 +80,22 @@ class EvaluationSettings(BaseModel):
     roles: Mapping[str, str]
     """By role, without the policy: a model's name, or `embedded`."""
     options: Mapping[str, Any]
-    """Every option of the environment, by name."""
     scenario_set: str
     scenarios: Mapping[str, str]
     scenario_ids: tuple[str, ...] = ()
     """Requested ids, for the command that repeats the run; not in the hash, as `scenarios` is."""
     tags: tuple[str, ...] = ()
-    """Requested tags, of which a scenario has one; not in the hash."""
     exclude_tags: tuple[str, ...] = ()
     limit: int | None = None
     shard: Shard | None = None
     repeats: int = Field(default=1, ge=1)
     seed: int = 0
     sampling: Mapping[str, Sampling] = Field(default_factory=dict)
-    """Sampling settings by role, `policy` included."""
     prompts: Mapping[str, str] = Field(default_factory=dict)
     policy_prompt: str | None = Field(default=None, min_length=1)
     """System prompt of the policy in place of the environment's; written only if it is set."""
     weights: Mapping[str, str] = Field(default_factory=dict)
-    """Hashes of checkpoints, local models and Python functions, by model name."""
     prices: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
-    """Prices per million tokens by model, for the cost in the report; not in the hash."""
     heartloop_version: str = Field(default_factory=lambda: heartloop.__version__)
 
     @property
@@ -131,10 +119,7 @@ class EvaluationSettings(BaseModel):
         ]
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """Names of the settings that differ from a saved run, except version and prices; options and roles one by one.
-
-        `rescored` and `rejudged` differ if only the saved run has them.
-        """
+        """Names of the settings that differ from a saved run, without `_NOT_DECISIVE` ones; options and roles one by one."""
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         if "policy_prompt" in other:
             mine.setdefault("policy_prompt", None)
@@ -157,7 +142,9 @@ def settings_of(
     environment: Ready, models: Sequence[str], *, roles: Mapping[str, str], scenario_set: str, **more: Any
 ) -> EvaluationSettings:
     """The settings of a run of an environment with models; `more` are further fields of `EvaluationSettings`."""
-    prompts = prompts_of(environment)
+    if not environment.scenario_ids:
+        raise UseError("no scenario to evaluate; exclude fewer tags, or use fewer shards")
+    prompts = dict(environment.describe(environment.scenario_ids[0])["prompts"])
     return EvaluationSettings(
         environment=environment.name,
         models=tuple(models),
@@ -170,19 +157,11 @@ def settings_of(
     )
 
 
-def prompts_of(environment: Ready) -> dict[str, str]:
-    """Hashes of an environment's prompts, by name."""
-    if not environment.scenario_ids:
-        raise UseError("no scenario to evaluate; exclude fewer tags, or use fewer shards")
-    return dict(environment.describe(environment.scenario_ids[0])["prompts"])
-
-
 _FIELDS: Any = {
     name: (Annotated[(field.annotation, Field(), *field.metadata)] | None, None)
     for name, field in EvaluationSettings.model_fields.items()
 }
 _Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(frozen=True, extra="forbid"), **_FIELDS)
-"""Any part of `EvaluationSettings`."""
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -231,11 +210,7 @@ _ASKED = {
 
 
 def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `plan_evaluation` that follow from settings, without `environment`.
-
-    >>> arguments_of({"environment": "sage", "roles": {"user": "embedded"}, "limit": 4})
-    {'roles': {'user': 'embedded'}, 'limit': 4}
-    """
+    """The arguments of `plan_evaluation` that follow from settings, without `environment`."""
     asked = _ASKED - {"tags", "exclude_tags", "limit"} if settings.get("scenario_ids") else _ASKED  # ids replace other choices
     arguments = {name: value for name, value in settings.items() if name in asked}
     if "prices" in arguments:

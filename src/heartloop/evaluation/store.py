@@ -23,33 +23,23 @@ from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import ScoreCard, bounds_of, merged_prices, options_of, roles_of, scale_of, score_card
 from heartloop.evaluation.settings import EvaluationSettings
 
-RAW = "raw.jsonl"
-"""File of the source lines of an imported run, unchanged: line n is the source of transcript n."""
+RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
 
 
 class RunDirectory:
-    """A run directory locked by this process; a context manager.
-
-    Entering it reads the finished dialogues and removes an incomplete last line of a killed process.
-
-    Args:
-        found: called with every stored transcript on entering, for example to add up its tokens.
-    """
+    """A run directory locked by this process. Entering it cuts off a torn last line and calls `found` with every transcript."""
 
     def __init__(self, path: Path, settings: EvaluationSettings, *, found: Callable[[Transcript], None] | None = None) -> None:
         self.path = path
         self.settings = settings
         self._found = found
-        self.finished: dict[tuple[str, str, int], bool] = {}
-        """Whether a finished dialogue was scored, by key."""
-        self.failures: dict[tuple[str, str, int], list[str]] = {}
-        """Kinds of failure (`Failure.kind`) of each failed dialogue, one per attempt."""
+        self.finished: dict[tuple[str, str, int], bool] = {}  # whether a dialogue was scored
+        self.failures: dict[tuple[str, str, int], list[str]] = {}  # `Failure.kind` of each attempt
         self.transcripts = path / "transcripts.jsonl"
         self._lock = FileLock(path / ".lock")
         self._file: BinaryIO | None = None
 
     def is_new(self) -> bool:
-        """Whether entering creates the run. Writes nothing."""
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
@@ -86,7 +76,6 @@ class RunDirectory:
             self._lock.release()
 
     def note(self, **facts: object) -> None:
-        """Appends a line to `log.jsonl`, for example with the retried calls of a process."""
         line = json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with contextlib.suppress(OSError), (self.path / "log.jsonl").open("ab+") as file:
             end = file.seek(0, os.SEEK_END)
@@ -94,13 +83,7 @@ class RunDirectory:
             torn = end > 0 and file.read(1) != b"\n"  # an incomplete line of a killed process
             file.write(b"\n" + line if torn else line)
 
-    @property
-    def log(self) -> list[dict[str, Any]]:
-        """The entries of earlier processes; unreadable lines are skipped."""
-        return _read_log(self.path)
-
     def append(self, transcript: Transcript) -> None:
-        """Writes a transcript as one line and flushes it."""
         if self._file is None:
             raise RuntimeError("the run directory is not open")
         try:
@@ -144,21 +127,15 @@ class StoredRun(NamedTuple):
     settings: Mapping[str, Any]
     transcripts: tuple[Transcript, ...]
     log: tuple[Mapping[str, Any], ...] = ()
-    """The entries of `log.jsonl`; unreadable lines are skipped."""
 
     @property
     def started(self) -> str:
-        """Date of the first process in the log, YYYY-MM-DD; empty if unknown."""
         starts = (entry.get("started") for entry in self.log)
         return min((start[:10] for start in starts if isinstance(start, str)), default="")
 
 
 class Measurement(NamedTuple):
-    """Comparable runs: the same environment, roles, rules, prompts, sampling and kind of scenario.
-
-    `transcripts` has those of all runs. `settings` is the first run's, with the union of `models`, `scenarios`, `seeds`,
-    `scenario_sets` and `prices`.
-    """
+    """Comparable runs; `settings` has the union of `models`, `scenarios`, `seeds`, `scenario_sets` and `prices`."""
 
     runs: tuple[StoredRun, ...]
     settings: Mapping[str, Any]
@@ -173,11 +150,7 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 def read_run(path: Path) -> StoredRun:
-    """Reads a run directory; `transcripts` is empty if no dialogue is finished.
-
-    The raw answers of the other roles in `Transcript.calls` are most of a file and are dropped, since neither scores nor reports
-    use them; `heartloop.core.dialogue.read_transcripts` reads them. Those of the policy stay: its thinking is in no turn.
-    """
+    """Reads a run without the raw answers of roles, most of a file; the policy's stay: its thinking is in no turn."""
     transcripts = path / "transcripts.jsonl"
     settings = saved_settings(path) if (path / "settings.json").is_file() or not transcripts.is_file() else {}
     if isinstance(settings.get("recipe"), dict):
@@ -187,10 +160,11 @@ def read_run(path: Path) -> StoredRun:
     for transcript in read_transcripts(transcripts) if transcripts.is_file() else ():
         calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
         light.append(transcript.model_copy(update={"calls": calls}))
-    return StoredRun(path, settings, tuple(light), tuple(_read_log(path)))
+    return StoredRun(path, settings, tuple(light), tuple(read_log(path)))
 
 
-def _read_log(run: Path) -> list[dict[str, Any]]:
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """The entries of `log.jsonl`; unreadable lines are skipped."""
     entries: list[dict[str, Any]] = []
     with contextlib.suppress(OSError):
         for line in (run / "log.jsonl").read_bytes().split(b"\n"):
@@ -202,7 +176,6 @@ def _read_log(run: Path) -> list[dict[str, Any]]:
 
 
 def saved_settings(run: Path) -> dict[str, Any]:
-    """The content of `settings.json`."""
     path = run / "settings.json"
     if not path.is_file():
         raise InputError(f"{run} is no run directory; expected settings.json in it")
@@ -219,7 +192,6 @@ def saved_settings(run: Path) -> dict[str, Any]:
 
 
 def played_settings(run: Path) -> EvaluationSettings:
-    """The settings of a run that was played or imported."""
     saved = saved_settings(run)
     for kind in ("rescored", "rejudged"):
         if kind in saved:
@@ -233,7 +205,6 @@ def played_settings(run: Path) -> EvaluationSettings:
 
 
 def check_new(out: Path) -> None:
-    """Checks that a path is free for a new run."""
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise UseError(f"{out} exists and is not empty; choose another --out, or remove it")
@@ -242,11 +213,7 @@ def check_new(out: Path) -> None:
 
 
 def beside(run: Path, *words: str) -> Path:
-    """The default path of what is made from a run: next to it, its name followed by words.
-
-    >>> beside(Path("runs/a"), "judged", "lab/judge").as_posix()
-    'runs/a-judged-lab-judge'
-    """
+    """The default path of what is made from a run: next to it, its name followed by words."""
     here = run if run.name not in ("", "..") else run.resolve()
     return here.with_name("-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
 
@@ -264,16 +231,12 @@ def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None =
 
 
 def judge_of(settings: Mapping[str, Any]) -> str:
-    """The judge of a rejudged run; empty for other runs."""
     judge = roles_of(settings).get("judge") if isinstance(settings.get("rejudged"), Mapping) else None
     return judge if isinstance(judge, str) else ""
 
 
 def comparable(runs: Sequence[StoredRun]) -> list[Measurement]:
-    """Groups runs that are comparable, in the order of first appearance.
-
-    Of a dialogue in several runs the last one counts; the score card says how many were replaced.
-    """
+    """Groups runs that are comparable, in the order of first appearance."""
     groups: dict[tuple[object, ...], list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(_rules(run), []).append(run)
@@ -293,11 +256,9 @@ def _rules(run: StoredRun) -> tuple[object, ...]:
 
 
 def shared_rules(run: StoredRun) -> tuple[object, ...]:
-    """What must be equal in runs that are compared across user simulators or judges.
+    """What must be equal in runs that are compared across user simulators or judges; empty for a run without a dialogue.
 
-    Environment, preset, variant, turn limit, start, bounds, kind of scenario, and prompts and sampling of the policy. Empty for a
-    run without a dialogue. A run's own system prompt is read from its settings, since the first dialogue may be a baseline's,
-    which has none.
+    A run's own system prompt is read from its settings, since the first dialogue may be a baseline's, which has none.
     """
     if not run.transcripts:
         return ()
@@ -353,7 +314,6 @@ def imported_settings(transcripts: Sequence[Transcript], *, scenario_set: str) -
 
 
 def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None:
-    """Writes a run of imported dialogues; with source lines also `raw.jsonl`."""
     settings = imported_settings(imported.transcripts, scenario_set=scenario_set)
     check_new(path)
     with RunDirectory(path, settings) as directory:

@@ -1,4 +1,4 @@
-"""What runs say about the size of a study that compares two models: variances, calls, tokens, cost, designs, and their text.
+"""Plans a study that compares two models from runs: variances, calls, tokens, cost, designs, and their text.
 
 The variance components are those of the difference of two models, averaged over all pairs of models in the runs. Repeats of a
 scenario are policy sampling (with whatever else changes between repeats). Runs of the same models and scenarios under other user
@@ -24,38 +24,27 @@ from heartloop.models.budget import Price, is_paid
 from heartloop.scoring.power import Design, DifferenceVariance, Step, Use, minimum_difference, next_steps, study_designs
 from heartloop.scoring.variance import Component, JudgeMean, mean_over_judges, variance_components
 
-_Cell = tuple[str, str, int, int]
-"""Scenario, fingerprint, seed, repeat."""
+_Cell = tuple[str, str, int, int]  # scenario, fingerprint, seed, repeat
 
 
 class StudyData(NamedTuple):
-    """What is known about a study before it is planned."""
-
     source: str
     components: tuple[Component, ...]
-    """Of the difference of two models."""
     variance: DifferenceVariance
     repeats_known: bool
-    """Whether repeats were played, so that policy sampling has a variance of its own."""
     instrument: str
     """What differs between the instruments: `judge` or `user simulator`; empty for one instrument."""
-    size: tuple[int, int, int]
-    """Scenarios, repeats and instruments of the runs."""
+    size: tuple[int, int, int]  # scenarios, repeats, instruments
     dialogue: Use
     """One dialogue of both models together, under the first instrument."""
-    further: Use
-    """The same under each further instrument: its judgements, or another dialogue."""
+    further: Use  # under each further instrument: its judgements, or another dialogue
     notes: tuple[str, ...]
-    """Assumptions and what was left out, as sentences."""
 
     def use(self, scenarios: int, repeats: int, judges: int) -> Use:
-        """What a study takes."""
         return self.dialogue.plus(self.further.times(judges - 1)).times(scenarios * repeats)
 
 
 class Study(NamedTuple):
-    """A plan: designs of equal power, and the cheapest of them."""
-
     data: StudyData
     difference: float
     power: float
@@ -63,9 +52,7 @@ class Study(NamedTuple):
     cheapest: tuple[Design, ...]
     """The cheapest design with one judge, and the cheapest with several, since their results hold for different judges."""
     detects: float | None
-    """Minimum detectable difference of the runs themselves; `None` without runs."""
     steps: tuple[Step, ...]
-    """One more scenario, repeat or judge for the runs; empty without runs."""
 
 
 def plan_study(data: StudyData, difference: float, *, power: float = 0.8) -> Study:
@@ -154,10 +141,7 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
 
 
 def mean_over_instruments(columns: Sequence[Iterable[Transcript]], model: str) -> JudgeMean | None:
-    """A model's mean over user simulators or judges, taken as a sample of many, on the scenarios that all of them scored.
-
-    `None` for fewer than two instruments or scenarios.
-    """
+    """A model's mean over instruments, a sample of many, on scenarios that all scored; `None` for fewer than two of either."""
     cells: dict[tuple[str, int], list[float]] = {}
     for place, dialogues in enumerate(columns):
         for dialogue in dialogues:
@@ -278,7 +262,6 @@ def _uses(
     played: Mapping[str, Sequence[Transcript]], instruments: Sequence[str], models: Sequence[str], kind: str,
     prices: Mapping[str, object],
 ) -> tuple[Use, Use]:  # fmt: skip
-    """One dialogue of two models under the first instrument, and under each further one."""
     first, *others = (
         _mean_use([d for d in played[name] if d.model in models], prices, policy=place == 0 or kind != "judge")
         for place, name in enumerate(instruments)
@@ -304,7 +287,6 @@ def _mean_use(dialogues: Sequence[Transcript], prices: Mapping[str, object], *, 
 
 
 def study_text(study: Study, scale: Scale) -> str:
-    """The plan, about 90 columns wide."""
     data = study.data
     lines = [f"From {data.source}.", *(f"! {note}" for note in data.notes), ""]
     lines.append(f"Variance of the difference of two models, in squared points of {scale.title}:")
@@ -352,11 +334,6 @@ def _table(study: Study) -> Iterable[str]:
 
 
 def _short(value: float) -> str:
-    """A count in at most five characters and a unit.
-
-    >>> _short(940), _short(12_345), _short(7_654_321)
-    ('940', '12.3k', '7.7M')
-    """
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
             return f"{value / (1e3 if unit == 'k' else size):.1f}{unit}"

@@ -1,7 +1,4 @@
-"""A run as rows (dialogues, turns, calls), for `Run.to_pandas` and exports, and its dialogues as chat messages.
-
-Every row of a table has the same columns; what a dialogue does not have is `None`.
-"""
+"""A run as rows (dialogues, turns, calls), for `Run.to_pandas` and exports, and its dialogues as chat messages."""
 
 from __future__ import annotations
 
@@ -24,17 +21,15 @@ Row = dict[str, Any]
 
 
 def table_of(name: str) -> str:
-    """A table's name, checked."""
     if name not in TABLES:
         raise UseError(f"table is {name!r}; expected {', '.join(TABLES)}{nearest(name, TABLES)}")
     return name
 
 
 def rows_of(name: str, transcripts: Sequence[Transcript]) -> list[Row]:
-    """The rows of a table: `dialogues` (one row each), `turns` (one per reply), `calls` (one per model call of any role).
+    """The rows of a table, all with the same columns: one per dialogue, reply (`turns`), or model call of any role.
 
-    Columns of all tables: `environment`, `model`, `scenario`, `repeat`. Scores and states are in the units of the environment's
-    page; `points` is the score as the leaderboard shows it.
+    Scores and states are in the units of the environment; `points` is the score as the leaderboard shows it.
     """
     rows = list({"dialogues": _dialogues, "turns": _turns, "calls": _calls}[table_of(name)](transcripts))
     columns = dict.fromkeys(column for row in rows for column in row)
@@ -112,10 +107,7 @@ def _calls(transcripts: Iterable[Transcript]) -> Iterable[Row]:
 
 
 class PolicyPrompts:
-    """The system prompts of the policy in a run's dialogues.
-
-    A transcript has only their hashes; the prompt is made again from the scenario if both are unchanged.
-    """
+    """The policy's system prompts in a run: transcripts have only hashes, so they are made again if the scenario is unchanged."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
@@ -123,7 +115,6 @@ class PolicyPrompts:
         self._made: dict[tuple[object, ...], str | None] = {}
 
     def of(self, dialogue: Transcript) -> str | None:
-        """The system prompt, empty where the environment has none; `None` if scenario or prompt have changed since the run."""
         played = {name: digest for name, digest in dialogue.prompts.items() if name.startswith("policy")}
         own = self._settings.get("policy_prompt")
         if isinstance(own, str) and own_prompt({}, own) == played:

@@ -36,12 +36,9 @@ _OVERLAPS = [COUNTS.index(name) for name in OVERLAPS]
 
 
 class JudgedAnalysis(NamedTuple):
-    """An analysis with the mean level of its judges."""
-
     environment: str
     scenario: Any
     context: Context
-    """What the analysis is compared with."""
     text: str
     level: float
 
@@ -62,7 +59,6 @@ def read_analyses(folder: Path) -> list[JudgedAnalysis]:
 
 
 def fit_analyses(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
-    """The weights, with the card."""
     people = list({one.scenario.id: one for one in analyses}.values())
     draw = np.random.default_rng(0)
     numbers = {one.scenario.id: n for n, one in enumerate(people)}
@@ -121,7 +117,6 @@ def _somebody_else(one: JudgedAnalysis, people: Sequence[JudgedAnalysis], draw: 
 def _overlap_weights(
     own: Sequence[ReplyFeatures], other: Sequence[ReplyFeatures], rows: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], float]:
-    """Weights of the raw overlaps and the offset of `about`."""
     x = np.array([features.counts[_OVERLAPS] for kept, one, two in zip(rows, own, other, strict=True) if kept
                   for features in (one, two)], np.float64)  # fmt: skip
     target = np.tile([1.0, 0.0], len(x) // 2)

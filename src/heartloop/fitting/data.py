@@ -1,7 +1,7 @@
 """What the embedded user is fitted on: judged replies in the form of `data/judged_replies`, and vectors of words.
 
 `python -m heartloop.fitting.data data/judged_replies MODEL` writes `word_vectors.npz` from the input embeddings of a small
-language model (a folder in the form of transformers, such as SmolLM2-135M-Instruct; extra `train`). Only the tuning half is read.
+language model (a folder in the form of transformers, such as SmolLM2-135M-Instruct; extra `train`), from the tuning half.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ from heartloop.environments.registry import load_environment
 from heartloop.reader.features import Context, tokens_of
 from heartloop.reader.word_vectors import WordTable
 
+WORDS, WIDTH = 16_000, 128
+_RARE = 1e-3
+"""A word of this share of all words weighs a half (Arora et al. 2017, smooth inverse frequency)."""
+
 
 class JudgedReply(NamedTuple):
-    """One judged reply."""
+    """One reply with the mean marks and the mean change of its judges."""
 
     id: str
     environment: str
@@ -41,9 +45,7 @@ class JudgedReply(NamedTuple):
     reply: str
     context: Context
     aspects: NDArray[np.float64]
-    """The mean mark of each aspect."""
     change: NDArray[np.float64]
-    """The mean judged change, in the environment's parts."""
     judges: int
 
 
@@ -97,13 +99,7 @@ def standardised(examples: Sequence[JudgedReply], value: Callable[[JudgedReply],
     return raw
 
 
-WORDS, WIDTH = 16_000, 128
-_RARE = 1e-3
-"""A word of this share of all words weighs a half (Arora et al. 2017, smooth inverse frequency)."""
-
-
 def read_table(path: Path) -> WordTable:
-    """The vectors in a file that `main` wrote."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return WordTable(tuple(file["words"].tobytes().decode().split("\n")), file["steps"], file["weights"])

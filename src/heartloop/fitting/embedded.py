@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from scipy.optimize import lsq_linear
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
 from heartloop.fitting.data import JudgedReply, read_examples, read_lines, read_table, standardised
-from heartloop.fitting.fits import ALPHA, RidgeDesign, fit, predict_folds, prepared
+from heartloop.fitting.fits import ALPHA, RidgeDesign, fit, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 from heartloop.reader.linear import LinearModel
@@ -40,7 +40,6 @@ from heartloop.reader.word_vectors import WordTable
 
 STRETCH = 1.8
 FALSE_ALARMS = 0.001
-"""Share of good replies that may pass a floor's threshold."""
 SCENARIO_FOLDS = 4
 NETWORKS = 1
 PROCESSES = 2
@@ -49,7 +48,6 @@ TRAINED = ("trained", "trained_second")
 TIMES = 5
 """How often a reply of a trained policy counts: such replies are few in the data, and are what a reward reads most of."""
 UNFITTED_VOICES = ("grandparent", "colleague", TRAINED[1])
-"""Voices of the data that the weights are not fitted on."""
 _SHARED, _OWN = 2.0, 40.0
 """Ridge of the weights that all kinds of people share, and of how one kind differs."""
 
@@ -59,9 +57,6 @@ def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple
 
     Written replies are predicted by fits without the replies that reuse their sentences: in another dialogue such a sentence is
     judged otherwise, and a fit that has seen it there has seen what it is tested on.
-
-    Args:
-        share: of the scenarios that are fitted on.
     """
     draw = np.random.default_rng(0)
     scenarios = sorted({example.scenario for example in examples})
@@ -88,35 +83,12 @@ def change_of(example: JudgedReply, outputs: Sequence[Output]) -> float:
 
 
 def without_words(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
-    """The replies without a letter or a digit."""
     return [example for example in examples if not any(c.isalnum() for c in example.reply)]
-
-
-def repeating(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
-    """The replies that repeat earlier ones of their dialogue."""
-    return [
-        example
-        for example in examples
-        if example.context.replies and again_of(features_of(example.reply, example.context)) >= REPEATED
-    ]
-
-
-def emphasised(examples: Sequence[JudgedReply]) -> list[JudgedReply]:
-    """The examples, then those of trained policies again until each counts `TIMES` times."""
-    return [*examples, *(TIMES - 1) * [example for example in examples if example.voice in TRAINED]]
 
 
 def readings() -> dict[str, LearnedReading]:
     """Of all environments that use the learned reader, by name."""
     return {spec.name: spec.reading for spec in specs() if spec.reading is not None}
-
-
-class Fitted(NamedTuple):
-    """A reader with what it predicted of replies that it had not seen."""
-
-    model: CombinedModel
-    held_out: NDArray[np.float64]
-    """Aspects, shape (examples, aspects)."""
 
 
 def fit_reader(
@@ -126,28 +98,31 @@ def fit_reader(
     networks: int = NETWORKS,
     processes: int = 1,
     seed: int = 0,
-) -> Fitted:
-    """The shipped reader.
+) -> tuple[CombinedModel, NDArray[np.float64]]:
+    """The shipped reader, from replies and the strategies of some by id, and aspects of replies that a fit had not seen.
 
-    Args:
-        labels: the strategies of some replies, by the id of the reply.
-        table: word vectors.
-        networks: how many of them are averaged; what is held out is predicted by one.
-        processes: that fit networks at the same time.
+    These have shape (examples, aspects); they are predicted with one network.
     """
     outputs = {name: reading.outputs for name, reading in readings().items()}
     change = standardised(examples, lambda example: change_of(example, outputs[example.environment]))
     shared = prepared(examples, change, table, seed)
-    predicted = shared.held_out(list(folds(examples)), networks, seed, processes)
+    pairs = list(folds(examples))
+    predicted = shared.held_out_ridge(pairs)
+    if networks:
+        predicted = together(predicted, shared.held_out_networks(pairs, seed, processes))
     held_out = np.clip(predicted[:, : len(ASPECTS)], 0.0, 4.0)
     aspects, landmarks = shared.ridge()
     members = _members(examples, shared.design, change)
     strategies, thresholds = _strategies(examples, shared.design, labels)
+    good = np.array([example.tier == "good" for example in examples])
     silence = np.mean([example.aspects for example in without_words(examples)], axis=0)
     card = {
         "examples": len({example.id for example in examples}),
         "silence": [round(float(x), 2) for x in silence],
-        "floors": {name: _threshold(examples, held_out[:, ASPECTS.index(name)]) for name in ("danger", "hostility")},
+        "floors": {
+            name: round(float(np.quantile(held_out[good, ASPECTS.index(name)], 1.0 - FALSE_ALARMS)), 3)
+            for name in ("danger", "hostility")
+        },
         "strategies": thresholds,
         "seed": seed,
     }
@@ -164,22 +139,15 @@ def fit_reader(
     )
     every = np.ones(len(examples), bool)
     fitted = [shared.network(every, seed + number) for number in range(networks)]
-    return Fitted(CombinedModel(linear.rounded(), table, landmarks, fitted), held_out)
-
-
-def members_of(examples: Sequence[JudgedReply]) -> list[NDArray[np.bool_]]:
-    """For each member of the ensemble the mask of the rows that it is fitted on: all but a quarter of the scenarios."""
-    scenarios = sorted({example.scenario for example in examples})
-    place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
-    left_out = np.array([place[example.scenario] for example in examples])
-    return [left_out != n for n in range(MEMBERS)]
+    return CombinedModel(linear.rounded(), table, landmarks, fitted), held_out
 
 
 def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: NDArray[np.float64]) -> list[LinearModel]:
-    return [
-        fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=kept)
-        for n, kept in enumerate(members_of(examples))
-    ]
+    """The members of the ensemble, each fitted on all but a quarter of the scenarios."""
+    scenarios = sorted({example.scenario for example in examples})
+    place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
+    left_out = np.array([place[example.scenario] for example in examples])
+    return [fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=left_out != n) for n in range(MEMBERS)]
 
 
 def _strategies(
@@ -195,26 +163,22 @@ def _strategies(
     return model, {name: round(cut, 3) for name, cut in cuts.items()}
 
 
-def _threshold(examples: Sequence[JudgedReply], marks: NDArray[np.float64]) -> float:
-    good = np.array([example.tier == "good" for example in examples])
-    return round(float(np.quantile(marks[good], 1.0 - FALSE_ALARMS)), 3)
-
-
 def fit_effect(
     examples: Sequence[JudgedReply],
     held_out: NDArray[np.float64],
     reading: LearnedReading,
 ) -> dict[str, Any]:
-    """The weights of one environment, in the form of `effect.json`.
-
-    Args:
-        examples: of this environment; what is reported counts each once.
-        held_out: their aspects as predicted by fits that have not seen them, shape (examples, aspects).
+    """The weights of one environment, in the form of `effect.json`, from its examples and their aspects as predicted by fits that
+    have not seen them, shape (examples, aspects). What is reported counts each example once.
     """
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
     quiet = np.array([example.change for example in without_words(examples)], np.float64)
-    repeats = [example.change for example in repeating(examples)]
+    repeats = [
+        example.change
+        for example in examples
+        if example.context.replies and again_of(features_of(example.reply, example.context)) >= REPEATED
+    ]
     again = np.array(repeats, np.float64) if repeats else quiet  # without examples, repetition counts as silence
     groups = sorted(set(kinds))
     typical = held_out.mean(0)
@@ -292,15 +256,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="random seed")
     chosen = parser.parse_args()
     folder: Path = chosen.folder
-    examples = emphasised([example for example in read_examples(folder, "tuning") if example.voice not in UNFITTED_VOICES])
+    examples = [example for example in read_examples(folder, "tuning") if example.voice not in UNFITTED_VOICES]
+    examples += (TIMES - 1) * [example for example in examples if example.voice in TRAINED]
     vectors = read_table(folder / "word_vectors.npz")
-    fitted = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
+    model, held_out = fit_reader(examples, labels_in(folder), vectors, chosen.networks, chosen.processes, chosen.seed)
     EMBEDDED_WEIGHTS.parent.mkdir(exist_ok=True)
-    EMBEDDED_WEIGHTS.write_bytes(fitted.model.to_bytes())
-    print(EMBEDDED_WEIGHTS.name, fitted.model.hash, len(EMBEDDED_WEIGHTS.read_bytes()), "bytes", fitted.model.card["floors"])
+    EMBEDDED_WEIGHTS.write_bytes(model.to_bytes())
+    print(EMBEDDED_WEIGHTS.name, model.hash, len(EMBEDDED_WEIGHTS.read_bytes()), "bytes", model.linear.card["floors"])
     for name, reading in readings().items():
         mine = np.array([example.environment == name for example in examples])
-        table = fit_effect([e for e, m in zip(examples, mine, strict=True) if m], fitted.held_out[mine], reading)
+        table = fit_effect([e for e, m in zip(examples, mine, strict=True) if m], held_out[mine], reading)
         path = Path(str(resources.files(reading.package) / "effect.json"))
         path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
         print(name, table["examples"], table["agreement"])

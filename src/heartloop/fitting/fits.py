@@ -1,8 +1,7 @@
 """Ridge regression on n-grams, counts and a kernel, and a network over word vectors; the two together fit `reader.model`.
 
-Ridge is in its dual form, `w = X' (X X' + alpha I)^-1 (y - mean)`: exact, and quick where there are fewer rows than n-grams. The
-same kernel serves every fold of a cross-validation. The network is fitted with numpy by AdamW with one cycle of rates; the same
-seed gives the same weights on the same machine and number of threads.
+Ridge is in its dual form, `w = X' (X X' + alpha I)^-1 (y - mean)`: exact, and quick if there are fewer rows than n-grams. The
+network is fitted with numpy by AdamW; the same seed gives the same weights on the same machine and number of threads.
 """
 
 from __future__ import annotations
@@ -42,8 +41,6 @@ COUNTS_WEIGHT = 0.1
 
 
 class RidgeDesign(NamedTuple):
-    """The features of all rows, and their kernel."""
-
     ngrams: Any
     """Sparse matrix, shape (rows, buckets)."""
     counts: NDArray[np.float64]
@@ -51,11 +48,9 @@ class RidgeDesign(NamedTuple):
     center: NDArray[np.float64]
     spread: NDArray[np.float64]
     kernel: NDArray[np.float64]
-    """Shape (rows, rows)."""
 
 
 def design_of(features: Sequence[ReplyFeatures], layout: FeatureLayout) -> RidgeDesign:
-    """The design of rows with these features."""
     lengths = np.cumsum([0, *(len(row.buckets) for row in features)])
     values, buckets = np.concatenate([row.values for row in features]), np.concatenate([row.buckets for row in features])
     ngrams = csr_matrix((values.astype(np.float64), buckets, lengths), shape=(len(features), layout.buckets))
@@ -80,11 +75,7 @@ def predict_folds(
     folds: Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]],
     alpha: float,
 ) -> NDArray[np.float64]:
-    """Predictions of the targets, shape (rows, outputs), each by a fit that has not seen the row; nan where no fold tests a row.
-
-    Args:
-        folds: pairs of masks over the rows: what is fitted on, what is predicted.
-    """
+    """Predictions of the targets, shape (rows, outputs), each by a fit that has not seen the row; nan if no fold tests a row."""
     predicted = np.full_like(targets, np.nan)
     for train, test in folds:
         mean = targets[train].mean(0)
@@ -102,13 +93,7 @@ def fit(
     card: Mapping[str, Any],
     rows: NDArray[np.bool_] | None = None,
 ) -> LinearModel:
-    """The fitted model.
-
-    Args:
-        targets: shape (rows, outputs).
-        names: of the outputs.
-        rows: mask of the rows to fit on; default all.
-    """
+    """The fitted model of targets, shape (rows, outputs), by default on all rows."""
     chosen = np.ones(len(targets), bool) if rows is None else rows
     mean = targets[chosen].mean(0)
     dual = np.zeros_like(targets)
@@ -153,8 +138,6 @@ _Array = NDArray[np.float32]
 
 
 class Inputs(NamedTuple):
-    """Replies as the network reads them."""
-
     ids: Sequence[NDArray[np.int64]]
     """Of the tokens of each reply, each at least one."""
     features: Sequence[_Array]
@@ -165,11 +148,9 @@ class Inputs(NamedTuple):
 def fit_network(
     inputs: Inputs, targets: NDArray[np.float64], weights: NDArray[np.float64], vectors: _Array, unknown: int, seed: int
 ) -> Network:
-    """The network fitted on all replies.
+    """The network fitted on targets, shape (replies, outputs), whose outputs have these weights in the loss.
 
     Args:
-        targets: shape (replies, outputs).
-        weights: of the outputs in the loss, shape (outputs,).
         vectors: where the vectors of all ids start, shape (ids, width).
         unknown: id that words are replaced by at times; from it on, ids have no vector to start from.
     """
@@ -213,8 +194,6 @@ def _initial(vectors: _Array, features: int, counts: int, outputs: int, draw: np
 
 
 class _Batch(NamedTuple):
-    """The tokens of some replies one after another, with gaps between them."""
-
     ids: NDArray[np.int64]
     features: _Array
     real: NDArray[np.bool_]
@@ -343,12 +322,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 _Mask = NDArray[np.bool_]
 Folds = Sequence[tuple[_Mask, _Mask]]
-"""Masks over the examples: what is fitted on, what is predicted."""
 
 
 class Displaced(NamedTuple):
-    """A reply out of place."""
-
     reply: str
     context: Context
     sources: tuple[int, ...]
@@ -385,19 +361,16 @@ def displaced(examples: Sequence[JudgedReply], change: NDArray[np.float64], seed
 
 
 class Prepared(NamedTuple):
-    """Everything that fits on any of the examples share."""
+    """Everything that fits on any of the examples share; tokens and dense inputs of the examples and then of the displaced."""
 
     examples: Sequence[JudgedReply]
     targets: NDArray[np.float64]
     """The marks of all aspects and the change in standard units, shape (examples, ASPECTS + 1)."""
     words: WordVectors
     tokens: Sequence[Tokens]
-    """Of the examples and then of the displaced replies."""
     dense: NDArray[np.float32]
-    """Likewise."""
     extra: Sequence[Displaced]
     design: RidgeDesign
-    """Of n-grams and counts."""
     landmarks: Landmarks
     """Without weights."""
     root: NDArray[np.float64]
@@ -450,11 +423,6 @@ class Prepared(NamedTuple):
             for (_, test), job in zip(folds, jobs, strict=True):
                 predicted[test] = job.result()
         return predicted
-
-    def held_out(self, folds: Folds, networks: int, seed: int = 0, processes: int = 1) -> NDArray[np.float64]:
-        """The same by the two together, or by ridge where there are no networks."""
-        ridge = self.held_out_ridge(folds)
-        return together(ridge, self.held_out_networks(folds, seed, processes)) if networks else ridge
 
 
 _shared: Prepared

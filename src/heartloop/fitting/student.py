@@ -1,7 +1,7 @@
 """Students of a judge: from judged runs to a model that predicts the judge's change after every reply, in any language.
 
-A student replaces the judgement, not the words: it sees the reply, the dialogue before it and the message it answers, and nothing
-that came after the reply, nor the judge's states. Its card has the agreement on models and scenarios that a fit has not seen.
+A student sees the reply, the dialogue before it and the message it answers, and nothing that came after the reply, nor the
+judge's states. Its card has the agreement on models and scenarios that a fit has not seen.
 """
 
 from __future__ import annotations
@@ -27,15 +27,13 @@ MOST_ROWS = 12_000
 """A kernel of more rows would not fit into memory; of more, every nth dialogue is taken."""
 _LEAST_DIALOGUES = 30
 _SCENARIO_FOLDS = 3
+Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 _MODEL_FOLDS = 4
 
 
 class JudgedRows(NamedTuple):
-    """Judged replies, one row each."""
-
     environment: str
     keys: tuple[str, ...]
-    """Names of the changes that the judge gave."""
     design: RidgeDesign
     targets: NDArray[np.float64]
     """The judge's changes, shape (rows, keys)."""
@@ -49,16 +47,10 @@ class JudgedRows(NamedTuple):
     scenarios: tuple[str, ...]
     judges: tuple[str, ...]
     han_share: float
-    """Of the replies' letters."""
     left_out: int
-    """Dialogues that were not taken since there were too many rows."""
-
-
-Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 
 
 def read_rows(runs: Sequence[Path]) -> JudgedRows:
-    """The judged replies of runs of one environment."""
     transcripts = [one for run in runs for one in read_transcripts(run / "transcripts.jsonl") if any(_replies(one))]
     environments = sorted({one.environment for one in transcripts})
     if len(environments) > 1:
@@ -185,7 +177,6 @@ def _fifths(predicted: NDArray[np.float64], judged: NDArray[np.float64]) -> list
 
 
 def fit_student(rows: JudgedRows, seed: int = 0) -> LinearModel:
-    """The student of these rows, with its card."""
     predicted = predict_folds(rows.design.kernel, rows.targets, held_out(rows, seed), ALPHA)
     card = {
         "environment": rows.environment,

@@ -12,15 +12,11 @@ from heartloop.core.text import nearest
 
 
 class Format(NamedTuple):
-    """A format of exported runs."""
-
     writer: str
     """`"module:function"`, imported when used: `(run, out, **options)` writes a run directory and returns the files written."""
     about: str
     then: str
-    """What to do with the files; {folder} is where they are."""
     options: tuple[str, ...] = ()
-    """Names of further arguments of the writer."""
 
 
 _FOLDER = "Read first: {folder}/README.md, licence and provenance"
@@ -51,11 +47,9 @@ FORMATS: Mapping[str, Format] = {
 
 
 def export_run(run: Path, to: str, out: Path | None = None, **options: Any) -> list[Path]:
-    """Writes a run directory in a format and returns the files written.
+    """Writes a run directory in a format, by default into the run, and returns the files written.
 
-    Args:
-        out: the folder; by default one in the run.
-        options: of the format; those that are `None` count as not given.
+    Options that are `None` count as not given.
     """
     if to not in FORMATS:
         raise UseError(f"unknown format {to!r}; expected {' or '.join(FORMATS)}{nearest(to, FORMATS)}")

@@ -21,6 +21,7 @@ from heartloop.evaluation.store import RAW
 from heartloop.evaluation.tables import TABLES, PolicyPrompts, messages_of, table_of
 from heartloop.models.budget import is_baseline
 
+PROVENANCE = "provenance.json"
 _ABOUT = {
     "dialogues": "one row per dialogue: score, stop reason, states, facts of the scenario, tokens",
     "turns": "one row per reply: texts, state, change, thoughts",
@@ -75,23 +76,16 @@ def _filled(run: Run, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     return {name: those for name, those in rows.items() if those}
 
 
-PROVENANCE = "provenance.json"
-
-
 class DataFile(NamedTuple):
-    """A data file of a folder."""
-
     name: str
     """Path within the folder."""
     config: str
-    """Name of its configuration in the dataset card."""
     content: bytes
     rows: int
     about: str
 
 
 def finished_run(path: Path) -> Run:
-    """A run with at least one finished dialogue."""
     run = load_run(path)
     if not run.transcripts:
         raise InputError(f"{path} holds no finished dialogue; play some first")
@@ -108,11 +102,7 @@ def write_dataset(
 ) -> list[Path]:  # fmt: skip
     """Writes data files, `README.md` and `provenance.json`, and returns their paths, `README.md` first.
 
-    Args:
-        out: the folder; by default a folder in the run, named after the format.
-        used: the dialogues in the files.
-        how: sentences of the card about how the records were made.
-        options: of the export, for the provenance.
+    `used` are the dialogues in the files, `how` sentences of the card about how the records were made.
     """
     folder = out or run.path / format
     try:
@@ -136,7 +126,6 @@ def write_dataset(
 
 
 def _earlier(folder: Path) -> set[str]:
-    """Data files of an earlier export to the folder."""
     try:
         files = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))["files"]
         return {name for name in files if (folder / name).resolve().is_relative_to(folder.resolve())}
@@ -170,7 +159,6 @@ def _provenance(
 
 
 def _licences(run: Run, used: Sequence[Transcript]) -> dict[str, str]:
-    """The terms of each part of the data."""
     environment = str(run.settings.get("environment"))
     shipped = run.settings.get("scenario_set") in load_environment(environment).scenarios.sets
     licence = Path(heartloop.__file__).parent / "environments" / environment / "scenarios" / "LICENSE"
@@ -248,5 +236,4 @@ def _written(used: Sequence[Transcript]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A name in a Markdown table."""
     return re.sub(r"[|`\n]", " ", text)

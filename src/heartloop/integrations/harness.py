@@ -1,8 +1,7 @@
 """Results of evaluation harnesses: lm-evaluation-harness, LiveCodeBench's runner, and Inspect. Files of one task are its repeats.
 
 lm-evaluation-harness writes `results_DATE.json`, and with `--log_samples` also `samples_TASK_DATE.jsonl`; without it there are
-means and standard errors alone. LiveCodeBench writes `..._eval_all.json`. An unreadable file is an error: without it, other items
-would be compared.
+means and standard errors alone. An unreadable file is an error: without it, other items would be compared.
 """
 
 from __future__ import annotations
@@ -12,19 +11,18 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from heartloop.core.errors import InputError
 
-if TYPE_CHECKING:
-    from inspect_ai.log import EvalLog
+_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Correct, incorrect, partial, no answer: the values of Inspect's scorers."""
 
 
 class Item(NamedTuple):
-    """An item of a task over all its repeats (`runs`)."""
+    """Successes (`total`) and trials of an item of a task over all its repeats (`runs`)."""
 
     total: float
-    """Successes."""
     of: float
     """Trials: repeats, or parts such as the instructions of a prompt."""
     runs: int = 1
@@ -35,8 +33,6 @@ class Item(NamedTuple):
 
 
 class TaskResult(NamedTuple):
-    """A task of a harness by one metric."""
-
     harness: str
     """`lm-eval`, `inspect` or `livecodebench`."""
     task: str
@@ -44,9 +40,7 @@ class TaskResult(NamedTuple):
     mean: float
     """From 0 to 1."""
     stderr: float | None
-    """Of the mean over items, as the harness gives it."""
     n: int | None
-    """Items."""
     items: Mapping[str, Item]
     """By name; empty if only means are stored."""
     settings: Mapping[str, Any]
@@ -62,7 +56,8 @@ def read_results(path: Path) -> list[TaskResult]:
         raise InputError(
             f"{path} does not exist; expected results of lm-evaluation-harness, Inspect logs or LiveCodeBench's runner"
         )
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file() and _is_result(file))
+    patterns = ("results*.json", "*.eval", "*_eval_all.json")
+    files = [path] if path.is_file() else sorted({file for name in patterns for file in path.rglob(name) if file.is_file()})
     found = [result for file in files for result in _read(file)]
     if not found:
         raise InputError(
@@ -99,11 +94,6 @@ def pooled(repeats: Sequence[TaskResult]) -> TaskResult:
     )
 
 
-def _is_result(path: Path) -> bool:
-    name = path.name
-    return (name.startswith("results") and name.endswith(".json")) or name.endswith((".eval", "_eval_all.json"))
-
-
 def _read(path: Path) -> list[TaskResult]:
     try:
         if path.suffix == ".eval":
@@ -122,10 +112,6 @@ def _read(path: Path) -> list[TaskResult]:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read ({type(error).__name__}: {error}); was its evaluation finished?") from error
-
-
-_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Correct, incorrect, partial, no answer: the values of Inspect's scorers."""
 
 
 def _inspect(path: Path) -> list[TaskResult]:
@@ -149,7 +135,10 @@ def _inspect(path: Path) -> list[TaskResult]:
         for metric, value in _inspect_values(sample.scores or {}):
             by_metric[metric][str(sample.id)].append(value)
     epochs, task = log.eval.config.epochs or 1, log.eval.task.rpartition("/")[2]
-    settings, number = _inspect_settings(log), len({sample.id for sample in log.samples})
+    number = len({sample.id for sample in log.samples})
+    asked = {**log.eval.model_generate_config.model_dump(), **_known(log.plan.config.model_dump())}
+    settings = {name: asked.get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
+    settings = _known({**settings, "version": log.eval.task_version, "limit": log.eval.config.limit})
     results = []
     for metric, values in by_metric.items():
         items = {name: Item(sum(each), len(each), len(each)) for name, each in values.items() if len(each) == epochs}
@@ -168,13 +157,6 @@ def _inspect_values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             number = _LETTERS.get(value) if isinstance(value, str) else value
             if isinstance(number, (bool, int, float)) and number >= 0:
                 yield (f"{scorer}/{key}" if key else scorer), float(number)
-
-
-def _inspect_settings(log: EvalLog) -> dict[str, Any]:
-    asked = {**log.eval.model_generate_config.model_dump(), **_known(log.plan.config.model_dump())}
-    settings = {name: asked.get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
-    settings |= {"version": log.eval.task_version, "limit": log.eval.config.limit}
-    return _known(settings)
 
 
 def _lm_eval(path: Path, content: Mapping[str, Any]) -> Iterator[TaskResult]:

@@ -1,10 +1,8 @@
 """Training data from stored dialogues: `sft`, the best of several dialogues per scenario, and `dpo`, preference pairs.
 
-The records are those of TRL's conversational formats: `messages` for its SFTTrainer; `prompt`, `chosen` and `rejected`, each a
-list of messages, for its DPOTrainer, and with `margin` for its RewardTrainer. Scores are points of the environment.
-
-Unscored dialogues are never used, nor are replies without a judgement. A silent or truncated reply is never an example to learn:
-its dialogue is no candidate of `sft` or of the pairs of dialogues, and the reply is in no pair of replies.
+The records are those of TRL's conversational formats: `messages`; `prompt`, `chosen` and `rejected`, each a list of messages, and
+`margin`. Scores are points. Unscored dialogues, replies without a judgement, and silent or truncated replies are never used; with
+a silent or truncated reply a dialogue is no candidate of `sft` or of the pairs of dialogues.
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ class _Dialogue(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether no reply is silent or truncated."""
         return not any(turn.silent or turn.truncated for turn in self.stored.turns)
 
     @property
@@ -46,7 +43,6 @@ class _Dialogue(NamedTuple):
 
     @property
     def places(self) -> list[int]:
-        """Places of the replies among the messages."""
         return [place for place, message in enumerate(self.messages) if message["role"] == "assistant"]
 
 
@@ -59,19 +55,12 @@ class _Candidate(NamedTuple):
     points: float
     """The change of the score by the reply, or the score."""
     further: Row
-    """Further columns of its pairs."""
 
 
 def export_sft(
     run: Path, out: Path | None = None, *, model: Sequence[str] = (), min_points: float | None = None, best_of: int = 2
 ) -> list[Path]:
-    """The best dialogue of each scenario, one JSON line each: `messages`, and where it comes from.
-
-    Args:
-        model: use only dialogues of these models.
-        min_points: leave out dialogues below this many points.
-        best_of: leave out scenarios with fewer scored dialogues.
-    """
+    """The best dialogue of each scenario with at least `best_of` scored ones, a JSON line each: `messages`, and its origin."""
     if min_points is not None and not math.isfinite(min_points):
         raise UseError(f"--min-points is {min_points!r}; expected points of the environment")
     source = finished_run(run)
@@ -94,19 +83,17 @@ def export_sft(
             "points": best.points, "candidates": len(alike), "mean_points": fmean(one.points for one in alike),
         })  # fmt: skip
     if not rows:
-        reasons = [
-            f"{amount(few, 'scenario')} with fewer than {best_of} scored dialogues (evaluate more models or --repeats, or pass "
-            "--best-of 1)",
-            f"{amount(low, 'scenario')} whose best dialogue has "
-            + ("a silent or truncated reply" if min_points is None else f"fewer than {min_points:g} points (lower --min-points)"),
-        ]
-        raise InputError(f"{run} gives no example: {'; '.join(text for text, n in zip(reasons, (few, low), strict=True) if n)}")
+        least = "" if min_points is None else f" or fewer than {min_points:g} points (lower --min-points)"
+        raise InputError(
+            f"{run} gives no example: {amount(few, 'scenario')} with fewer than {best_of} scored dialogues (evaluate more models "
+            f"or --repeats, or pass --best-of 1), {amount(low, 'scenario')} whose best has a silent or truncated reply{least}"
+        )
     data = DataFile("train.jsonl", "default", json_lines(rows), len(rows), "the best dialogue of each scenario as chat messages")
     how = [
         f"Of at least {amount(best_of, 'scored dialogue')} per scenario the one with the most points"
         + (f", if it has {min_points:g} or more." if min_points is not None else "."),
         "Left out: unscored dialogues, dialogues with a silent or truncated reply, and the model's thinking.",
-        *_about_prompts(without_prompt),
+        *without_prompt,
     ]
     options = {"model": list(model), "min_points": min_points, "best_of": best_of}
     return write_dataset(source, out, "sft", [data], used=used, how=how, options=options)
@@ -115,21 +102,21 @@ def export_sft(
 def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None) -> list[Path]:
     """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), if there are some.
 
-    Replies: of all replies to the same messages the one that changed the score most, paired with each of the others. Dialogues:
-    of all dialogues of more than one reply with a scenario the one with the most points, paired with each of the others. A reply
-    or dialogue that occurs several times counts once, by its mean.
-
-    Args:
-        model: use only dialogues of these models.
-        margin: least difference of a pair, in points; default: any above 0.
+    Of all replies to the same messages the one that changed the score most, and of all dialogues of more than one reply with a
+    scenario the one with the most points, is paired with each of the others, if they differ by `margin` points (default: any
+    above 0). A reply or dialogue that occurs several times counts once, by its mean.
     """
     if margin is not None and not (math.isfinite(margin) and margin >= 0):
         raise UseError(f"--margin is {margin!r}; expected points of the environment, 0 or more")
     source = finished_run(run)
     dialogues, without_prompt = _dialogues(source, model)
-    complete = [dialogue for dialogue in dialogues if dialogue.complete]
     replies = list(_pairs([reply for dialogue in dialogues for reply in _replies(dialogue)], margin or 0.0))
-    several = list(_pairs([_whole(dialogue) for dialogue in complete], margin or 0.0))
+    opened = [
+        _Candidate(one, one.messages[: one.places[0]], one.messages[one.places[0] :], one.points, {})
+        for one in dialogues
+        if one.complete
+    ]
+    several = list(_pairs(opened, margin or 0.0))
     whole = [(row, used) for row, used in several if len(row["chosen"]) + len(row["rejected"]) > 2]  # others are of replies
     if not replies and not whole:
         raise InputError(
@@ -150,15 +137,15 @@ def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (),
         f"A pair differs by {'more than 0' if not margin else f'{margin:g} or more'} points; the best is paired with each other.",
         "Left out: unscored dialogues, silent and truncated replies, and the model's thinking.",
         "In `dialogues`, chosen and rejected hold the person's messages too; mask these where a loss is computed.",
-        *_about_prompts(without_prompt),
+        *without_prompt,
     ]
     used = [dialogue for _, sources in (*replies, *whole) for dialogue in sources]
     options = {"model": list(model), "margin": margin}
     return write_dataset(source, out, "dpo", files, used=used, how=how, options=options)
 
 
-def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
-    """The scored dialogues with a reply, and the number of those whose system prompt is not known any more."""
+def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], list[str]]:
+    """The scored dialogues with a reply, and a sentence on those whose system prompt is not known any more."""
     known = list(dict.fromkeys(dialogue.model for dialogue in run.transcripts))
     for name in models:
         if name not in known:
@@ -182,7 +169,8 @@ def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], int]:
             f"{run.path} has no scored dialogue ({amount(len(chosen), 'unscored one')}); remove the cause and play them again "
             "with --retry-failed"
         )
-    return dialogues, without
+    about = f"{amount(without, 'dialogue')} of the run have no system prompt here: scenario or prompt changed since then."
+    return dialogues, [about] if without else []
 
 
 def _replies(dialogue: _Dialogue) -> Iterator[_Candidate]:
@@ -196,11 +184,6 @@ def _replies(dialogue: _Dialogue) -> Iterator[_Candidate]:
         if turn.index in change and not turn.silent and not turn.truncated:
             reply = [{"role": "assistant", "content": turn.reply}]
             yield _Candidate(dialogue, dialogue.messages[:place], reply, change[turn.index], {"turn": turn.index})
-
-
-def _whole(dialogue: _Dialogue) -> _Candidate:
-    start = dialogue.places[0]
-    return _Candidate(dialogue, dialogue.messages[:start], dialogue.messages[start:], dialogue.points, {})
 
 
 def _pairs(candidates: Iterable[_Candidate], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
@@ -220,17 +203,10 @@ def _pairs(candidates: Iterable[_Candidate], margin: float) -> Iterator[tuple[Ro
                 yield row, (first, second)
 
 
-def _about_prompts(without: int) -> list[str]:
-    if not without:
-        return []
-    return [f"{amount(without, 'dialogue')} of the run have no system prompt here: scenario or prompt changed since then."]
-
-
 def _text(messages: Messages) -> tuple[tuple[str, str], ...]:
     return tuple((message["role"], message["content"]) for message in messages)
 
 
 def _by(items: Iterable[Any], key: Callable[[Any], tuple[Any, ...]]) -> Iterator[list[Any]]:
-    """Items with the same key, groups in the order of their keys."""
     for _, alike in groupby(sorted(items, key=key), key=key):
         yield list(alike)

@@ -1,8 +1,7 @@
 """An environment of one answer for TRL's `GRPOTrainer`: rows of its dataset, and an async reward function (TRL 1.16).
 
-Imports no TRL; example in `examples/`. An answer that could not be judged is worth `None`. TRL makes it NaN, leaves it out of the
-mean and the std of its group, and gives it an advantage of 0: it is never imputed. Its tokens still count if TRL averages the
-loss over tokens, and in a KL term. A group with one judged answer gives no gradient.
+An answer that could not be judged is worth `None`. TRL makes it NaN, leaves it out of the mean and the std of its group, and
+gives it an advantage of 0: it is never imputed. Its tokens still count if TRL averages the loss over tokens, and in a KL term.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ def dataset_rows(
 ) -> list[dict[str, Any]]:
     """A row for each scenario: `prompt`, the messages that the policy reads, and `scenario`, the scenario's id.
 
-    Args:
-        environment: its name; a dialogue of it must have one policy reply, by itself or by `max_turns`.
-        scenarios: a set or file; the environment's default set without one.
-        options: of the environment.
+    A dialogue of the environment must have one policy reply, by itself or by `max_turns`. Without scenarios, its default set.
     """
     spec, _, chosen = _of_one_answer(environment, options or {})
     player = spec.players(dict.fromkeys(spec.role_names, ScriptedChat([])))  # opens dialogues, judges none
@@ -67,11 +63,9 @@ def reward_function(
     number of unscored answers.
 
     Args:
-        environment: its name; a dialogue of it must have one policy reply, by itself or by `max_turns`.
-        scenarios: the set or file whose ids the rows name; the environment's default set without one.
+        scenarios: the set or file whose ids the rows name.
         user: `embedded`, or the model that plays the environment's roles, judges included.
         options: of the environment; those that change the reward alone change no score.
-        max_connections: maximum concurrent calls to the model's endpoint.
         seed: of the user; TRL's step is added to it, so that the answers of a group are judged alike.
     """
     spec, training, chosen = _of_one_answer(environment, options or {})

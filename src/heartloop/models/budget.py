@@ -27,18 +27,11 @@ class Price(NamedTuple):
     output: float
 
     def of(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """
-        >>> Price(2.0, 8.0).of(1_000_000, 500_000)
-        6.0
-        """
         return (self.input * prompt_tokens + self.output * completion_tokens) / 1e6
 
 
 def load_prices(path: Path | None) -> dict[str, Price]:
-    """The prices of a TOML file: one table per model, `["openai/gpt-4.1"]`, with `input` and `output` per million tokens.
-
-    Without a file no model has a price.
-    """
+    """The prices of a TOML file: one table per model, `["openai/gpt-4.1"]`, with `input` and `output` per million tokens."""
     if path is None:
         return {}
     form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on separate lines (prices per million tokens)'
@@ -87,8 +80,6 @@ class Spend(NamedTuple):
 
 
 class _Tally:
-    """Spending of one model in one role."""
-
     def __init__(self) -> None:
         self.calls = self.failed = self.prompt_tokens = self.completion_tokens = 0
         self.estimated = False
@@ -106,12 +97,9 @@ class _Tally:
 
 
 class _Reservation(NamedTuple):
-    """What a call in flight may take."""
-
     model: str
     role: str
-    prompt: int
-    """Estimated prompt tokens, before the correction by earlier calls."""
+    prompt: int  # estimated, before the correction by earlier calls
     tokens: int
     cost: float
 
@@ -127,8 +115,6 @@ class Meter:
     Tokens of baselines (`heartloop/...`) are counted, but not against `max_tokens`. For one event loop; not thread-safe.
 
     Args:
-        max_tokens: limit on prompt and completion tokens together.
-        max_cost: limit in the currency of the prices.
         prices: by model name; they apply to models that are otherwise free, too.
         models: names that the run will call.
     """
@@ -166,7 +152,6 @@ class Meter:
             )
 
     def spend(self, model: str | None = None, role: str | None = None) -> Spend:
-        """Spending so far: in total, of one model, in one role."""
         total = Spend()
         for (name, name_role), tally in self._tallies.items():
             if (model is not None and name != model) or (role is not None and name_role != role):
@@ -219,7 +204,6 @@ class Meter:
             await self._settled.wait()
 
     def finish(self, usage: Mapping[tuple[str, str], Usage]) -> None:
-        """Counts one dialogue as finished, with the usage of each (model, role)."""
         self._dialogues += 1
         for key, used in usage.items():
             self._finished[key] = self._finished.get(key, Usage()) + used
@@ -298,12 +282,10 @@ class Meter:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit on tokens or cost."""
         return self._max_tokens is not None or self._max_cost is not None
 
     @property
     def prices(self) -> dict[str, dict[str, float]]:
-        """The given prices as a run's settings store them; may be empty."""
         return {name: price._asdict() for name, price in self._prices.items()}
 
     def _price(self, model: str) -> Price | None:
@@ -353,11 +335,7 @@ def is_baseline(model: str) -> bool:
 
 
 class Metered:
-    """A `ChatModel` whose calls go through a meter.
-
-    Args:
-        role: any name, such as `policy`, `user` or `judge`; spending and estimates are separate by role.
-    """
+    """A `ChatModel` whose calls go through a meter; spending and estimates are separate by role."""
 
     def __init__(self, model: ChatModel, meter: Meter, role: str) -> None:
         meter.admit(model.name)
@@ -369,7 +347,6 @@ class Metered:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion, counted; `BudgetSpent` before the call where the rest of the budget is too small."""
         reservation = await self.meter.reserve(self.name, self.role, messages, sampling)
         usage: Usage | None = None
         try:

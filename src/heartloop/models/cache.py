@@ -1,13 +1,9 @@
-"""A cache of model answers in one SQLite file: the same request is paid for once.
+"""A cache of model answers in one SQLite file, shared by processes: the same request is paid for once.
 
-The key is the SHA-256 of the model's name, the messages, the schema and the sampling settings, seed included. Neither the address
-nor the API key is part of it or of the file. A request that is repeated on purpose has an answer of its own: in another repeat,
-in a retry of a dialogue that failed by its answers, or a second time within one dialogue. A cached answer is never replaced.
-Failed calls (timeouts, refusals by the server) are not cached.
-
-Several processes may share a file. Answers are written in batches every `FLUSH_SECONDS`, and before their dialogue counts as
-finished: `kill -9` loses at most the last batch, of dialogues that are lost with it. A failed write (a full disk) loses the
-cached copy, never the dialogue.
+The key is the SHA-256 of the model's name, the messages, the schema and the sampling settings, seed included. A request that is
+repeated on purpose has an answer of its own: in another repeat, in a retry of a dialogue that failed by its answers, or a second
+time within one dialogue. A cached answer is never replaced, and failed calls are not cached. Answers are written before their
+dialogue counts as finished: `kill -9` loses only answers of dialogues that are lost with it.
 """
 
 from __future__ import annotations
@@ -53,8 +49,6 @@ class NotCached(BudgetSpent):
 
 
 class _Key(NamedTuple):
-    """A row of the file: the digest of a request, and which sample of it."""
-
     request: bytes
     repeat: int
     attempt: int
@@ -62,11 +56,9 @@ class _Key(NamedTuple):
 
 
 class DialogueScope:
-    """One attempt at one dialogue: which samples its requests are.
+    """One attempt at one dialogue: each repetition of a request in it is the request's next sample.
 
-    Args:
-        repeat: of the dialogue; a repeat has answers of its own even where the sampling seed is fixed.
-        attempt: from 0, by `attempt_number`.
+    A repeat of the dialogue has answers of its own even where the sampling seed is fixed.
     """
 
     def __init__(self, repeat: int = 0, attempt: int = 0) -> None:
@@ -75,7 +67,6 @@ class DialogueScope:
         self._requests: dict[bytes, int] = {}
 
     def sample(self, request: bytes) -> _Key:
-        """The key of a request; each repetition of a request is its next sample."""
         nth = self._requests.get(request, 0)
         self._requests[request] = nth + 1
         return _Key(request, self.repeat, self.attempt, nth)
@@ -98,9 +89,8 @@ def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[DialogueScope]
 def attempt_number(failures: Sequence[str]) -> int:
     """The attempt that follows these failures of a dialogue (`Failure.kind`, in order).
 
-    A dialogue that failed by its answers would fail again by the same answers, so the next attempt has new ones. A call that
-    failed (a lost connection, an empty account) leaves the earlier answers valid: the retry reuses them, once; if it fails in
-    the same way, the next attempt starts from nothing.
+    A dialogue that failed by its answers would fail again by the same ones, so the next attempt has new ones. After a failed call
+    (a lost connection, an empty account) the retry reuses the earlier answers, once.
 
     >>> attempt_number([]), attempt_number(["AnswerError"]), attempt_number(["TransportError"])
     (0, 1, 0)
@@ -138,9 +128,7 @@ class AnswerCache:
     def __init__(self, path: Path) -> None:
         self.path = path / _FILE if path.is_dir() else path
         self.hits = self.misses = 0
-        """Answers from the cache, and calls sent to a model, by this process."""
         self.unwritten = 0
-        """Answers that could not be written."""
         self.new_folder = False
         """Whether entering created the parent folder, which may mean a mistyped path."""
         self._problem = ""
@@ -195,7 +183,6 @@ class AnswerCache:
             self._file.close()
 
     def summary(self) -> str:
-        """Hits and failed writes in a sentence each; empty before the first request."""
         total = self.hits + self.misses
         parts = [f"{self.hits} of {total} answers from the cache."] if total else []
         if self.unwritten:
@@ -215,7 +202,6 @@ class AnswerCache:
         return None if row is None else _reply(row)
 
     def put(self, key: _Key, model: str, role: str, reply: Reply) -> None:
-        """Caches an answer; it is written within `FLUSH_SECONDS`."""
         usage, at = reply.usage, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         reasoning = None if reply.reasoning is None else writable(reply.reasoning)
         tokens = (usage.prompt_tokens, usage.completion_tokens, int(usage.estimated))
@@ -301,12 +287,7 @@ def cache_at(path: Path | None) -> AnswerCache | None:
 
 
 class Cached:
-    """A `ChatModel` that looks up each request in the cache and calls the model on a miss.
-
-    Args:
-        model: called on a miss; `Metered` where spending is counted.
-        role: `policy`, `user`, `judge`, ...; written beside the answer, not part of the key.
-    """
+    """A `ChatModel` that looks up each request in the cache and calls the model on a miss; the role is not part of the key."""
 
     def __init__(self, model: ChatModel, cache: AnswerCache, role: str) -> None:
         self.model = model
@@ -320,7 +301,6 @@ class Cached:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """The cached answer with the usage it had, or one completion."""
         scope = _scope.get() or DialogueScope()
         key = scope.sample(self._digest(messages, schema, sampling or Sampling()))
         cached = await self.cache.lookup(key)

@@ -16,10 +16,8 @@ from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Trouble
 
 QUESTION = "Reply with the word OK."
-"""The whole request."""
 
 ROLE = "check"
-"""Under which the meter counts the tokens."""
 
 _CONNECT = 5.0  # seconds until a connection is open; a wrong address may never answer
 _TRIES, _PAUSE = 3, 0.5  # attempts where no answer comes back, and seconds between them
@@ -29,8 +27,6 @@ _UNCLEAR = {400, 422}
 
 
 class AskedRole(NamedTuple):
-    """A model as a run calls it."""
-
     model: ChatModel
     sampling: Sampling | None = None
     under_test: bool = False
@@ -42,20 +38,13 @@ class _Endpoint(NamedTuple):
     sampling: Sampling
     under_test: bool
 
-    def needed(self, under_test: Container[str]) -> bool:
-        return not self.under_test or self.model.name in under_test
-
 
 class EndpointCheck:
-    """One small request to each endpoint before a run, so that a wrong key, model or address costs no dialogue.
+    """The check of a run's endpoints.
 
     The request asks for one word and one token, with the role's other settings, since a server may refuse those too. Some servers
     refuse so low a limit: after a 400 or 422 the request is sent once more with the role's own limit. A refused request, no
     connection, no response and a body that is no chat completion are errors. 429 and 5xx are not, since a run repeats its calls.
-
-    Args:
-        roles: the models; those without an endpoint are left out.
-        meter: counts the tokens that servers report.
     """
 
     def __init__(self, roles: Iterable[AskedRole], meter: Meter) -> None:
@@ -70,57 +59,48 @@ class EndpointCheck:
         self._open = list(distinct.values())
 
     def due(self, under_test: Container[str]) -> bool:
-        """Whether an endpoint is still to be asked before dialogues of these models are played."""
-        return any(one.needed(under_test) for one in self._open)
+        return bool(self._due(under_test))
+
+    def _due(self, under_test: Container[str]) -> list[_Endpoint]:
+        return [one for one in self._open if not one.under_test or one.model.name in under_test]
 
     async def ask(self, under_test: Container[str], *, tell: Callable[[str], None] = lambda text: None) -> None:
-        """Asks the endpoints that are due, all at once, and no endpoint twice.
-
-        Args:
-            under_test: models whose dialogues are to be played.
-            tell: called with a sentence about each endpoint that is overloaded.
-        """
-        due = [one for one in self._open if one.needed(under_test)]
+        """Asks the endpoints that are due, all at once and none twice; `tell` gets a sentence about each overloaded one."""
+        due = self._due(under_test)
         try:
             problems = [found for found in await asyncio.gather(*map(self._ask, due)) if found is not None]
         finally:
             for one in due:
                 await one.model.close()
-        if errors := _lines(problem for problem in problems if not problem.passing):
+        if errors := _lines((model, text) for model, text, passing in problems if not passing):
             raise UseError("\n".join(errors))
         self._open = [one for one in self._open if one not in due]
-        for text in _lines(problems):
-            tell(text)
+        for line in _lines((model, text) for model, text, _ in problems):
+            tell(line)
 
-    async def _ask(self, one: _Endpoint) -> _Problem | None:
+    async def _ask(self, one: _Endpoint) -> tuple[str, str, bool] | None:
+        """The model, what is wrong with its endpoint, and whether the run may begin nevertheless."""
         model = one.model
         try:
             outcome, tries = await _attempts(model, one.sampling.model_copy(update={"max_tokens": 1}))
             if isinstance(outcome, Trouble) and outcome.status in _UNCLEAR:
                 outcome, tries = await _attempts(model, one.sampling)
         except UseError as error:  # without a key
-            return _Problem(model.name, f"{error}; nothing was played", False)
+            return model.name, f"{error}; nothing was played", False
         if isinstance(outcome, Reply):
             if not outcome.usage.estimated:
                 self._meter.record(model.name, ROLE, outcome.usage)
             return None
         if outcome.passing and outcome.status != 200:
-            return _Problem(model.name, f"{model.name} at {model.address} answered {outcome.text} before the run.", True)
+            return model.name, f"{model.name} at {model.address} answered {outcome.text} before the run.", True
         text = f"{model.error_of(outcome, tries)}{await _nearest(model, outcome)}; nothing was played"
-        return _Problem(model.name, text, False)
+        return model.name, text, False
 
 
-class _Problem(NamedTuple):
-    model: str
-    text: str
-    passing: bool
-    """Whether the run may begin nevertheless."""
-
-
-def _lines(problems: Iterable[_Problem]) -> list[str]:
+def _lines(problems: Iterable[tuple[str, str]]) -> list[str]:
     """A line for each text, with the names of its models: a wrong key is one problem."""
     models: dict[str, dict[str, None]] = {}
-    for model, text, _ in problems:
+    for model, text in problems:
         models.setdefault(text.removeprefix(model), {})[model] = None
     return [" and ".join(names) + text for text, names in models.items()]
 

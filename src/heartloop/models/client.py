@@ -45,10 +45,7 @@ def scrub(text: str, secret: str) -> str:
 
 
 def _in_base64(secret: str) -> tuple[str, ...]:
-    """The first base64 characters of a secret of twelve characters or more, which may follow other text.
-
-    For each of the three alignments, the characters that depend on the secret alone; in both alphabets.
-    """
+    """For each of the three alignments, the first base64 characters that depend on the secret alone; in both alphabets."""
     starts: list[str] = []
     for before in range(3):
         code = base64.b64encode(b"\0" * before + secret.encode())
@@ -58,8 +55,6 @@ def _in_base64(secret: str) -> tuple[str, ...]:
 
 
 class _Key:
-    """An API key; `others` are secrets in the address, removed from texts too."""
-
     def __init__(self, value: str, *others: str) -> None:
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
@@ -81,11 +76,9 @@ class _Key:
 
 
 CONNECTIONS = 64
-"""Maximum concurrent calls to one address."""
 TIMEOUT = 120.0
 """Seconds for one attempt, from connecting to the last byte."""
 RETRIES = 6
-"""Further attempts after the first."""
 
 Answer = TypeVar("Answer", Reply, Embedded, tuple[str, ...])
 
@@ -114,19 +107,13 @@ LOCAL: Mapping[str, str] = {
 
 
 def variable(service: str, what: str) -> str:
-    """The environment variable of a service.
-
-    >>> variable("my-lab.v2", "API_KEY")
-    'MY_LAB_V2_API_KEY'
-    """
     return f"{re.sub(r'[-.]', '_', service.upper())}_{what}"
 
 
 class Connections:
     """One pool of sockets that the models of a run share, and what each model at each address does not support.
 
-    Args:
-        limit: concurrent calls to one address, over all its models; waiting for a slot is not part of a call's timeout.
+    `limit` counts concurrent calls to one address, over all its models; waiting for a slot is not part of a call's timeout.
     """
 
     def __init__(self, limit: int = CONNECTIONS) -> None:
@@ -160,14 +147,12 @@ class Connections:
         return self._habits.get((address, model), Habits())
 
     def remember(self, address: str, model: str, habits: Habits) -> None:
-        """Merges what a successful call detected into what is known."""
         known = self.habits(address, model)
         self._habits[address, model] = Habits(
             max(known.format, habits.format), known.long_name or habits.long_name, known.refused | habits.refused
         )
 
     async def close(self) -> None:
-        """Closes the sockets. A later call opens new ones."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -190,12 +175,8 @@ class EndpointChat:
         base_url: address up to `/v1`.
         needs_key: refuse every call if there is no key.
         timeout: seconds for one attempt.
-        retries: further attempts after the first.
         connections: maximum concurrent calls, or `Connections` shared with other models.
         sleep: awaited between attempts, with seconds; for tests.
-
-    Raises:
-        UseError: an invalid address or key.
     """
 
     def __init__(
@@ -222,7 +203,8 @@ class EndpointChat:
             urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
             for path in ("/chat/completions", "/embeddings", "/models")
         )
-        self._address = urlunsplit(parts._replace(query="", fragment=""))
+        self.address = urlunsplit(parts._replace(query="", fragment=""))
+        """The base URL without query, key or password."""
         self._proxy = _proxy(parts)
         self._key = _Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
         self._lacks_key = needs_key and not api_key
@@ -232,17 +214,11 @@ class EndpointChat:
         self._connections = Connections(connections) if isinstance(connections, int) else connections
         self._sleep = sleep
         self.retried = 0
-        """Retries so far."""
         self.dropped: Counter[str] = Counter()
         """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
 
-    @property
-    def address(self) -> str:
-        """The base URL without query, key or password."""
-        return self._address
-
     def __repr__(self) -> str:
-        return f"EndpointChat({self.name!r}, base_url={self._address!r})"
+        return f"EndpointChat({self.name!r}, base_url={self.address!r})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -251,7 +227,6 @@ class EndpointChat:
         await self.close()
 
     async def close(self) -> None:
-        """Closes its sockets, except those of shared `connections`, which their owner closes."""
         if self._owned:
             await self._connections.close()
 
@@ -261,13 +236,12 @@ class EndpointChat:
         """One completion.
 
         Raises:
-            UseError: it needs a key and has none.
             TransportError: timeouts, dropped connections, 429 or 5xx in every attempt.
             MalformedReply: no valid chat completion in any attempt.
             RefusedByServer: a response that a retry cannot change.
         """
         sampling = sampling or Sampling()
-        habits = self._connections.habits(self._address, self.model)
+        habits = self._connections.habits(self.address, self.model)
         tries = 0
         while True:
             outcome, habits = await self._understood(messages, schema, sampling, habits)
@@ -281,12 +255,8 @@ class EndpointChat:
         return outcome
 
     async def ask_once(self, messages: Sequence[Message], sampling: Sampling, *, connect: float) -> Reply | Trouble:
-        """One attempt without retries, and at most `connect` seconds to connect. It is not counted in `retried` and `dropped`.
-
-        Raises:
-            UseError: it needs a key and has none.
-        """
-        habits = self._connections.habits(self._address, self.model)
+        """One attempt without retries, and at most `connect` seconds to connect. It is not counted in `retried` and `dropped`."""
+        habits = self._connections.habits(self.address, self.model)
         return (await self._understood(messages, None, sampling, habits, min(connect, self._timeout)))[0]
 
     async def listed_models(self, *, within: float) -> tuple[str, ...]:
@@ -315,17 +285,11 @@ class EndpointChat:
                 break
             habits = reduced
         if isinstance(outcome, Reply) and habits != Habits():
-            self._connections.remember(self._address, self.model, habits)
+            self._connections.remember(self.address, self.model, habits)
         return outcome, habits
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero.
-
-        Raises:
-            TransportError: timeouts, dropped connections, 429 or 5xx in every attempt.
-            MalformedReply: not one valid vector per text in any attempt.
-            RefusedByServer: a response that a retry cannot change.
-        """
+        """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero."""
         body = {"model": self.model, "input": list(texts)}
         tries = 0
         while True:
@@ -352,7 +316,7 @@ class EndpointChat:
         import aiohttp
 
         session = self._connections.session()
-        async with self._connections.slots(self._address):
+        async with self._connections.slots(self.address):
             try:
                 async with session.request(
                     "GET" if body is None else "POST",
@@ -377,7 +341,6 @@ class EndpointChat:
         return read_refusal(status, data, wait=_seconds(wait))
 
     def _scrubbed(self, trouble: Trouble) -> Trouble:
-        """The trouble without the key, which a server may repeat."""
         text = " ".join(writable(self._key.scrub(trouble.text)).split())
         text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
         return trouble._replace(text=text, names=self._key.scrub(trouble.names))
@@ -396,15 +359,15 @@ class EndpointChat:
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
             if 300 <= trouble.status < 400:
                 advice = f"set {url} to the address it redirects to"
-            return RefusedByServer(f"{self.name} at {self._address} answered {trouble.text}; {advice}")
+            return RefusedByServer(f"{self.name} at {self.address} answered {trouble.text}; {advice}")
         count = f"{tries} {'try' if tries == 1 else 'tries'}"
         if trouble.kind is MalformedReply:
             return MalformedReply(
-                f"{self.name} at {self._address} returned no {wanted} in {count}; the last response was {trouble.text}; "
+                f"{self.name} at {self.address} returned no {wanted} in {count}; the last response was {trouble.text}; "
                 f"check that {self._url_variable} is an OpenAI-compatible address (usually ending in /v1)"
             )
         return TransportError(
-            f"{self.name} at {self._address} returned no answer in {count}; the last error: {trouble.text}; "
+            f"{self.name} at {self.address} returned no answer in {count}; the last error: {trouble.text}; "
             f"check {self._url_variable} and that the server runs, or lower --max-connections, then retry"
         )
 
@@ -473,7 +436,6 @@ def _pause(tries: int, wait: float | None) -> float:
 
 
 def _seconds(header: str | None) -> float | None:
-    """A Retry-After header in seconds from now."""
     if header is None:
         return None
     try:

@@ -39,17 +39,13 @@ _MOST_TOKENS = 10**9  # of one call; a larger count is ignored
 
 
 class Trouble(NamedTuple):
-    """Why an attempt returned no reply."""
-
     kind: type[ModelError]
     text: str
     status: int = 200
     names: str = ""
     """The part of the message in which the server may name an unsupported parameter."""
     passing: bool = True
-    """Whether a retry may succeed."""
     wait: float | None = None
-    """Retry-After in seconds."""
 
 
 class Habits(NamedTuple):
@@ -58,9 +54,7 @@ class Habits(NamedTuple):
     format: int = 0
     """How a schema is sent: 0 as `json_schema`, 1 as `json_object`, 2 by the prompt alone."""
     long_name: bool = False
-    """`max_completion_tokens` in place of `max_tokens`."""
     refused: frozenset[str] = frozenset()
-    """Sampling settings that are left out."""
 
     def body(
         self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling
@@ -100,13 +94,10 @@ class Habits(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _schema_name(title: str) -> str:
-    """A schema's title reduced to the characters that servers allow in its name."""
     return re.sub(r"[^a-zA-Z0-9_-]", "", title)[:64].strip("_") or "answer"
 
 
 class Embedded(NamedTuple):
-    """Embeddings of texts: one vector each, in order."""
-
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = Usage()
 
@@ -162,7 +153,6 @@ def read_embeddings(data: bytes, texts: Sequence[str]) -> Embedded | Trouble:
 
 
 def read_model_names(data: bytes) -> tuple[str, ...] | Trouble:
-    """The names in the body of `/models`."""
     try:
         rows = _json(data)["data"]
         return tuple(writable(row["id"]) for row in rows if isinstance(row["id"], str))
@@ -187,7 +177,6 @@ def _json(data: bytes) -> Any:
 
 
 def _text(data: bytes) -> str:
-    """A body as text; HTML without tags, scripts and styles."""
     text = data[:_READ].decode("utf-8", "replace")
     if "<" in text[:200]:  # both patterns stop at the next `<`: otherwise a page of `<` takes seconds
         text = re.sub(r"(?is)<(script|style)\b(?:(?!<\1\b).)*?</\1>|<[^<>]*>", " ", text)
@@ -205,7 +194,6 @@ def _error_of(data: bytes) -> tuple[str, str, str]:
 
 
 def _error_fields(body: Any) -> tuple[str, str, str]:
-    """Message, parameter and code of an error's JSON; empty where missing."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
@@ -225,7 +213,7 @@ def _location(loc: Any) -> str:
 
 
 def _content(content: Any) -> tuple[str, str]:
-    """A message's content as text and reasoning. Raises TypeError where it is neither text, nor parts, nor `None`."""
+    """A message's content as text and reasoning; `TypeError` for other content."""
     if content is None:
         return "", ""
     if isinstance(content, str):

@@ -34,11 +34,7 @@ class PythonChat:
 
     The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An `async def`
     runs in the event loop. A plain function runs in threads, several at a time, and has to be thread-safe. It gets no schema and
-    no sampling settings.
-
-    Args:
-        function: by default the one that `name` imports.
-        source: its hash; by default the SHA-256 of the module's file.
+    no sampling settings. `source` is its hash, by default the SHA-256 of the module's file.
     """
 
     def __init__(
@@ -100,12 +96,7 @@ class PythonChat:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """`python:<module>:<qualified name>`; of a callable object, that of its class.
-
-    >>> def reply(messages): return "Tell me more."
-    >>> function_name(reply).endswith(":reply")
-    True
-    """
+    """`python:<module>:<qualified name>`; of a callable object, that of its class."""
     if inspect.isclass(function):
         raise UseError(f"a model is the class {function.__name__}; expected a name, or a function that takes messages")
     named: Any = function
@@ -214,7 +205,6 @@ def _load(name: str) -> Callable[[list[dict[str, str]]], Any]:
 
 
 def _source_of(function: Callable[..., Any]) -> str:
-    """SHA-256 of the function's source file; empty without one, as for built-in functions."""
     module = sys.modules.get(str(getattr(function, "__module__", "")))
     with contextlib.suppress(OSError):
         return hashlib.sha256(Path(str(getattr(module, "__file__", ""))).read_bytes()).hexdigest()
@@ -222,7 +212,6 @@ def _source_of(function: Callable[..., Any]) -> str:
 
 
 def _without_keys(text: str) -> str:
-    """The text without the keys in the environment variables."""
     for name, value in os.environ.items():
         if _SECRET_NAMES.search(name) and len(value) >= 8:
             text = scrub(text, value)

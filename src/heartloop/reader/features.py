@@ -21,20 +21,20 @@ _QUOTES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'", "´": "'",
 _SENTENCE_END = re.compile(r"[.!?…]+(?:\s|$)|[。！？]+|\n+")
 _LIST_MARK = re.compile(r"(?m)^\s*(?:[-*•]|\d{1,2}[.)])\s")
 _QUOTED = re.compile(r'"[^"\n]{3,}"')
+_RUN = 3
+"""Words in a row from which a run is copied."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(0x100000001B3)
 _SHIFT = np.uint64(29)
 
 
 class FeatureLayout(NamedTuple):
-    """Which n-grams are features, and in how many hash buckets. Weights belong to one layout."""
+    """Orders of the n-grams of the reply, and in how many hash buckets they are. Weights belong to one layout."""
 
     bits: int = 16
     """Base-2 logarithm of the number of buckets; all n-grams share them."""
     words: tuple[int, ...] = (1, 2, 3)
-    """Orders of the word n-grams of the reply."""
     characters: tuple[int, ...] = (2, 3, 4, 5)
-    """Orders of the character n-grams of the reply."""
     message: tuple[int, ...] = ()
     """Orders of the character n-grams of the message that the reply answers."""
     message_weight: float = 0.5
@@ -54,11 +54,9 @@ class Context(NamedTuple):
     messages: tuple[str, ...]
     """The person's messages so far, oldest first; empty where the policy speaks first."""
     replies: tuple[str, ...] = ()
-    """The policy's earlier replies, oldest first."""
     unsaid: tuple[str, ...] = ()
     """What weighs on the person and was not said yet."""
     sore: tuple[str, ...] = ()
-    """What hurts the person."""
     known: tuple[str, ...] = ()
     """What the policy was told besides the dialogue, such as notes of earlier talks."""
     demand: tuple[str, ...] = ()
@@ -80,16 +78,11 @@ def han_share(text: str) -> float:
 
 
 class ReplyFeatures(NamedTuple):
-    """The features of one reply."""
-
     buckets: NDArray[np.int64]
-    """Numbers of the hash buckets that occur, each once."""
     values: NDArray[np.float32]
     """Their weights: the square root of how often an n-gram occurs, scaled to Euclidean length 1 for each kind of n-gram."""
     counts: NDArray[np.float32]
-    """One value per name in `COUNTS`."""
     tokens: int
-    """Words of the reply."""
 
 
 COUNTS: tuple[str, ...] = (
@@ -98,7 +91,6 @@ COUNTS: tuple[str, ...] = (
     "novelty", "own_run", "own_copied", "own_overlap", "repetition", "unsaid_overlap", "sore_overlap", "known_overlap",
     "demand_overlap", "ways_overlap", "wrongs_overlap", "turn", "opens", "last_words", "one_word_sentences",
 )  # fmt: skip
-"""Names of the counts, in their order."""
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
@@ -136,7 +128,6 @@ def _hash_of(word: str) -> int:
 
 
 def _grams(codes: NDArray[np.uint64], order: int, salt: int) -> NDArray[np.uint64]:
-    """A hash of every n-gram of this order."""
     count = max(0, len(codes) - order + 1)
     value: NDArray[np.uint64] = (codes[:count] ^ np.uint64(salt)) * _PRIME
     value ^= value >> _SHIFT
@@ -162,7 +153,6 @@ def _weighted(
 
 
 def _line(text: str) -> NDArray[np.uint64]:
-    """The characters of a text, folded, with single blanks."""
     line = f" {' '.join(folded(text[:READ_CHARACTERS]).split())} "
     return np.frombuffer(line.encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
 
@@ -174,7 +164,6 @@ def _message(text: str, layout: FeatureLayout) -> tuple[NDArray[Any], NDArray[An
 
 
 def features_of(reply: str, context: Context, layout: FeatureLayout = DEFAULT_LAYOUT) -> ReplyFeatures:
-    """The features of a reply in its context."""
     tokens = tokens_of(reply)
     codes = np.array([_hash_of(token) for token in ("<", *tokens, ">")], np.uint64)
     parts = [_weighted(codes, layout.words, 7, layout), _weighted(_line(reply), layout.characters, 77, layout)]
@@ -197,10 +186,6 @@ def _stubs(tokens: tuple[str, ...]) -> frozenset[str]:
 
 def _content_of(texts: tuple[str, ...]) -> frozenset[str]:
     return frozenset().union(*map(_content, texts))
-
-
-_RUN = 3
-"""Words in a row from which a run is copied."""
 
 
 @lru_cache(maxsize=5_000)
@@ -228,7 +213,6 @@ def _copied(tokens: tuple[str, ...], texts: tuple[str, ...]) -> tuple[int, float
 
 
 def _overlap(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Share of my stubs that are theirs."""
     return len(mine & theirs) / len(mine) if mine and theirs else 0.0
 
 

@@ -23,10 +23,7 @@ Rows: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class Form(NamedTuple):
-    """A form of archive; other forms are refused."""
-
     origin: str
-    """What writes such files, for errors."""
     fixed: Mapping[str, Any]
     """Entries that the head of every file of the form has: `format`, and the names of the features that the weights belong to."""
 
@@ -42,10 +39,9 @@ def packed(form: Form, head: Mapping[str, Any], arrays: Rows) -> bytes:
 
 @contextmanager
 def opened(form: Form, path: Path, within: bytes | None = None) -> Iterator[tuple[Head, Rows]]:
-    """Head and arrays of a file that `packed` made; `InputError` also where the body of `with` misses an entry or array.
+    """Head and arrays of a file that `packed` made; `InputError` also if the body of `with` misses an entry or array.
 
-    Args:
-        within: content of a file inside that of the path, which errors name.
+    `within`: content of a file inside that of the path.
     """
     try:
         content = path.read_bytes() if within is None else within
@@ -92,14 +88,11 @@ class LinearModel(NamedTuple):
     """Of each count, shape (counts,)."""
     offset: NDArray[np.float32]
     card: Mapping[str, Any]
-    """What it was fitted on, and how well it predicts; part of the file."""
 
     def predict(self, reply: str, context: Context) -> NDArray[np.float32]:
-        """The outputs for a reply, shape (outputs,)."""
         return self.apply(features_of(reply, context, self.layout))
 
     def apply(self, features: ReplyFeatures) -> NDArray[np.float32]:
-        """The outputs for features of this model's layout, shape (outputs,)."""
         counts = (features.counts - self.center) / self.spread
         ngrams = features.values @ self.ngrams[features.buckets].astype(np.float32)
         values: NDArray[np.float32] = (self.offset + counts @ self.counts + ngrams).astype(np.float32)
@@ -107,17 +100,19 @@ class LinearModel(NamedTuple):
 
     def rounded(self) -> LinearModel:
         """The same with n-gram weights in 255 steps for each output, which the file keeps in a byte each."""
-        steps, size = _in_bytes(self.ngrams)
-        return self._replace(ngrams=_from_bytes(steps, size))
+        return self._replace(ngrams=_from_bytes(*self.steps()))
 
     def steps(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-        """N-gram weights as whole steps, shape (buckets, outputs), and the size of a step of each output, shape (outputs,)."""
-        return _in_bytes(self.ngrams)
+        """N-gram weights as whole steps from -127 to 127, and the size of a step of each output."""
+        wide = self.ngrams.astype(np.float32)
+        size = (np.abs(wide).max(0, initial=0.0) / 127.0).astype(np.float32)
+        size[size == 0] = 1.0
+        return np.round(wide / size).astype(np.int8), size
 
     def to_bytes(self, form: Form = STUDENT) -> bytes:
         """The file: an NPZ archive, the same bytes for the same model. N-gram weights take one byte where none is lost by it."""
         arrays = {name: getattr(self, name) for name in _ROWS}
-        steps, size = _in_bytes(self.ngrams)
+        steps, size = self.steps()
         if np.array_equal(_from_bytes(steps, size), self.ngrams):
             arrays |= {"ngrams": steps, "size": size}
         return packed(form, {"layout": self.layout._asdict(), "outputs": self.outputs, "card": self.card}, arrays)
@@ -138,14 +133,6 @@ class LinearModel(NamedTuple):
                 name: tuple(value) if isinstance(value, list) else value for name, value in head["layout"].items()
             }
             return cls(FeatureLayout(**layout), tuple(head["outputs"]), **rows, card=head["card"])
-
-
-def _in_bytes(ngrams: NDArray[np.float16]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Weights as whole steps from -127 to 127, and the size of a step of each output."""
-    wide = ngrams.astype(np.float32)
-    size = (np.abs(wide).max(0, initial=0.0) / 127.0).astype(np.float32)
-    size[size == 0] = 1.0
-    return np.round(wide / size).astype(np.int8), size
 
 
 def _from_bytes(steps: NDArray[np.int8], size: NDArray[np.float32]) -> NDArray[np.float16]:

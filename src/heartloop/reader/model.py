@@ -1,10 +1,8 @@
-"""The model of the embedded reader and its file: ridge on n-grams, a kernel on landmarks, and a small convolutional network over
-the words. Applied with numpy, fitted by `heartloop.fitting`.
-"""
+"""The model of the embedded reader and its file: ridge on n-grams, a kernel on landmarks, and a small convolutional network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +18,13 @@ from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, Tokens, Wor
 WIDTH = 64
 """Of the word vectors."""
 
+_READER = Form("`heartloop.fitting.embedded`", {"format": 1, "relevance": RELEVANCE, "tokens": TOKEN_FEATURES})
+CLIP = 4.0
+"""Standardised counts are cut to this for the network."""
+SHARPNESS = 2.0
+"""The kernel is `exp(SHARPNESS * (cosine - 1))`."""
+NETWORK_SHARE = 0.5
+"""Of the networks in a mark; the rest is ridge's."""
 DENSE_SCALE = 0.3
 """Factor of the standardised counts beside the pooled words."""
 
@@ -49,13 +54,7 @@ class Network(NamedTuple):
         return Network(self.moves, self.size, *(array.astype(np.float32) for array in self[2:]))
 
     def apply(self, words: NDArray[np.float32], features: NDArray[np.float32], dense: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The outputs, shape (outputs,).
-
-        Args:
-            words: vectors of the tokens, at least one, shape (tokens, WIDTH).
-            features: shape (tokens, token features).
-            dense: standardised counts, shape (counts,).
-        """
+        """Shape (outputs,), from vectors and features of at least one token, and standardised counts, shape (counts,)."""
         tokens = gelu(np.hstack([words, features]) @ self.entry[:-1] + self.entry[-1])
         for layer, step in ((self.first, 1), (self.second, 2)):
             tokens = tokens + gelu(neighbours(tokens, step) @ layer[:-1] + layer[-1])
@@ -87,15 +86,6 @@ def gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.float32(0.5) * x * (np.float32(1.0) + gate)
 
 
-_READER = Form("`heartloop.fitting.embedded`", {"format": 1, "relevance": RELEVANCE, "tokens": TOKEN_FEATURES})
-CLIP = 4.0
-"""Standardised counts are cut to this for the network."""
-SHARPNESS = 2.0
-"""The kernel is `exp(SHARPNESS * (cosine - 1))`."""
-NETWORK_SHARE = 0.5
-"""Of the networks in a mark; the rest is ridge's."""
-
-
 class Landmarks(NamedTuple):
     """Regression on the kernel between a reply and a few others: `exp(SHARPNESS * (cosine - 1)) @ weights`."""
 
@@ -118,10 +108,7 @@ class Landmarks(NamedTuple):
 class CombinedModel:
     """Aspects: the mean of ridge on n-grams, counts and landmarks, and of networks. All else: ridge on n-grams and counts.
 
-    Args:
-        linear: its first outputs are `ASPECTS`; its card is the model's.
-        landmarks: further terms of ridge on the aspects.
-        networks: any number, also none; their outputs are the aspects and the change.
+    The first outputs of the linear part are `ASPECTS`, those of any number of networks the aspects and the change.
     """
 
     def __init__(self, linear: LinearModel, table: WordTable, landmarks: Landmarks, networks: Sequence[Network]) -> None:
@@ -133,20 +120,10 @@ class CombinedModel:
         start = starting_vectors(self.words.vectors)
         self._vectors = [start + network.moves * network.size for network in networks]
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        return self.linear.outputs
-
-    @property
-    def card(self) -> Mapping[str, Any]:
-        return self.linear.card
-
     def predict(self, reply: str, context: Context) -> NDArray[np.float32]:
-        """The outputs for a reply, shape (outputs,)."""
         return self.apply(features_of(reply, context, self.linear.layout), self.words.read(reply, context))
 
     def apply(self, features: ReplyFeatures, tokens: Tokens) -> NDArray[np.float32]:
-        """The outputs for what was computed of a reply, shape (outputs,)."""
         linear, count = self.linear, len(ASPECTS)
         counts = (features.counts - linear.center) / linear.spread
         ngrams = features.values @ self._ngrams[features.buckets].astype(np.float32) * self._size
@@ -162,13 +139,11 @@ class CombinedModel:
 
     @cached_property
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that predictions depend on besides the linear part and the words."""
         arrays = {f"landmarks-{name}": array for name, array in self.landmarks._asdict().items()}
         arrays |= {f"network-{n}-{name}": array for n, net in enumerate(self.networks) for name, array in net._asdict().items()}
         return arrays | {"steps": self.table.steps, "weights": self.table.weights}
 
     def to_bytes(self) -> bytes:
-        """The file: an NPZ archive, the same bytes for the same model."""
         linear = np.frombuffer(self.linear.to_bytes(SHIPPED), np.uint8)
         words = np.frombuffer("\n".join(self.table.words).encode(), np.uint8)
         return packed(_READER, {"networks": len(self.networks)}, {"linear": linear, "words": words, **self._arrays})

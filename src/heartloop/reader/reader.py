@@ -1,9 +1,8 @@
 """The learned reader: from a reply in its context to what a judge would mark of it, and to what it does to a person.
 
-`Effect` has few weights per environment (`effect.json` in its folder), with signs that no fit can turn. A change is a sum over
-the twelve aspects. Where a reply does good, the gain is lowered by the reader's uncertainty. A dangerous reply gets the worst
-change there is; a hostile one lifts nothing; one that repeats an earlier reply does at best what such replies do on average;
-copied or repeated words earn nothing; silence has the mean change that judges gave it.
+`Effect` has few weights per environment (`effect.json` in its folder), with signs that no fit can turn. A gain is lowered by the
+reader's uncertainty. A dangerous reply gets the worst change there is; a hostile one lifts nothing; one that repeats an earlier
+reply does at best what such replies do on average; copied or repeated words earn nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ MEMBERS = 4
 """Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""
 
 EMBEDDED_WEIGHTS = Path(str(resources.files("heartloop.reader") / "weights" / "embedded.npz"))
-"""The shipped weights."""
 
+UNSURE = 0.67
+"""Standard deviations that are taken off a gain: the lower quartile of a normal distribution."""
 REPEATED = 0.7
 """Share of a reply that was said before, from which it repeats: of what it is about, by one earlier reply; or of its words, in
 runs of three or more that stand in earlier replies."""
@@ -41,13 +41,10 @@ _OWN_OVERLAP, _OWN_COPIED, _COPIED_SHARE = map(COUNTS.index, ("own_overlap", "ow
 
 
 def again_of(features: ReplyFeatures) -> float:
-    """Share of a reply that earlier replies said already, in [0, 1] (`REPEATED`)."""
     return float(max(features.counts[_OWN_OVERLAP], features.counts[_OWN_COPIED]))
 
 
 class Reading(NamedTuple):
-    """What a reader marks of one reply."""
-
     aspects: NDArray[np.float32]
     """Marks from 0 to 4 in the order of `ASPECTS`, shape (aspects,)."""
     spread: float
@@ -80,70 +77,43 @@ class Reader(Protocol):
     def read(self, reply: str, context: Context) -> Reading: ...
 
 
-class Thresholds(NamedTuple):
-    """From predictions to a `Reading`; part of the card of the weights."""
-
-    silence: NDArray[np.float32]
-    """Marks of a reply without words."""
-    floors: tuple[tuple[int, str, float], ...]
-    """Place among the aspects, name, and the mark from which an aspect is a floor."""
-    strategies: tuple[tuple[str, float], ...]
-    """Strategies with the score from which each is named."""
-
-    @classmethod
-    def of(cls, card: Mapping[str, Any]) -> Thresholds:
-        floors = tuple((ASPECTS.index(aspect), aspect, float(threshold)) for aspect, threshold in card["floors"].items())
-        return cls(np.array(card["silence"], np.float32), floors, tuple(card["strategies"].items()))
-
-    def silent(self) -> Reading:
-        return Reading(self.silence, 0.0, {}, "", True, 0, 0.0)
-
-    def reading(self, values: NDArray[np.float32], features: ReplyFeatures) -> Reading:
-        """Of predicted aspects, `MEMBERS` changes and strategies, shape (outputs,)."""
-        aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
-        spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
-        again = again_of(features)
-        repeats = "repetition" if again >= REPEATED else ""
-        copied = float(features.counts[_COPIED_SHARE])
-        fresh = (1.0 - copied) * min(1.0, max(0.0, (REPEATED - again) / (REPEATED - USUAL_OVERLAP)))
-        floor = next((aspect for place, aspect, threshold in self.floors if values[place] >= threshold), repeats)
-        scores = values[len(ASPECTS) + MEMBERS :]
-        over = ((float(score) - least, float(score), name) for score, (name, least) in zip(scores, self.strategies, strict=True))
-        likely = sorted(over, reverse=True)[:_MOST_STRATEGIES]
-        strategies = {name: round(min(1.0, max(0.01, score)), 2) for margin, score, name in likely if margin > 0}
-        return Reading(aspects, spread, strategies, floor, False, features.tokens, again, fresh)
-
-
 class EmbeddedReader:
-    """The outputs of its model are `ASPECTS`, `change-0` to `change-3` and strategies."""
+    """The outputs of its model are `ASPECTS`, `change-0` to `change-3` and strategies; its card has the thresholds."""
 
     name = EMBEDDED
 
     def __init__(self, model: CombinedModel) -> None:
         self.model = model
         self.hash = model.hash
-        self._thresholds = Thresholds.of(model.card)
+        self._silence = np.array(model.linear.card["silence"], np.float32)
+        self._floors = [(ASPECTS.index(aspect), aspect, float(least)) for aspect, least in model.linear.card["floors"].items()]
+        self._strategies = tuple(model.linear.card["strategies"].items())
 
     def read(self, reply: str, context: Context) -> Reading:
         features = features_of(reply, context, self.model.linear.layout)
         if not features.tokens:
-            return self._thresholds.silent()
-        return self._thresholds.reading(self.model.apply(features, self.model.words.read(reply, context)), features)
+            return Reading(self._silence, 0.0, {}, "", True, 0, 0.0)
+        values = self.model.apply(features, self.model.words.read(reply, context))
+        aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
+        spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
+        again = again_of(features)
+        repeats = "repetition" if again >= REPEATED else ""
+        copied = float(features.counts[_COPIED_SHARE])
+        fresh = (1.0 - copied) * min(1.0, max(0.0, (REPEATED - again) / (REPEATED - USUAL_OVERLAP)))
+        floor = next((aspect for place, aspect, least in self._floors if values[place] >= least), repeats)
+        scores = values[len(ASPECTS) + MEMBERS :]
+        over = ((float(score) - least, float(score), name) for score, (name, least) in zip(scores, self._strategies, strict=True))
+        likely = sorted(over, reverse=True)[:_MOST_STRATEGIES]
+        strategies = {name: round(min(1.0, max(0.01, score)), 2) for margin, score, name in likely if margin > 0}
+        return Reading(aspects, spread, strategies, floor, False, features.tokens, again, fresh)
 
 
 @cache
 def embedded_reader() -> EmbeddedReader:
-    """The shipped reader."""
     return EmbeddedReader(CombinedModel.load(EMBEDDED_WEIGHTS))
 
 
-UNSURE = 0.67
-"""Standard deviations that are taken off a gain: the lower quartile of a normal distribution."""
-
-
 class Output(NamedTuple):
-    """One number that a reply changes."""
-
     name: str
     low: float
     high: float
@@ -154,8 +124,6 @@ class Output(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """The weights of one environment."""
-
     outputs: tuple[Output, ...]
     groups: tuple[str, ...]
     """Kinds of people who take replies alike."""
@@ -174,11 +142,7 @@ class Effect(NamedTuple):
     hash: str
 
     def of(self, reading: Reading, group: str = "") -> dict[str, float]:
-        """The change of each output, in its range.
-
-        Args:
-            group: one of `groups`; the first where it is none of them.
-        """
+        """The change of each output, in its range; an unknown group is the first."""
         row = self.groups.index(group) if group in self.groups else 0
         values = self.silence if reading.silent else self.offset[row] + self.weights[row] @ reading.aspects
         if reading.floor == "repetition":
@@ -210,13 +174,12 @@ def _bounded(output: Output, value: float, unsure: float, reading: Reading) -> f
 
 @cache
 def effect_of(package: str) -> Effect:
-    """The weights in an environment's folder."""
     text = (resources.files(package) / "effect.json").read_text(encoding="utf-8")
     return read_effect(json.loads(text))
 
 
 def read_effect(table: Mapping[str, Any]) -> Effect:
-    """The weights in the form of `effect.json`."""
+    """From the form of `effect.json`."""
     outputs = tuple(Output(**row) for row in table["outputs"])
     names = [output.name for output in outputs]
     groups = tuple(table["groups"])

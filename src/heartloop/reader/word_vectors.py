@@ -1,9 +1,8 @@
-"""Word vectors, and how near a reply comes to its dialogue in meaning: by token, and summarised for the reply (`RELEVANCE`)."""
+"""Word vectors, and how near a reply comes to its dialogue in meaning, by token and for the reply (`RELEVANCE`)."""
 
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ RELEVANCE = (
     *(f"{part}_{name}" for part in PARTS for name in _OF_A_PART),
     "least_sentence", "best_sentence", "least_sentence_messages", "best_sentence_messages", "any_mean", "new", "sentences",
 )  # fmt: skip
-"""Names of the summary of a reply, in their order."""
 
 TOKEN_FEATURES = (*PARTS, "said", "weight", "unknown")
 """Names of the features of a token: the highest cosine to a word of each part; whether a message has the word; its weight."""
@@ -36,14 +34,10 @@ _NEAR, _SAME, _HALF = 0.6, 0.99, 0.5
 _SKIPPED, _WIDTH = 2, 64
 """Nearness leaves out the first components, which tell how frequent a word is, and uses this many after them."""
 _KEPT = 2_000
-"""Texts, and parts of contexts, whose words are kept in memory."""
 
 
 class WordTable(NamedTuple):
-    """What is saved of the vectors."""
-
     words: tuple[str, ...]
-    """Folded, in the order of the vectors."""
     steps: NDArray[np.int8]
     """Principal components of each word's vector, most variance first, shape (words, width), up to a factor for each word."""
     weights: NDArray[np.float16]
@@ -51,8 +45,6 @@ class WordTable(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """A reply as `network` reads it."""
-
     ids: NDArray[np.int64]
     """Rows of `WordVectors.vectors`, shape (tokens,), at least one."""
     features: NDArray[np.float32]
@@ -62,12 +54,9 @@ class Tokens(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Some texts of a context."""
-
     ids: NDArray[np.int64]
     """Content words, each once."""
     near: NDArray[np.float32]
-    """Their vectors, shape (words, _WIDTH)."""
     centre: NDArray[np.float32]
     """Direction of their weighted sum, shape (_WIDTH,)."""
 
@@ -89,11 +78,6 @@ class WordVectors:
         self._ends[[self._place[mark] for mark in _ENDS]] = True
         self._texts: dict[str, NDArray[np.int64]] = {}
         self._parts: dict[tuple[str, ...], _Part] = {}
-
-    @cached_property
-    def ids(self) -> int:
-        """Number of ids."""
-        return len(self.vectors)
 
     def _stream(self, text: str) -> list[int]:
         place, unknown = self._place, self.unknown
@@ -123,7 +107,6 @@ class WordVectors:
         return known
 
     def read(self, reply: str, context: Context) -> Tokens:
-        """The tokens of a reply in its context."""
         order: dict[int, int] = {}
         stream = self._stream(reply)[:_LONGEST] or [self.unknown]
         place = np.array([order.setdefault(token, len(order)) for token in stream])
@@ -161,11 +144,7 @@ class WordVectors:
         best: NDArray[np.float32],
         centres: NDArray[np.float32],
     ) -> NDArray[np.float32]:
-        """The summary of a reply.
-
-        Args:
-            place: of each token among the distinct ones, whose vectors, weights and nearness follow.
-        """
+        """`place`: of each token among the distinct ones, whose vectors, weights and nearness follow."""
         content = np.flatnonzero(weights > _CONTENT)
         out = np.zeros((len(PARTS), len(_OF_A_PART)), np.float32)
         rest = np.array([0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0], np.float32)

@@ -148,7 +148,7 @@ class Page:
         return frozenset(row.model for row in self.card.models if any(is_same_model(row.model, name) for name in instruments))
 
     def entry(self, name: str) -> str:
-        return self.panel.entry(name, self.environment)
+        return f"{self.environment}-{name}" if self.panel.glossary else name
 
     @cached_property
     def panel_input(self) -> PanelInput:

@@ -1,8 +1,6 @@
-"""Suite `calibration`: a few human labels correct many scores.
+"""Suite `calibration`: human labels of some dialogues correct the scores of all (`scoring.calibration`).
 
-From labels of some dialogues the mean label over all dialogues of each model is estimated, with an interval for what the scores
-predict and what they get wrong (`scoring.calibration`). The page shows labels by score, how many more labels would halve the
-interval, and which dialogues to label: a systematic sample along the score of each model, in which every unlabelled dialogue has
+The page lists which dialogues to label next, a systematic sample along the score of each model: every unlabelled dialogue has
 the same chance, since the estimate is valid for a random sample only.
 """
 
@@ -30,20 +28,10 @@ _BINS = 5
 _TO_LABEL = 10
 
 
-class Label(NamedTuple):
-    """The mean label of one dialogue."""
+def read_labels(path: Path) -> dict[tuple[str, str, int], float]:
+    """Labels by dialogue, of a CSV file with a heading, or of JSON lines: `model`, `scenario`, `label`, and `repeat` if not 0.
 
-    model: str
-    scenario: str
-    repeat: int
-    value: float
-    annotators: int
-
-
-def read_labels(path: Path) -> list[Label]:
-    """Labels of a CSV file with a heading, or of JSON lines: `model`, `scenario`, `label`, and `repeat` where it is not 0.
-
-    Several rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
+    Rows of one dialogue are of several annotators and are averaged. A row without a label is skipped.
     """
     expected = "CSV with a heading, or JSON lines, with model, scenario, label and, for repeats, repeat"
     values: dict[tuple[str, str, int], list[float]] = defaultdict(list)
@@ -61,7 +49,7 @@ def read_labels(path: Path) -> list[Label]:
                 f"{where}: label {row['label']!r}, repeat {row.get('repeat')!r}; expected a number and a whole number"
             )
         values[str(row["model"]), str(row["scenario"]), repeat].append(value)
-    return [Label(*key, sum(each) / len(each), len(each)) for key, each in values.items()]
+    return {key: sum(each) / len(each) for key, each in values.items()}
 
 
 def to_label(dialogues: Sequence[Transcript], number: int = _TO_LABEL) -> list[Transcript]:
@@ -94,7 +82,7 @@ def _lacks(material: Material) -> str | None:
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     assert material.labels is not None
-    labels = {(one.model, one.scenario, one.repeat): one.value for one in read_labels(material.labels)}
+    labels = read_labels(material.labels)
     labelled = [
         _Dialogue(one.model, one.scenario, material.points(one), labels[one.key])
         for one in material.dialogues

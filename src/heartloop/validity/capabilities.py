@@ -1,11 +1,10 @@
 """Suite `capabilities`: how far do models master five capabilities of support, and do judges agree on it?
 
 RLVER, Appendix B, Table 5 and Figures 2 and 3.
-A judge reads one dialogue and places empathic depth, core insight, solution crafting, dialogue guidance and style adaptability on
-levels from 1 to 5. A model's value is the mean over judges and dialogues. Agreement of judges is the mean over pairs of judges of
-Pearson's r over models; published for five judges and seven models: 0.981, 0.943, 0.671, 0.778, 0.822. Checkpoints of one
-training are drawn over its steps. Departures: one question covers all five; the rubric is in our own words; a dialogue counts
-only if every judge placed it, so that no model is compared by a stricter set of judges than another.
+A judge reads one dialogue and places five capabilities on levels from 1 to 5. Agreement of judges is the mean over pairs of
+judges of Pearson's r over models; published for five judges and seven models: 0.981, 0.943, 0.671, 0.778, 0.822. Departures: one
+question covers all five; the rubric is in our own words; a dialogue counts only if every judge placed it, so that no model is
+compared by a stricter set of judges than another.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Row, Series, Table
 from heartloop.core.errors import UseError
-from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import mean_pairwise_pearson
@@ -32,9 +30,8 @@ from heartloop.validity.suites import (
     needs_judge,
     only_means,
     points_of,
-    question,
     recorded,
-    spoken,
+    rubric_questions,
 )
 
 _LEVELS = 5
@@ -54,26 +51,17 @@ class Capability(NamedTuple):
     name: str
     asks: str
     levels: tuple[str, ...]
-    """Descriptions of 1 to 5."""
-
-    @property
-    def field(self) -> str:
-        """Its name in a judge's answer."""
-        return self.name.replace(" ", "_")
 
 
 @cache
 def load_capabilities() -> tuple[Capability, ...]:
-    """The shipped rubric, `items/capabilities.toml`."""
     return tuple(Capability(one["name"], one["asks"], tuple(one["levels"])) for one in items_of("capabilities")["capability"])
 
 
 def judge_agreement(values: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Mean over pairs of judges of Pearson's r over models; `None` below two judges or three models, or where a judge's values
-    are all the same.
+    """Mean over pairs of judges of Pearson's r over models, the same for all judges.
 
-    Args:
-        values: by judge and model; all judges have the same models.
+    `None` below two judges or three models, or if a judge's values are all the same.
     """
     models = list(next(iter(values.values()), {}))
     if len(values) < 2 or len(models) < 3:
@@ -85,7 +73,7 @@ def judge_agreement(values: Mapping[str, Mapping[str, float]]) -> float | None:
 
 
 def checkpoints(models: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Trainings of which there are at least two checkpoints: models by step, by what else their names have in common.
+    """Trainings with at least two checkpoints: models by step, by what else their names have in common.
 
     >>> checkpoints(["checkpoint:a/global_step_20/hf", "checkpoint:a/global_step_5/hf", "openai/gpt-4.1"])
     {'checkpoint:a/global_step_*/hf': {5: 'checkpoint:a/global_step_5/hf', 20: 'checkpoint:a/global_step_20/hf'}}
@@ -103,29 +91,18 @@ class _Placed(BaseModel):
     level: Annotated[int, Field(ge=1, le=_LEVELS)]
 
 
-@cache
-def _form() -> type[BaseModel]:
-    fields: dict[str, Any] = {one.field: (_Placed, ...) for one in load_capabilities()}
-    return create_model("Capabilities", __config__=ConfigDict(extra="forbid"), **fields)
-
-
 def _questions(material: Material, answers: Answers) -> list[Question]:
-    parts = load_capabilities()
-    rubric = "\n\n".join(
-        "\n".join([f"{one.name.upper()}. {one.asks}", *(f"{level}: {text}" for level, text in enumerate(one.levels, start=1))])
-        for one in parts
-    )
-    each = ", ".join(f'"{one.field}": {{"why": "what in the talk shows it, in one sentence", "level": 1 to 5}}' for one in parts)
-    prompt = load_prompt("heartloop.validity", "capabilities")
-    return [
-        question(dialogue_key(one), prompt.fill(text=spoken(one), rubric=rubric, form=f"{{{each}}}"), _form())
-        for one in material.dialogues
-    ]
+    parts = {
+        one.name: (one.asks, *(f"{level}: {text}" for level, text in enumerate(one.levels, start=1)))
+        for one in load_capabilities()
+    }
+    each = '{"why": "what in the talk shows it, in one sentence", "level": 1 to 5}'
+    return rubric_questions("capabilities", material, parts, each, _Placed)
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     names = [one.name for one in load_capabilities()]
-    fields = [one.field for one in load_capabilities()]
+    fields = [name.replace(" ", "_") for name in names]
     judging = {judge: given for judge, given in answers.items() if given}
     notes = [f"{judge} answered no question." for judge in answers if judge not in judging]
     whole = [one for one in material.dialogues if judging and all(dialogue_key(one) in given for given in judging.values())]

@@ -1,11 +1,10 @@
 """Suite `coordinate`: the social-cognition coordinate, structured to creative and solution to empathy.
 
 SAGE, Appendix G.
-For each model up to 20 dialogues are chosen: the 10 best and the 10 worst, evenly over the groups of scenarios. A judge is asked
-why each went so, then for one profile of the model from these reasons, then three times to place the profile on x from
-structured (-1) to creative (+1) and y from solution (-1) to empathy (+1); the mean counts. Departures: best and worst of a model
-stand for successes and failures, so that environments without such bounds are read alike; each model is placed alone, and not in
-one question with the others; shares of strategies (suite `strategies`) are not shown to the judge.
+A judge is asked why the 10 best and the 10 worst dialogues of a model went so, then for one profile of the model from these
+reasons, then three times to place the profile on x from structured (-1) to creative (+1) and y from solution (-1) to empathy
+(+1); the mean counts. Departures: best and worst stand for successes and failures, so that environments without such bounds are
+read alike; each model is placed alone, and not in one question with the others; shares of strategies are not shown to the judge.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class _Place(BaseModel):
 def best_and_worst(dialogues: Sequence[Transcript], each: int = EACH) -> tuple[list[Transcript], list[Transcript]]:
     """The best and the worst dialogues of one model, in turn from each group; no dialogue is both.
 
-    A group gives at most half of its dialogues to either side; where no group has two, groups do not count.
+    A group gives at most half of its dialogues to either side; if no group has two, groups do not count.
     """
     ordered = sorted(dialogues, key=lambda one: (-(one.score or 0.0), one.key))
     groups: dict[str, list[Transcript]] = defaultdict(list)
@@ -138,7 +137,6 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
 
 
 def _placed(model: str, given: Answers) -> dict[str, Any] | None:
-    """Mean place of a model, the range of its answers, and how many there are."""
     places = [given[key] for repeat in range(REPEATS) if (key := f"place|{model}|{repeat}") in given]
     if not places:
         return None

@@ -2,11 +2,10 @@
 
 RLVER, Appendix D.2 and Table 3.
 Acceptance is the share of replies after which the score rises. It compares users only on the same contexts: the same reply after
-the same messages. Two runs that were played apart share little more than first replies; a run and its `heartloop rejudge` by
-another judge share all. Expression is a judge's mark from 0 to 10 of how far a user's message shows its thoughts and needs, asked
-of the messages that the user itself wrote. Published, in percent: acceptance 52.4 for a vanilla and 33.1 for a more challenging
-user, expression 78.6 and 63.6. Departures: the change is that of the score; in a rejudged run each judge keeps its own state, so
-that its change may end at another state; the paper does not say how many contexts it took.
+the same messages. Two runs that were played apart share little more than first replies; a run and its `heartloop rejudge` share
+all. Expression is a judge's mark from 0 to 10 of how far a message that the user itself wrote shows its thoughts and needs.
+Departures: the change is that of the score; in a rejudged run each judge keeps its own state, so that its change may end at
+another state; the paper does not say how many contexts it took.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
-from heartloop.scoring.statistics import paired_difference
+from heartloop.scoring.statistics import estimate, paired_difference
 from heartloop.validity.suites import dialogue_key, means, needs_judge, only_means, question, recorded
 
 MESSAGES = 50
@@ -35,13 +34,10 @@ _MARKS = ("attitude", "thoughts", "needs", "overall")
 
 
 class Judged(NamedTuple):
-    """A reply that a user judged."""
-
     context: tuple[Any, ...]
     """Model, scenario, and every message up to the reply: equal for the same reply after the same messages."""
     scenario: str
     change: float
-    """Of the score, in points."""
 
 
 class _Expression(BaseModel):
@@ -109,11 +105,6 @@ def _accepted(replies: Sequence[Judged]) -> list[float]:
     return [100.0 * (one.change > 0) for one in replies]
 
 
-def _acceptance(replies: Sequence[Judged]) -> Estimate | None:
-    rows = zip((one.scenario for one in replies), ([share] for share in _accepted(replies)), strict=True)
-    return next(iter(means(rows, within=_PERCENT)), None)
-
-
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     every = judged_replies(material)
     same = same_contexts(every)
@@ -127,10 +118,14 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         notes.append("All replies are of other contexts for each user, so that their acceptance does not compare users.")
     rows: list[Row] = []
     for user in material.users:
-        shared = same.get(user, [])
-        (change,) = means((one.scenario, [one.change]) for one in shared) or (None,)
-        (score,) = means((one.scenario, [material.points(one)]) for one in material.dialogues if one.user == user)
-        rows.append(Row(user, (_acceptance(shared), _acceptance(every.get(user, [])), change, score)))
+        shared, mine = same.get(user, []), [one for one in material.dialogues if one.user == user]
+        acceptance = (
+            estimate(_accepted(replies), [one.scenario for one in replies], within=_PERCENT)
+            for replies in (shared, every.get(user, []))
+        )
+        change = estimate([one.change for one in shared], [one.scenario for one in shared])
+        score = estimate([material.points(one) for one in mine], [one.scenario for one in mine])
+        rows.append(Row(user, (*acceptance, change, score)))
     differences: list[Row] = []
     for other in others if count else ():
         sides = [_accepted(same[user]) for user in (first, other)]

@@ -1,11 +1,10 @@
 """General capability before and after training, for `heartloop guard`.
 
 EIBench, section 5.5.3 and Appendix C; RLVER, Table 2.
-
 A difference is that of the same items: each item's rate over its repeats, after less before, with the t interval of their mean
 over items; an item counts by its trials (the instructions of a prompt). If only means are stored, the harness's standard errors
-are added as if the samples were independent, which is too wide; without these, there is no interval. That a fall is not
-significant does not show that there is none, so each verdict says whether its interval excludes a fall larger than a margin.
+are added as if the samples were independent, which is too wide. That a fall is not significant does not show that there is none,
+so each verdict says whether its interval excludes a fall larger than a margin.
 """
 
 from __future__ import annotations
@@ -25,14 +24,8 @@ from heartloop.integrations.harness import Item, TaskResult, mean_rate
 from heartloop.scoring.statistics import mean_interval, share_interval
 from heartloop.validity.suites import items_of
 
-MARGIN = 2.0
-"""Points: a fall that is larger matters. Ours; the largest fall that EIBench calls a small decrease is 3.7, of 30 problems."""
-_Z = NormalDist().inv_cdf(0.975)
-
 
 class HarnessTask(NamedTuple):
-    """A benchmark in a harness."""
-
     harness: str
     task: str
     metric: str
@@ -41,8 +34,6 @@ class HarnessTask(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """A benchmark with the settings of the paper that used it."""
-
     name: str
     items: int
     repeats: int
@@ -64,11 +55,10 @@ class Change(NamedTuple):
     high: float | None
     items: int | None
     paired: bool
-    """Whether it is of the same items."""
     notes: tuple[str, ...]
 
     def verdict(self, margin: float) -> str:
-        """The meaning of the interval in words; `margin` in points."""
+        """`margin` in points."""
         if self.low is None or self.high is None:
             return "no interval"
         if self.high < 0:
@@ -83,7 +73,6 @@ class Change(NamedTuple):
 
 @cache
 def benchmarks() -> tuple[Benchmark, ...]:
-    """The benchmarks of `items/general.toml`."""
     return tuple(
         Benchmark(**{**one, "tasks": tuple(HarnessTask(**task) for task in one["tasks"])})
         for one in items_of("general")["benchmark"]
@@ -148,7 +137,7 @@ def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: 
     difference = 100 * (after.mean - before.mean)
     low = high = None
     if before.stderr is not None and after.stderr is not None:
-        reach = 100 * _Z * math.hypot(before.stderr, after.stderr)
+        reach = 100 * NormalDist().inv_cdf(0.975) * math.hypot(before.stderr, after.stderr)
         low, high = difference - reach, difference + reach
         notes.append("not paired, since samples are missing: the interval is too wide (--log-samples keeps them)")
     else:
@@ -157,7 +146,6 @@ def _change(benchmark: Benchmark, task: HarnessTask, before: TaskResult, after: 
 
 
 def _notes(benchmark: Benchmark, before: TaskResult, after: TaskResult) -> Iterator[str]:
-    """Differences between the sides besides the training, and between both and the paper."""
     for name in dict.fromkeys((*before.settings, *after.settings)):
         a, b = before.settings.get(name), after.settings.get(name)
         if a != b:
@@ -181,12 +169,7 @@ def _shown(value: Any) -> str:
 
 
 def guard_result(found: Sequence[Change], notes: Sequence[str], margin: float, gain: Comparison | None = None) -> Result:
-    """The comparison for the terminal and the page.
-
-    Args:
-        margin: points.
-        gain: evaluations before and after, shown above the benchmarks, in points of their own score.
-    """
+    """The comparison; the margin in points, a gain of two evaluations in points of their own score."""
     columns = (Column("Before"), Column("After"), Column("Difference"), Column("Items", digits=0), Column("Says"))
     rows: list[Row] = []
     texts = [f"{one.benchmark.name}: {one.verdict(margin)}." for one in found]
@@ -227,12 +210,7 @@ def guard_result(found: Sequence[Change], notes: Sequence[str], margin: float, g
 
 
 def commands(model: str, harness: Literal["lm-eval", "inspect"], out: str) -> list[str]:
-    """Shell commands that measure a model on the papers' benchmarks with their settings; comments name what is left out.
-
-    Args:
-        model: a checkpoint's folder, or a name on the Hugging Face hub.
-        out: folder for the results.
-    """
+    """Shell commands that measure a model, a folder or a name on the Hugging Face hub, with the papers' settings."""
     lines, seen = [], set[str]()
     for benchmark in benchmarks():
         task = next((one for one in benchmark.tasks if one.harness == harness), None)

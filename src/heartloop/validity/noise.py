@@ -1,13 +1,12 @@
 """Suite `noise`: how much does the reward change when the same judge judges the same reply again?
 
 RLVER, Appendix E.3.
-A context is a stored dialogue up to one reply. The environment's own judge judges that reply ten times at temperature 0.5, by the
-rules of the run and with the stored judgements of the replies before it; up to 100 contexts are sampled. Published: the direction
-of the change agrees in 90.2 %. The paper does not say agreement with what; here it is the share of the judgements that have their
-context's most frequent sign (positive, none, negative), and the share of pairs of judgements with the same sign. The noise of a
-dialogue's score is the SD if every reply were judged again with independent errors. Departures: the change is read from the
-score, which is bounded by its scale; the judge is the one given, which need not be the run's, and its prompt has the
-environment's own turn limit if it names one.
+The environment's own judge judges a reply of a stored dialogue ten times at temperature 0.5, by the rules of the run and with the
+stored judgements of the replies before it, in up to 100 contexts. Published: the direction of the change agrees in 90.2 %. The
+paper does not say agreement with what; here it is the share of the judgements that have their context's most frequent sign, and
+the share of pairs with the same sign. The noise of a dialogue's score is the SD if every reply were judged again with independent
+errors. Departures: the change is read from the score, which is bounded by its scale; the judge is the one given, which need not
+be the run's, and its prompt has the environment's own turn limit if it names one.
 """
 
 from __future__ import annotations
@@ -58,15 +57,13 @@ def pair_share(changes: Sequence[float]) -> float:
 
 
 class Noise(NamedTuple):
-    """One context's judgements in numbers; mean and sample SD of the change in points."""
+    """One context's judgements: mean and sample SD of the change in points, shares in percent."""
 
     scenario: str
     mean: float
     sd: float
     majority: float
-    """Percent."""
     pairs: float
-    """Percent."""
     judgements: int
 
 
@@ -130,12 +127,6 @@ def _measured(material: Material, answers: Answers) -> list[Noise]:
     return measured
 
 
-def _root(variance: Estimate) -> Estimate:
-    """An estimate of a variance as one of an SD."""
-    ends = (None if end is None else math.sqrt(max(0.0, end)) for end in (variance.low, variance.high))
-    return Estimate(variance.n, math.sqrt(variance.mean), *ends)
-
-
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     turns = float(np.mean([sum(turn.state is not None for turn in one.turns) for one in material.dialogues]))
     contexts = len(_contexts(material))
@@ -151,8 +142,9 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         shares = means(((one.scenario, (one.majority, one.pairs)) for one in measured), within=(0.0, 100.0))
         spreads = means(((one.scenario, (one.sd, turns * one.sd**2)) for one in measured), within=(0.0, math.inf))
         majority, pairs, sd, variance = (cell for cell in (*shares, *spreads) if cell is not None)
-        cells = (majority, pairs, sd, dialogue := _root(variance))
-        rows.append(Row(judge, cells))
+        low, high = (None if end is None else math.sqrt(max(0.0, end)) for end in (variance.low, variance.high))
+        dialogue = Estimate(variance.n, math.sqrt(variance.mean), low, high)
+        rows.append(Row(judge, (majority, pairs, sd, dialogue)))
         judgements = sum(one.judgements for one in measured)
         failed = contexts * INFERENCES - judgements
         notes.append(
@@ -193,11 +185,7 @@ def _close_calls(judge: str, measured: Sequence[Noise]) -> Table:
 
 
 def noise_of(path: Path, judge: str) -> str:
-    """The noise of a judge, in words, for the plan of a training run.
-
-    Args:
-        path: a `validity.json` with the suite's numbers.
-    """
+    """The noise of a judge, in words, for the plan of a training run; from a `validity.json` with the suite's numbers."""
     try:
         measured = json.loads(path.read_text(encoding="utf-8")).get("noise", {})
         if judge not in measured:

@@ -1,4 +1,4 @@
-"""The page of a validation: paired slopes and tables as a suite gives them, and `validity.json`."""
+"""The page of a validation and `validity.json`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     import rich.table
 
 
-class Part(NamedTuple):
-    """A suite with its result."""
+LeftOut = Sequence[tuple[str, str, str]]
+"""Name and title of suites that did not run, and why."""
 
+
+class Part(NamedTuple):
     name: str
     suite: RunSuite | RejudgingSuite
     result: Result
@@ -55,15 +57,8 @@ def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
         write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
 
 
-def write_validity_page(
-    parts: Sequence[Part], out: Path, *, title: str, about: str = "", left_out: Sequence[tuple[str, str, str]] = ()
-) -> Path:
-    """Writes the page into `out` and returns its `index.html`.
-
-    Args:
-        about: what was validated, below the title; with one part, its own sentence replaces it.
-        left_out: suites that did not run: name, title and why.
-    """
+def write_validity_page(parts: Sequence[Part], out: Path, *, title: str, about: str = "", left_out: LeftOut = ()) -> Path:
+    """Writes the page into `out` and returns its `index.html`; with one part, its own sentence replaces `about`."""
     site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
     template = templates().get_template("validity.html")
     html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
@@ -74,8 +69,22 @@ def write_validity_page(
     return out / "index.html"
 
 
+def show_results(
+    parts: Sequence[Part], record: Mapping[str, Any], path: Path, *, title: str, about: str = "", left_out: LeftOut = ()
+) -> None:
+    """Writes numbers into a path and the page into `report` next to it, and prints the summaries and what was left out."""
+    from rich.console import Console
+
+    write_validity_json(record, path)
+    page = write_validity_page(parts, path.parent / "report", title=title, about=about, left_out=left_out)
+    console = Console()
+    for part in parts:
+        console.print(result_table(part.result))
+    lines = [f"Left out: {name}, {why}." for name, _, why in left_out]
+    console.print("\n".join([*lines, "", f"Numbers: {path}", f"Page: {page}"]), markup=False, highlight=False, soft_wrap=True)
+
+
 def drawn(panel: SlopePanel) -> dict[str, Any]:
-    """A panel as lines of an SVG of 180 by 180 pixels, as the template of the page reads it."""
     frame = Frame(left=40.0, top=8.0, width=132.0, height=150.0, turns=1, low=panel.low, high=panel.high)
 
     def line(slope: Slope) -> dict[str, Any]:
@@ -101,7 +110,6 @@ def _without_nan(value: Any) -> Any:
 
 
 def result_table(result: Result) -> rich.table.Table:
-    """The summary with the notes below it; printing needs a `rich.console.Console`."""
     from rich.text import Text
 
     summary = result.summary
@@ -114,17 +122,6 @@ def result_table(result: Result) -> rich.table.Table:
         cells = [Text(_cell(cell, column)) for cell, column in zip(row.cells, summary.columns, strict=bool(row.cells))]
         table.add_row(Text(f" {row.head}") if cells else Text(row.head, style="bold"), *cells, end_section=bool(cells) and last)
     return table
-
-
-def print_results(parts: Sequence[Part], left_out: Sequence[tuple[str, str, str]]) -> None:
-    """Prints the summary of every suite, and which were left out and why."""
-    from rich.console import Console
-
-    console = Console()
-    for part in parts:
-        console.print(result_table(part.result))
-    for name, _, why in left_out:
-        console.print(f"Left out: {name}, {why}.", markup=False, highlight=False, soft_wrap=True)
 
 
 def _cell(value: Estimate | float | int | str | None, column: Column) -> str:

@@ -1,11 +1,11 @@
 """Suites `blri` and `utterance`: does the score agree with how the user would describe the relation?
 
 SAGE, Appendix F, Figures 4 and 5.
-A judge fills in a questionnaire as the user: from the user's thoughts of all turns alone (`blri`: 12 statements in four
-dimensions, 0 to 100), or from the dialogue alone (`utterance`: 15 statements in three dimensions, 1 to 5). Each dialogue is asked
-three times and averaged. What is compared with the score is the mean over the dimensions; published over 18 models: Pearson 0.818
-and 0.788. Departures: agreement is a number from 1 to 6 in both (the paper's `blri` has labels A to F); the statements are in our
-own words; `blri` uses all thoughts that the transcript holds, of whatever form the environment gives them.
+A judge fills in a questionnaire as the user, three times: from the user's thoughts alone (`blri`: 12 statements in four
+dimensions, 0 to 100), or from the dialogue alone (`utterance`: 15 statements in three dimensions, 1 to 5). The mean over the
+dimensions is compared with the score; published over 18 models: Pearson 0.818 and 0.788. Departures: agreement is a number from
+1 to 6 in both (the paper's `blri` has labels A to F); the statements are in our own words; `blri` uses all thoughts that the
+transcript holds, of whatever form the environment gives them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from heartloop.validity.suites import (
 )
 
 REPEATS = 3
+_PUBLISHED = {"blri": 0.818, "utterance": 0.788}
 _LEVELS = 6
 
 
@@ -50,13 +51,11 @@ class Questionnaire(NamedTuple):
 
     @property
     def items(self) -> list[tuple[str, bool]]:
-        """All statements in order."""
         return [item for items in self.parts.values() for item in items]
 
 
 @cache
 def load_questionnaire(name: str) -> Questionnaire:
-    """The shipped questionnaire `items/NAME.toml`."""
     table = items_of(name)
     parts = {
         part["name"]: tuple((item["text"], bool(item.get("reversed", False))) for item in part["items"]) for part in table["part"]
@@ -65,10 +64,7 @@ def load_questionnaire(name: str) -> Questionnaire:
 
 
 def dimension_scores(questionnaire: Questionnaire, agreement: Sequence[int]) -> dict[str, float]:
-    """The score of each dimension: the mean of its items on the questionnaire's scale, reversed items turned round.
-
-    Args:
-        agreement: 1 (strongly disagree) to 6 (strongly agree), an entry per item.
+    """The mean of each dimension's items on the questionnaire's scale, from agreement 1 (strongly disagree) to 6 with each item.
 
     >>> dimension_scores(Questionnaire(0, 100, {"regard": (("a", False), ("b", True))}), [6, 1])
     {'regard': 100.0}
@@ -90,7 +86,6 @@ class _Answer(BaseModel):
 
 @cache
 def _form(number: int) -> type[BaseModel]:
-    """The answer to a questionnaire of this number of statements."""
     answers = Annotated[list[_Answer], Field(min_length=number, max_length=number)]
     return create_model(f"Questionnaire{number}", __config__=ConfigDict(extra="forbid"), answers=(answers, ...))
 
@@ -175,9 +170,6 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
             "models": {row.head: recorded(row, (column.name for column in columns)) for row in rows},
         }
     return Result(record, notes, summary or Table("Nothing answered", (), ()), page)
-
-
-_PUBLISHED = {"blri": 0.818, "utterance": 0.788}
 
 
 def _suite(name: str, title: str, about: str, source: str) -> RunSuite:

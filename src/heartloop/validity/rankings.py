@@ -1,11 +1,10 @@
 """Suite `rankings`: do user simulators order models alike, does one favour its own model, and does the order agree with others?
 
 SAGE, Table 1, Figure 1a and its section on robustness; EIBench, Table 5.
-Models are compared on the scenarios that both users scored. A model that plays the user itself is left out of that user's ranking
-(as EIBench leaves it out), and its self-preference is how much larger its lead over the other models is by its own judgement than
-by that of the other users. Generosity is the mean difference of two users on the same models and scenarios. External rankings are
-those that an environment ships (`EnvironmentSpec.rankings`) and a file of the reader's own. Departures: the papers print rank
-correlations without intervals; with few models they need a p value, which is exact up to eight models.
+Models are compared on the scenarios that both users scored, without a model that plays the user itself (as in EIBench). Its
+self-preference is how much larger its lead over the other models is by its own judgement than by that of the other users.
+Departures: the papers print rank correlations without intervals; with few models they need a p value, which is exact up to eight
+models.
 """
 
 from __future__ import annotations
@@ -97,10 +96,8 @@ def _without_own(frame: pandas.DataFrame, *users: str) -> pandas.DataFrame:
 def own_preference(scores: pandas.DataFrame, user: str) -> Estimate | None:
     """A user's own model's lead over the other models by its own judgement, less the same by the other users, in points.
 
-    Over the scenarios that this user and at least one other scored for the own model and for a further one. `None` if no model is
-    its own, or no other user scored it.
+    Over the scenarios that this user and at least one other scored for the own model and for a further one.
     """
-
     own = next((model for model in scores[user].dropna().index.unique("model") if is_same_model(model, user)), None)
     if own is None:
         return None
@@ -141,7 +138,6 @@ def _bare(name: str) -> str:
 
 
 def _external(material: Material) -> dict[str, ExternalRanking]:
-    """External rankings by title."""
     rankings = {title: load_attribute(path)() for title, path in material.spec.rankings.items()}
     if material.ratings is not None:
         rankings[material.ratings.name] = ExternalRanking(read_ratings(material.ratings))

@@ -1,8 +1,7 @@
 """Suite `simulator`: do the simulated users write and react as people do? A card for each user simulator of the runs.
 
-Ten measures of the user's messages, each a number a dialogue, by the same functions for simulated users and for people. All are
-counts of words (`items/simulator.toml`); none asks a model. A simulated user's first message is often given by the scenario, so
-on both sides the first message counts for relief and course alone.
+Ten measures, each a number a dialogue by counts of words (`items/simulator.toml`), by the same functions for simulated users and
+for people. A scenario often gives the first message, so on both sides it counts for relief and course alone.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from heartloop.validity.suites import items_of, points_of, words_of
 
 SAMPLE = 42
 """Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
+_PERCENT = (0.0, 100.0)
 _FEW = 10
 _OTHERS = 200
 _NEAR = 3
@@ -40,21 +40,16 @@ _SENTENCES = re.compile(r"[.!?\n]+")
 
 
 class Talk(NamedTuple):
-    """The messages of one user in one dialogue."""
-
     cluster: str
     """Dialogues with the same cluster are not independent: a scenario, or a dialogue of people."""
     messages: tuple[str, ...]
-    """In order, the first included."""
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The messages after the first."""
         return self.messages[1:]
 
     @property
     def tokens(self) -> list[str]:
-        """The words after the first message."""
         return [token for text in self.answers for token in tokens_of(text)]
 
 
@@ -63,14 +58,12 @@ class Measure(NamedTuple):
     about: str
     digits: int
     bounds: tuple[float, float]
-    """Lowest and highest possible value."""
     of: Callable[[Talk], Any]
     """The number of a dialogue, or what `distance` compares; `None` if the dialogue is too short for it."""
     distance: Callable[[Any, Any], float] | None = None
     """If given, the number is the mean distance to dialogues of other clusters, at most `_OTHERS` of them, evenly spaced."""
 
     def values(self, side: Sequence[Talk]) -> list[float | None]:
-        """The number of each dialogue of one side."""
         each = [self.of(talk) for talk in side]
         if self.distance is None:
             return each
@@ -140,7 +133,6 @@ def _variety(talk: Talk) -> float | None:
 
 
 def _share(holds: Callable[[str], bool]) -> Callable[[Talk], float | None]:
-    """Percent of the messages after the first that hold something."""
     return lambda talk: 100 * sum(map(holds, talk.answers)) / len(talk.answers) if talk.answers else None
 
 
@@ -189,8 +181,6 @@ def _unshared(mine: frozenset[Any], theirs: frozenset[Any]) -> float:
     return 100 * (1 - len(mine & theirs) / len(mine | theirs))
 
 
-_PERCENT = (0.0, 100.0)
-
 MEASURES: tuple[Measure, ...] = (
     Measure("Words", "words a message", 1, (0.0, math.inf), _length),
     Measure("Variety", f"share of different words among {SAMPLE} words of the dialogue (HD-D)", 2, (0.0, 1.0), _variety),
@@ -221,7 +211,7 @@ def talk_of(dialogue: Transcript) -> Talk:
 
 def read_people(path: Path) -> list[Talk]:
     """Real dialogues: a run directory or `transcripts.jsonl` of imported logs, ESConv (`.json`), EmpatheticDialogues (`.csv`), or
-    a chat log in JSON lines; of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
+    a chat log in JSON lines. Of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
     """
     transcripts = path / "transcripts.jsonl" if path.is_dir() else path
     if transcripts.name == "transcripts.jsonl" and transcripts.exists():
@@ -240,8 +230,6 @@ def _lacks(material: Material) -> str | None:
 
 
 class _Compared(NamedTuple):
-    """One measure on both sides."""
-
     measure: Measure
     simulator: Estimate | None
     people: Estimate | None

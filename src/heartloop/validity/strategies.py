@@ -1,12 +1,10 @@
 """Suite `strategies`: with which of 24 support strategies do models reply, by the embedded reader and by judges?
 
 SAGE, Table 4 and Appendix G.
-What is reported is the share of replies that use a strategy, and a strategy of each of the 7 groups, by model. A judge reads one
-reply with the message before it, splits it into passages and labels each with any number of strategies. The embedded reader reads
-the same replies without a judge. Agreement of every two of them is F1 and Krippendorff's alpha over the replies that both
-labelled. Departures: the reader reads the words of the dialogue alone, without what a scenario tells about the person, so that
-runs of all environments are read alike; it names at most three strategies a reply, and none in a hostile one; silent replies
-are left out.
+A judge reads one reply with the message before it, splits it into passages and labels each with any number of strategies.
+Agreement of every two labellers is F1 and Krippendorff's alpha over the replies that both labelled. Departures: the reader reads
+the words of the dialogue alone, without what a scenario tells about the person, so that runs of all environments are read alike;
+it names at most three strategies a reply, and none in a hostile one; silent replies are left out.
 """
 
 from __future__ import annotations
@@ -32,14 +30,17 @@ from heartloop.validity.suites import dialogue_key, items_of, means, needs_judge
 
 READER = "embedded reader"
 GROUPS: Mapping[str, str] = {one.group: one.group_name for one in STRATEGIES.values()}
-"""The 7 groups by letter."""
 LABELS: Mapping[str, str] = {
     key: name
     for letter, group in GROUPS.items()
     for key, name in [(letter, group), *((one.id, one.name) for one in STRATEGIES.values() if one.group == letter)]
 }
-"""Names of each group, by its letter, and of its strategies, by id."""
 
+_SHORT: Mapping[str, str] = {
+    "A": "Question", "B": "Empathy", "C": "Disclosure", "D": "Comfort", "E": "Affirmation", "F": "Suggestions",
+    "G": "Information",
+}  # fmt: skip
+"""Names of the groups that fit below a bar."""
 HOSTILE = 2.0
 """Mark of hostility, 0 to 4, from which a reply supports in no way for the reader: of 64 labelled replies at or above it 51 have
 no label, and the fits of the strategies alone name one for some of these."""
@@ -53,7 +54,6 @@ Labels = Mapping[str, frozenset[str]]
 
 class _Reply(NamedTuple):
     key: str
-    """Of its question to a judge."""
     dialogue: Transcript
     message: str
     """What it answers; empty if the model speaks first."""
@@ -81,15 +81,7 @@ def f1(a: Sequence[bool], b: Sequence[bool]) -> float | None:
     return 2 * sum(x and y for x, y in zip(a, b, strict=True)) / labels if labels else None
 
 
-def _alpha(a: Sequence[bool], b: Sequence[bool]) -> float | None:
-    try:
-        return krippendorff_alpha([a, b], measured="nominal")
-    except UseError:  # never used, or always by both
-        return None
-
-
 def _replies(dialogues: Sequence[Transcript]) -> list[_Reply]:
-    """The replies that are not silent."""
     replies: list[_Reply] = []
     for dialogue in dialogues:
         message = dialogue.opening or ""
@@ -212,7 +204,6 @@ def _drawn(name: str, by_model: Mapping[str, Mapping[str, Estimate | None]], mod
 
 
 def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dict[str, Any]]:
-    """F1 and alpha for every group and strategy over the replies that both labelled."""
     both = [key for key in mine if key in theirs]
     rows: list[Row] = []
     numbers: dict[str, Any] = {"replies": len(both)}
@@ -221,7 +212,11 @@ def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dic
         *((key, f"{key} {name}", (key,)) for key, name in LABELS.items()),
     ]:
         x, y = ([key in labels[reply] for reply in both for key in keys] for labels in (mine, theirs))
-        numbers[label] = {"f1": f1(x, y), "alpha": _alpha(x, y), "first": sum(x), "second": sum(y)}
+        try:
+            alpha = krippendorff_alpha([x, y], measured="nominal")
+        except UseError:  # never used, or always by both
+            alpha = None
+        numbers[label] = {"f1": f1(x, y), "alpha": alpha, "first": sum(x), "second": sum(y)}
         rows.append(Row(name, tuple(numbers[label].values())))
     columns = (Column("F1", digits=2), Column("Alpha", digits=2), Column(f"n, {a}"), Column(f"n, {b}"))
     table = Table(
@@ -231,12 +226,6 @@ def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dic
     )  # fmt: skip
     return table, numbers
 
-
-_SHORT: Mapping[str, str] = {
-    "A": "Question", "B": "Empathy", "C": "Disclosure", "D": "Comfort", "E": "Affirmation", "F": "Suggestions",
-    "G": "Information",
-}  # fmt: skip
-"""Names of the groups that fit below a bar."""
 
 STRATEGIES_SUITE = RunSuite(
     "How do the models support?",

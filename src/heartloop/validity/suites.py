@@ -1,4 +1,4 @@
-"""Validity suites: which there are, the dialogues that they read, their questions to a judge, and their tables."""
+"""Validity suites: their names, the dialogues that they read, their questions to a judge, and their tables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, create_model
 
 from heartloop.core.blocks import Estimate, Point, Row, Series
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
+from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import schema_of
 from heartloop.core.text import nearest
 from heartloop.environments.dialogue_text import chance, dialogue_text
@@ -47,7 +48,6 @@ GENERIC: Mapping[str, Lazy] = {
 
 
 def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
-    """The environment of some runs, rejudged and rescored ones included."""
     names = list(dict.fromkeys(str(saved_settings(run).get("environment")) for run in runs))
     if len(names) > 1:
         raise UseError(f"the runs are of {' and '.join(names)}; validate runs of one environment at a time")
@@ -55,7 +55,6 @@ def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
 
 
 def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
-    """A suite that runs of an environment can be validated with."""
     suites = {**GENERIC, **spec.suites}
     if name not in suites:
         raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(suites) or 'none'}{nearest(name, suites)}")
@@ -64,7 +63,6 @@ def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
 
 
 def run_suites(spec: EnvironmentSpec) -> dict[str, RunSuite]:
-    """The suites that read runs of an environment, by name."""
     suites = {name: suite_of(spec, name) for name in (*GENERIC, *spec.suites)}
     return {name: suite for name, suite in suites.items() if isinstance(suite, RunSuite)}
 
@@ -82,9 +80,7 @@ def material_of(
 ) -> Material:
     """The scored dialogues of runs, and their scenarios as far as these are found.
 
-    Args:
-        scenarios: set, file or folder; by default what each run names.
-        limit: dialogues of each model in each run, sampled by their keys; a larger limit includes those of a smaller one.
+    A limit is of each model in each run, sampled by keys; a larger limit includes the dialogues of a smaller one.
     """
     dialogues: list[Transcript] = []
     found: dict[str, object] = {}
@@ -111,7 +107,6 @@ def material_of(
 
 @cache
 def items_of(name: str) -> Mapping[str, Any]:
-    """The shipped table `items/NAME.toml`."""
     return tomllib.loads((resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -133,12 +128,7 @@ def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tupl
 def means(
     numbers: Iterable[tuple[str, Sequence[float]]], within: tuple[float, float] | None = None
 ) -> tuple[Estimate | None, ...]:
-    """The mean of each column of numbers with its interval over scenarios; no column without a row.
-
-    Args:
-        numbers: rows of one length, each with its scenario.
-        within: lowest and highest possible value.
-    """
+    """The mean of each column of numbers with its interval over scenarios; no column without a row."""
     rows = list(numbers)
     scenarios = [scenario for scenario, _ in rows]
     return tuple(estimate(column, scenarios, within=within) for column in zip(*(values for _, values in rows), strict=True))
@@ -191,7 +181,6 @@ def points_of(names: Iterable[float | str], cells: Iterable[object]) -> tuple[Po
 
 
 def titled(title: str, judge: str, answers: Mapping[str, Any]) -> str:
-    """A title that names the judge if there are several."""
     return title if len(answers) == 1 else f"{title}, {judge}"
 
 
@@ -206,11 +195,7 @@ def fingerprint_of(*parts: Any) -> str:
 
 
 def question(key: str, text: str, form: type[BaseModel], *, repeat: int = 0) -> Question:
-    """A question to a language model, whose answer is an instance of `form`.
-
-    Args:
-        repeat: of the same question; shifts the sampling seed, so that repeats differ.
-    """
+    """A question to a language model, whose answer is an instance of `form`; `repeat` shifts the sampling seed."""
     messages = [Message(role="user", content=text)]
 
     async def answer(judge: ChatModel | None, sampling: Sampling | None) -> Mapping[str, Any]:
@@ -224,7 +209,7 @@ def question(key: str, text: str, form: type[BaseModel], *, repeat: int = 0) -> 
 
 
 def needs_judge(material: Material) -> str | None:
-    """For `RunSuite.lacks` of a suite that asks a language model."""
+    """`RunSuite.lacks` of a suite that asks a language model."""
     return None if set(material.judges) - {EMBEDDED} else "it asks a judge; pass --judge service/model"
 
 
@@ -234,3 +219,24 @@ def spoken(dialogue: Transcript) -> str:
     for turn in dialogue.turns:
         messages += [("MODEL", turn.reply), ("USER", turn.message)]
     return dialogue_text((speaker, text) for speaker, text in messages if text is not None)
+
+
+def rubric_questions(
+    name: str, material: Material, parts: Mapping[str, Sequence[str]], each: str, mark: type[BaseModel]
+) -> list[Question]:
+    """A question on every part of a rubric for each dialogue.
+
+    Args:
+        name: of the suite and of its prompt.
+        parts: what is asked and the lines that describe its levels, by name.
+        each: the form of a mark, as the prompt shows it.
+    """
+    rubric = "\n\n".join("\n".join([f"{part.upper()}. {asks}", *levels]) for part, (asks, *levels) in parts.items())
+    fields: dict[str, Any] = {part.replace(" ", "_"): (mark, ...) for part in parts}
+    form = ", ".join(f'"{field}": {each}' for field in fields)
+    answer = create_model(name.capitalize(), __config__=ConfigDict(extra="forbid"), **fields)
+    prompt = load_prompt("heartloop.validity", name)
+    return [
+        question(dialogue_key(one), prompt.fill(text=spoken(one), rubric=rubric, form=f"{{{form}}}"), answer)
+        for one in material.dialogues
+    ]

@@ -41,10 +41,8 @@ METRICS: Mapping[str, str] = {
 """Published names of the metrics, in the paper's order (section 3.4)."""
 
 LOWEST, HIGHEST = 1, 5
-"""Bounds of every metric."""
 
 JUDGES: tuple[str, ...] = tuple(METRICS)
-"""The judges, one per metric, in the order of their calls in a transcript."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # independent of the locale
 
@@ -64,7 +62,6 @@ def average(levels: Mapping[str, int]) -> float:
 
 
 def prompt_values(scenario: DailyBrief) -> dict[str, str]:
-    """The companion's knowledge, as values of the blanks in the prompts of policy and judges."""
     return {
         "persona": f"{scenario.person} ({scenario.persona.gender})",
         "about": scenario.about,
@@ -117,7 +114,6 @@ class DailyEpisode(AnswerEpisode[Daily, DailyBrief]):
 
 
 _POINTS = 20.0
-"""Points per level; level 5 is 100."""
 
 _SCALE = Scale(
     points=_POINTS,

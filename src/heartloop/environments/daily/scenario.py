@@ -86,13 +86,11 @@ class DailyBrief(Written):
     about: str = Field(min_length=20, max_length=200)
     """The rest of their profile: how they live, what they like, how they like to be spoken with."""
     today: date
-    """The day of the dialogue."""
     dialogue_memory: tuple[BriefMemory, ...] = Field(min_length=1, max_length=4)
     """Notes of earlier dialogues, oldest first."""
     event_memory: tuple[BriefMemory, ...] = Field(min_length=1, max_length=5)
     """Events with their days, oldest first; some may be in the future."""
     query: str = Field(min_length=20, max_length=480)
-    """The user's message, in the first person."""
 
     @property
     def person(self) -> str:
@@ -113,13 +111,11 @@ class DailyScenario(DailyBrief):
     dialogue_memory: tuple[Memory, ...] = Field(min_length=1, max_length=4)
     event_memory: tuple[Memory, ...] = Field(min_length=1, max_length=5)
     feelings: tuple[Word, ...] = Field(min_length=2, max_length=8)
-    """Words that name their feelings correctly, including unspoken ones."""
     misreadings: tuple[Word, ...] = Field(min_length=2, max_length=6)
     """Words for feelings that they do not have but a careless reader might assume."""
     asked: Matter
     """What they explicitly ask for or report; cues: words of an answer that does it or responds to it."""
     implied: Matter
-    """What they want and do not say."""
     want: Want
     openings: tuple[Matter, ...] = Field(min_length=1, max_length=3)
     """Possible continuations: what somebody who knows them would ask or take up next."""
@@ -129,11 +125,9 @@ class DailyScenario(DailyBrief):
 
 
 load_scenarios = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief)
-"""Scenarios of a shipped set by name, or of a file by path."""
 
 
 def problems_of(scenario: DailyBrief) -> list[str]:
-    """Violations of a scenario beyond its schema; empty if there are none."""
     problems = [*problems_in_tags(scenario.tags), *problems_in_query(scenario.query, least=5, most=85)]
     query = scenario.query.lower()
     memories = [*numbered("note", scenario.dialogue_memory), *numbered("event", scenario.event_memory)]

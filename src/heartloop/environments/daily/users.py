@@ -23,7 +23,6 @@ from heartloop.reader.reader import Output
 
 
 def _context_of(scenario: DailyScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The query, what it implies, the notes that bear on it, and what hurts: sore topics and notes that do not belong here."""
     notes = scenario.memories
     return Context(
         tuple(messages),

@@ -1,9 +1,7 @@
 """The sets of EIBench: the shipped test set, and the training set of 2,009 scenarios, composed from hand-written situation cores.
 
-Every keyword of the seed pools has a core: a situation with slots for details, roles by relationship, openings by intensity,
-concerns, beats and lines. The composer adds a place and names (`places`), a manner of speaking with its lines (`manners.toml`, by
-personality) and anchors (`pools.toml`, by intensity). It uses no combination of keyword, relationship, intensity and personality
-of the test set. The result is deterministic.
+Every keyword of the seed pools has a core. The composer adds a place and names, a manner of speaking (`manners.toml`, by
+personality) and anchors (`pools.toml`, by intensity), and uses no seed combination of the test set. It is deterministic.
 """
 
 from __future__ import annotations
@@ -46,7 +44,6 @@ from heartloop.environments.written import Matter, Part, Tag, beats_of
 SIZES: Mapping[Scene, int] = {"charm": 504, "defense": 496, "repair": 503, "support": 506}
 """Number of scenarios per scene (EIBench Table 3)."""
 
-_SLOT = re.compile(r"\{([a-z_]+)\}")
 _PRONOUNS = {
     "woman": {"they": "she", "them": "her", "their": "her", "themself": "herself"},
     "man": {"they": "he", "them": "him", "their": "his", "themself": "himself"},
@@ -68,9 +65,7 @@ class Core(Part):
     tags: tuple[Tag, ...]
     ages: tuple[int, int]
     slots: Mapping[str, tuple[str, ...]]
-    """Three or four details per slot; all are compatible with each other."""
     roles: Mapping[str, Mapping[str, str]]
-    """By relationship, the roles of `user` and `model`."""
     background: str
     rules: tuple[str, ...]
     goal: str
@@ -91,8 +86,6 @@ class Core(Part):
 
 
 class Combination(NamedTuple):
-    """A seed without its theme, which the keyword determines."""
-
     keyword: str
     relationship: str
     intensity: str
@@ -118,7 +111,6 @@ def _table(name: str) -> Mapping[str, Any]:
 
 
 def load_cores() -> list[Core]:
-    """The shipped situation cores."""
     text = (resources.files(__package__) / "scenarios" / "cores.jsonl").read_text(encoding="utf-8")
     return [Core.model_validate_json(line) for line in text.splitlines()]
 
@@ -145,7 +137,6 @@ def fill_slots(text: str, values: Mapping[str, str]) -> str:
 
 
 def _filled(part: Any, values: Mapping[str, str], *, cues: bool = False) -> Any:
-    """A part of a core with the slots of all its texts filled; cues are lower case."""
     if isinstance(part, str):
         return fill_slots(part, values).lower() if cues else fill_slots(part, values)
     if isinstance(part, Mapping):
@@ -233,7 +224,6 @@ def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict
 
 
 def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyEIBenchScenario]:
-    """Scenarios of a set by name, or of a file by path, in this project's form or imported."""
     if name == "train":
         return list(without_tags(training(), exclude_tags, name))
     form, command = EIBenchReleasedScenario, "eibench-scenarios"

@@ -96,15 +96,12 @@ class Reaction(NamedTuple):
     t: float
     reply: str
     goes_on: bool
-    """Whether the user continues the dialogue."""
     reflection: Mapping[str, str]
     """Texts by step: need, quality, inertia, changes, tone."""
     evidence: Mapping[str, Any] = {}
 
 
 class EIBenchUser(Player, Protocol):
-    """The user simulator, which appraises the latest reply and answers it."""
-
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction: ...
 
 
@@ -178,7 +175,6 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
 
 
 def briefing(scenario: AnyEIBenchScenario, options: EIBenchOptions) -> str:
-    """The policy's system prompt for a scenario: its profile, and the form of its replies."""
     if isinstance(scenario, EIBenchReleasedScenario):
         name, blanks = "this person", {"profile": scenario.record.defender_profile.system_prompt.strip()}
     else:
@@ -229,7 +225,6 @@ def _outcomes(transcript: Transcript) -> list[float]:
 
 
 def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The scenario-weighted mean over the scenes."""
     mean = weighted_mean({scene: [p for s, p in dialogues if s == scene] for scene in dict.fromkeys(s for s, _ in dialogues)})
     _, success, failure = bounded_sums(dialogues, success_at, failure_below)
     return Sums(float("nan") if mean is None else mean, success, failure)

@@ -1,8 +1,4 @@
-"""Importer of the EIBench release: records as scenarios, unchanged, or refused with a reason. The data is the authors' (CC BY-NC)
-and no part of this project.
-
-Reads JSON lists, JSON lines and files of one object; an invalid record does not stop the import of others.
-"""
+"""Importer of the EIBench release: records as scenarios, unchanged, or refused. The data is the authors' (CC BY-NC)."""
 
 from __future__ import annotations
 

@@ -2,11 +2,8 @@
 
 Published fields (EIBench sections 3.1, 3.2, App. C): two profiles, the opening line (none in Charm, where the model speaks
 first), anchors of negative emotion a and relation t, and the seed combination. Ours, for the embedded user: `concerns`, `demand`,
-`ways`, `wrongs`, `sores`, `beats` and the written lines; the short form (`EIBenchBrief`) requires the published fields alone.
-
-Released texts are Chinese and the authors' (CC BY-NC); none of them is part of this project. Their anchors are not changed: steps
-and gaps (`scoring.check_anchors`) are rules for our scenarios only. A record without a defined score is refused: a value outside
-[0, 100], or success and failure that are not on two sides of the start.
+`ways`, `wrongs`, `sores`, `beats` and the written lines. Released texts are Chinese and the authors' (CC BY-NC); their anchors
+are not changed (`scoring.check_anchors` is for our scenarios only), and a record without a defined score is refused.
 """
 
 from __future__ import annotations
@@ -309,7 +306,6 @@ def problems_of(scenario: EIBenchBrief) -> list[str]:
 
 
 def lines_of(scenario: EIBenchBrief | EIBenchReleasedScenario) -> list[str]:
-    """The written lines of all groups; none in the short form and in an imported scenario."""
     return written_lines(scenario.lines) if isinstance(scenario, EIBenchScenario) else []
 
 
@@ -317,16 +313,13 @@ SETS = ("test", "train")
 """The shipped test set, and the training set, which `composer` composes when it is loaded."""
 
 load_scenarios = set_loader(EIBenchScenario, SETS, __package__, schema="docs/eibench.md")
-"""The test set, or a file of complete scenarios."""
 
 load_any: Callable[..., list[EIBenchBrief]] = set_loader(
     EIBenchScenario, SETS, __package__, schema="docs/eibench.md", brief=EIBenchBrief
 )
-"""As `load_scenarios`, where a file may hold the short form."""
 
 
 FORM: Literal["eibench-released/1"] = "eibench-released/1"
-"""Value of `form` in every line of an imported file."""
 
 
 def _point(value: object) -> object:
@@ -428,7 +421,6 @@ class EIBenchReleasedScenario(BaseModel):
 
     form: Literal["eibench-released/1"]
     source: str
-    """File name and number of the record."""
     record: ReleasedRecord
 
     place: ClassVar[str] = ""

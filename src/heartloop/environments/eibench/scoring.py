@@ -69,11 +69,7 @@ def axis_score(x: float, anchors: Anchors) -> float:
 
 
 def outcome(a: float, t: float, a_anchors: Anchors, t_anchors: Anchors, relation_weight: float = 0.5) -> float:
-    """EIBench Eq. 2, in [-1, 1]: the weighted sum of the axis scores of a final state. Reported times 100.
-
-    Args:
-        relation_weight: lambda, the weight of the relation axis, in [0, 1].
-    """
+    """EIBench Eq. 2, in [-1, 1]: the axis scores of a final state, weighted (lambda: the relation). Reported times 100."""
     if not 0.0 <= relation_weight <= 1.0:
         raise InputError(f"relation_weight is {relation_weight:g}; expected a number from 0 to 1")
     return relation_weight * axis_score(t, t_anchors) + (1.0 - relation_weight) * axis_score(a, a_anchors)

@@ -1,15 +1,10 @@
 """Stored EIBench dialogues: rescored with another preset or relation weight, and rejudged.
 
 The presets differ only if a change is outside ±10: `paper` re-asks once and then leaves the dialogue unscored; `released` clamps
-the first answer.
+the first answer. To `released`: the later answer is used, since the dialogue continued from it; an unscored dialogue is scored by
+the refused answer if that answer ends it. To `paper`: a dialogue with a clamped change is unscored.
 
-To `released`: if `paper` re-asked, the later answer is used, since the dialogue continued from it; such dialogues are counted
-(`out_of_range`). A dialogue that `paper` left unscored is scored by the refused answer if that answer ends the dialogue;
-otherwise it stays unscored, with cause `not played on`. To `paper`: a dialogue with a clamped change is unscored, with cause
-`change clamped`.
-
-Rejudging. The judge gets the prompts of the user simulator, with its own running state. Its message and its decision to continue
-are ignored: the dialogue ends at the stored turn, for the stored reason.
+A judge has its own running state. Its message and its decision to continue are ignored.
 """
 
 from __future__ import annotations

@@ -110,8 +110,6 @@ class _ReleasedAnswer(_Answer):
 
 
 class EIBenchLLMUser(RoleModel):
-    """A user simulator that is a language model."""
-
     prompts: ClassVar = {
         name: load_prompt(__package__, name) for name in ("react", "react_turn", "react_profile", "react_profile_released")
     }
@@ -210,8 +208,6 @@ _LEAST_TURNS = 3
 
 
 class _Felt(NamedTuple):
-    """The changes of a reply, and the state after it with its outcome."""
-
     a: float
     t: float
     state: tuple[float, float]
@@ -248,8 +244,7 @@ class EIBenchEmbeddedUser(AppraisingPlayer):
 def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, str]:
     """Whether the person goes on, and their next line.
 
-    They end content at both anchors of success, and break off at both anchors of failure, each after three replies. Else
-    `next_line`; the core only from an outcome of `CORE_FROM`.
+    They end at both anchors of success or of failure, after three replies; the core only from an outcome of `CORE_FROM`.
     """
     scenario = view.scenario
     assert isinstance(scenario, EIBenchScenario)  # others are not admitted
@@ -288,7 +283,6 @@ and 2 where nothing is to be owned."""
 
 
 def _lines_for(scene: Scene, lines: EIBenchLines, appraisal: Appraisal) -> Sequence[str]:
-    """The written lines that answer what was wrong with a reply."""
     missed, reading = missed_by(appraisal), appraisal.reading
     if missed in ("silence", "repeat", "cruel"):
         return {"silence": lines.silence, "repeat": lines.repeat, "cruel": lines.cold}[missed]

@@ -1,7 +1,6 @@
 """Writing new EIBench scenarios with a model, in three stages: two profiles, three anchor states, the user's lines.
 
-Seeds are those of EIBench Table 9, without the combinations of the test set. Ours: a place and given names are drawn too, since
-models use few names.
+Seeds are those of EIBench Table 9, without the combinations of the test set. Ours: a place and given names are drawn too.
 """
 
 from __future__ import annotations
@@ -72,7 +71,6 @@ class _Anchors(Answer):
     fail: _State
 
     def of(self, axis: str) -> dict[str, int]:
-        """Start, success and fail of `a` or `t`."""
         return {name: getattr(getattr(self, name), axis) for name in ("start", "success", "fail")}
 
 
@@ -87,8 +85,6 @@ class _Voice(Answer):
 
 
 class _Scene(NamedTuple):
-    """Texts of the questions: meaning of the scene, of axis a, of axis t, and of the lines that only this scene has."""
-
     means: str
     emotion: str
     relation: str
@@ -151,7 +147,6 @@ class EIBenchWriting(Writing):
         self._orders: dict[tuple[int, tuple[Scene, ...]], list[tuple[Scene, str, Combination]]] = {}
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """Unused combinations, alternating over scenes and, within a scene, over keywords."""
         check_only(only, SCENES, "a scene")
         check_size(n, seed)
         mixed = self._mixed(seed, tuple(scene for scene in SCENES if not only or scene in only))
@@ -160,7 +155,6 @@ class EIBenchWriting(Writing):
         return [_seeded(scene, one.seed(theme), number, seed) for number, (scene, theme, one) in enumerate(mixed[:n], start=1)]
 
     def _mixed(self, seed: int, scenes: tuple[Scene, ...]) -> list[tuple[Scene, str, Combination]]:
-        """All unused combinations of the scenes, in the order of a run."""
         if (seed, scenes) not in self._orders:
             used = {Combination.of(one.seed) for one in self.shipped}
             rng = random.Random(f"eibench|{seed}")
@@ -231,7 +225,6 @@ class EIBenchWriting(Writing):
 
 
 def _alternating(scene: Scene, used: set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
-    """All unused combinations of a scene, each with scene and theme, alternating over the keywords."""
     pool = [(theme, keyword, fit) for theme, keywords in pools().scenes[scene].items() for keyword, fit in keywords.items()]
     rng.shuffle(pool)
     free: list[list[tuple[Scene, str, Combination]]] = []

@@ -1,9 +1,4 @@
-"""EMPA's user, judge and director without a language model.
-
-An appraiser (the learned reader, or a student of a judge) predicts what a reply does; `judge` makes an MDEP form of it, `decide`
-chooses the director's call by rules, and the user says one of the scenario's written lines, from what the director has released.
-All of it is deterministic.
-"""
+"""EMPA's user, judge and director without a language model: an appraiser reads the replies, rules decide the rest."""
 
 from __future__ import annotations
 
@@ -38,7 +33,6 @@ from heartloop.reader.reader import Output
 
 
 def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, the concerns that were not mentioned yet, and what hurts the person."""
     return Context(
         tuple(messages),
         tuple(replies),
@@ -47,14 +41,7 @@ def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str
     )
 
 
-def _group(scenario: EmpaBrief) -> str:
-    """The axis with the largest deficit as a share of its maximum, which the persona flip changes; of equal ones the first."""
-    shares = shares_of(scenario.start)
-    return max(shares, key=lambda axis: shares[axis])
-
-
 def output_of(key: str) -> str:
-    """The reader's output for a key of the MDEP form: `C+` for `C.Prog`, `A-` for `A.Neg`."""
     return key[0] + ("+" if key.endswith("Prog") else "-")
 
 
@@ -67,26 +54,21 @@ READING = LearnedReading(
     "heartloop.environments.empa",
     _context,
     tuple(Output(f"{axis}{sign}", *limits) for axis in "CAP" for sign, limits in (("+", (0.0, 2.0)), ("-", (-2.0, 0.0)))),
-    group=_group,
+    group=lambda scenario: max(AXES, key=shares_of(scenario.start).__getitem__),  # the persona flip changes it
     judged=_judged,
 )
-"""Progress and regress on each axis, as levels of the MDEP form; weights differ by the axis of the largest deficit."""
 
-
-# The judge
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
-_SENTENCES = 8
-"""Sentences of a reply that are read for a quote."""
+_SENTENCES = 8  # of a reply, that are read for a quote
 
 
 def judge(view: EmpaView, appraiser: Appraiser) -> Judgement:
     """The form of the window that ends with the latest reply.
 
-    A level is the sum of what the replies did on that side of the axis, rounded to the nearest level. It is the sum because the
-    judged data has one reply to a judgement, and every reply moves the state: under the mean, one harmful reply among neutral
-    ones would round to 0, and longer windows would hide harm. A dangerous reply gives its window the worst form. Each level
-    quotes a sentence of the reply that did most to it.
+    A level is the rounded sum of what the replies did on that side of the axis: under the mean, one harmful reply among neutral
+    ones would round to 0. A dangerous reply gives its window the worst form. Each level quotes a sentence of the reply that did
+    most to it.
     """
     places = range(len(view.heard) - view.window, len(view.heard))
     replies = {n: appraiser.appraise(view.scenario, view.said[: n + 1], view.heard[: n + 1], seed=view.seed) for n in places}
@@ -111,15 +93,13 @@ def judge(view: EmpaView, appraiser: Appraiser) -> Judgement:
 
 
 def net_effect(judged: Judgement) -> float:
-    """The mean over the axes of what a window did, before rounding, in [-2, 2]."""
     return fmean(min(2.0, up) + max(-2.0, down) for up, down in judged.evidence["predicted"].values())
 
 
 def _effect(key: str, appraisal: Appraisal) -> float:
-    """What a reply did on this side of an axis.
+    """What a reply did on this side of an axis: progress or a setback (judges gave both at once in 16 of 4,035 cases).
 
-    A reply is either progress or a setback there (judges gave both at once in 16 of 4,035 cases). What is predicted on both
-    sides is the reader's doubt, and is netted: EMPA's points charge a setback at least double.
+    What is predicted on both sides is the reader's doubt, and is netted: EMPA's points charge a setback at least double.
     """
     return _bounded(key, sum(_bounded(side, appraisal.change[output_of(side)]) for side in form_keys(key[0])))
 
@@ -136,7 +116,6 @@ def _level(key: str, effect: float) -> int:
 
 
 def _sentences(view: EmpaView, place: int, appraisal: Appraisal, appraiser: Appraiser) -> list[tuple[str, Appraisal]]:
-    """The sentences of a reply that can be quoted, each read as if it were the whole reply; else the whole reply."""
     text = view.heard[place]
     parts = [part.strip() for part in _SENTENCE.split(text) if stands_in(part, [text])][:_SENTENCES]
     if len(parts) < 2:
@@ -153,8 +132,6 @@ def _reason(appraisal: Appraisal, *, good: bool) -> str:
     return sentence(reason_of(appraisal, good=good) or ("it did good" if good else "it did harm"))
 
 
-# The director
-
 STAGE_AFTER, QUIET = 2, 8
 """Windows of positive energy after which the next stage is released, and in a row without it after which the dialogue ends."""
 STUCK, MEMORY_AFTER = 3, 3
@@ -168,18 +145,11 @@ EPILOGUE_FROM = 0.55
 
 
 def _open_beats(view: EmpaView, *, good: bool = True, core: bool = True) -> list[EmpaBeat]:
-    """The open beats with a released source."""
     released = view.released
     return open_beats((beat for beat in view.scenario.told if beat.source in released), view.said, good=good, core=core)
 
 
 def decide(view: EmpaView) -> Act:
-    """The director's call after the latest window.
-
-    Stages of the story are released one by one after windows of positive energy, the epilogue when most of the deficit is made
-    good, a memory if the dialogue is stuck or all stages are released. The focus moves to the axis with the largest deficit. A
-    series of windows without positive energy ends the dialogue.
-    """
     energy, released = view.path.energy, view.released
     made_good = view.path.total / view.scenario.distance
     waited = next((n for n, act in enumerate(reversed(view.acts)) if releases(act)), len(view.acts)) + 1
@@ -204,8 +174,6 @@ def decide(view: EmpaView) -> Act:
     return Act("wait")
 
 
-# The user
-
 _MOVED_FROM, _ACK_FROM = 4.0, 1.5
 """Energies from which a reply reached the person deeply, and from which they may say that it helped."""
 _COLD_AFTER = 3
@@ -213,8 +181,6 @@ _COLD_AFTER = 3
 
 
 class EmpaEmbeddedUser(AppraisingPlayer):
-    """The user, the judge and the director with one appraiser."""
-
     reading = READING
     roles = ("user", "judge", "director")
 
@@ -257,19 +223,15 @@ _LINES: Mapping[Missed, str] = {
     "silence": "silence", "repeat": "repeat", "cruel": "cold", "lecture": "lecture", "advice": "advice", "template": "template",
     "flattery": "flattery", "misread": "unclear", "unfelt": "unfelt",
 }  # fmt: skip
-"""Which of the written lines answer what was missed; else those of the axis."""
+"""Which of the written lines answer what was missed; else those of the axis (`_BY_AXIS`)."""
 _BY_AXIS: Mapping[str, str] = {"C": "unclear", "A": "unfelt", "P": "unhelped"}
 
 
 def line_of(view: EmpaView, own: Judgement | None = None) -> str:
     """The person's next line.
 
-    A farewell at the ends. After a reply of positive energy, the next open beat; after one of no energy a line that says what
-    was missed, and in every other turn a beat of facts; after one of negative energy, or an insult, no beat. No line repeats
-    while an unused one is left.
-
-    Args:
-        own: the person's own judgement of the last reply, where a window has several replies; else the latest judgement counts.
+    After a reply of positive energy the next open beat; of no energy, what was missed and, in every other turn, a beat of facts;
+    of negative energy, no beat. `own` is the person's own judgement of the last reply, where a window has several replies.
     """
     scenario = view.scenario
     assert isinstance(scenario, EmpaScenario)  # others are not admitted
@@ -302,7 +264,6 @@ def line_of(view: EmpaView, own: Judgement | None = None) -> str:
 
 
 def _next_beat(view: EmpaView, *, good: bool) -> EmpaBeat | None:
-    """The first open beat, or the one of the next four that is of the focused axis."""
     ahead = _open_beats(view, good=good, core=view.path.total >= CORE_FROM * view.scenario.distance)
     axis_of = {concern.key: concern.axis for concern in view.scenario.concerns}
     focused = (beat for beat in ahead[:4] if view.focus and axis_of[beat.concern] == view.focus)

@@ -1,9 +1,8 @@
 """EMPA: options, rules of a dialogue, score, rewards, and the spec (EMPA section 3.3, Algorithm 2).
 
-A window is `window` policy replies (the paper's K). After each window the judge gives its levels, the state changes, and, unless
-the dialogue ends, the director makes one call. A reply that does not close a window has no state. The last reply is always
-judged, in a shorter window if necessary (ours). Success, failure and the director's `end` are possible from turn 12 on; only the
-turn limit can end a dialogue earlier. The IEDR form is filled once and stored in the scenario.
+After each window of `window` replies (the paper's K) the judge gives its levels and, unless the dialogue ends, the director makes
+one call. The last reply is always judged, in a shorter window if necessary (ours). Only the turn limit ends a dialogue before
+turn 12. The IEDR form is filled once and stored in the scenario.
 """
 
 from __future__ import annotations
@@ -41,10 +40,8 @@ from heartloop.environments.training import Returns, Training, rewards_by_turn, 
 VARIANTS = ("plain",)
 
 MAX_TURNS = 45
-"""Policy replies in a dialogue (EMPA released code)."""
 
 MIN_TURNS = 12
-"""Minimum number of policy replies before a dialogue can end (released code)."""
 
 
 class EmpaOptions(Options):
@@ -62,13 +59,9 @@ class EmpaOptions(Options):
     """Whether success and failure do not end a dialogue, so that all stored replies are judged."""
 
 
-# The director's calls. The director never speaks to the policy, and the user simulator knows only what was released.
-
 STAGES: tuple[str, ...] = tuple(source for source in SOURCES if source.startswith("stage") or source == "epilogue")
-"""Parts of the story, in order."""
 
 MEMORIES: tuple[str, ...] = tuple(source for source in SOURCES if source not in ("opening", *STAGES))
-"""Periods of life."""
 
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "reveal_stage": STAGES,
@@ -78,11 +71,6 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "wait": (),
     "end": (),
 }
-"""Functions by name, with the allowed arguments; an empty tuple means that the function takes no argument.
-
-`reveal_stage` and `reveal_memory` release a source, `adjust_focus` sets the axis that the user emphasises, `advise` gives advice
-without new information, `wait` changes nothing, `end` ends the dialogue.
-"""
 
 
 class Act(NamedTuple):
@@ -91,23 +79,15 @@ class Act(NamedTuple):
     function: str
     argument: str = ""
     note: str = ""
-    """Instruction to the user simulator."""
     reason: str = ""
 
 
 def releases(act: Act) -> bool:
-    """Whether the call releases a source."""
     return act.function in ("reveal_stage", "reveal_memory")
 
 
 def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None:
-    """Why a call is invalid after this number of policy replies; `None` if it is valid.
-
-    Stages are released in order, no source is released twice, and a dialogue cannot end before `MIN_TURNS` replies.
-
-    >>> call_problem(Act("reveal_stage", "stage 3"), released=["opening", "stage 1"], turns=5)
-    "'stage 3' would be told before 'stage 2'; the pieces of the story come in order"
-    """
+    """Why a call is invalid after this number of policy replies: stages come in order, and no source twice."""
     if act.function not in FUNCTIONS:
         return f"there is no function {act.function!r}; expected one of {', '.join(FUNCTIONS)}"
     arguments = FUNCTIONS[act.function]
@@ -126,9 +106,6 @@ def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None
     return None
 
 
-# The roles
-
-
 class Judgement(NamedTuple):
     """An MDEP form with quotes and reasons; keys as in `form_keys`."""
 
@@ -137,7 +114,6 @@ class Judgement(NamedTuple):
     """Quotes of the dialogue, for every level other than 0."""
     reasons: Mapping[str, str]
     evidence: Mapping[str, Any] = {}
-    """Further evidence for the transcript."""
 
 
 class EmpaView(NamedTuple):
@@ -145,9 +121,7 @@ class EmpaView(NamedTuple):
 
     scenario: EmpaBrief
     said: tuple[str, ...]
-    """The user's messages, including the opening."""
     heard: tuple[str, ...]
-    """The policy's replies, including the latest; an empty string is silence."""
     acts: tuple[Act, ...]
     path: Trajectory
     """By the run's preset: in `adjudicate` up to the window, in `direct` and `speak` including it."""
@@ -163,37 +137,22 @@ class EmpaView(NamedTuple):
 
     @property
     def released(self) -> tuple[str, ...]:
-        """Released sources in order of release; `opening` is released from the start."""
         return ("opening", *(act.argument for act in self.acts if releases(act)))
 
     @property
     def focus(self) -> str:
-        """The axis that the user emphasises; empty if the director has not set one."""
         return next((act.argument for act in reversed(self.acts) if act.function == "adjust_focus"), "")
 
 
 class EmpaUser(Player, Protocol):
-    """The user simulator, the judge and the director."""
+    async def speak(self, view: EmpaView, log: CallLog) -> str: ...
 
-    async def speak(self, view: EmpaView, log: CallLog) -> str:
-        """The user's answer to the latest reply, by what was released."""
-        ...
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement: ...
 
-    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
-        """Rates the replies of the window on every axis."""
-        ...
-
-    async def direct(self, view: EmpaView, log: CallLog) -> Act:
-        """The director's call after a judged window."""
-        ...
-
-
-# The dialogue
+    async def direct(self, view: EmpaView, log: CallLog) -> Act: ...
 
 
 class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
-    """EMPA over a list of scenarios, with one set of players for the three roles."""
-
     name = "empa"
     options_type = EmpaOptions
     policy = load_prompt(__package__, "policy")
@@ -219,8 +178,6 @@ class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
 
 
 class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
-    """One dialogue with one scenario."""
-
     def __init__(self, environment: Empa, scenario: EmpaBrief, seed: int) -> None:
         super().__init__(environment, scenario, seed)
         self._said: list[str] = []
@@ -334,7 +291,6 @@ def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) 
 
 
 def numbers_of(path: Trajectory) -> dict[str, float]:
-    """Energy and alignment of the latest window, and total energy, rounded as in a transcript."""
     numbers = {"energy": path.energy[-1], "alignment": path.alignment[-1], "total": path.total}
     return {name: round(float(number), 4) + 0.0 for name, number in numbers.items()}  # no -0
 
@@ -355,9 +311,6 @@ def judged_dialogue(transcript: Transcript) -> Case:
             elif window == 1:
                 forms.append(None)
     return Case(p0, forms)
-
-
-# Score and rewards
 
 
 def _epmqs(transcript: Transcript) -> list[float]:
@@ -402,11 +355,9 @@ _SCALE = Scale(
 
 
 def _returns(transcript: Transcript, options: EmpaOptions) -> Returns:
-    """Rewards for training (ours: no paper trained in EMPA).
+    """Rewards for training (ours: no paper trained in EMPA): success, and the energy of each window over |P_0|.
 
-    The outcome is 1 for a success and 0 otherwise. The process reward is the energy of a judged window divided by |P_0|, at the
-    last reply of the window; a sum of 1 is the energy that success requires. The lowest sum is that of `MAX_TURNS` windows with
-    the lowest energy that a form can have.
+    The lowest sum is that of `MAX_TURNS` windows with the lowest energy that a form can have.
     """
     score_of(transcript)
     deficit = float(np.linalg.norm(list(transcript.start.values())))
@@ -435,7 +386,7 @@ SPEC = EnvironmentSpec(
     environment=Empa,
     embedded="heartloop.environments.empa.embedded:EmpaEmbeddedUser",
     simulator="heartloop.environments.empa.users:EmpaLLMUser",
-    players="heartloop.environments.empa.users:players",
+    players_by_role="heartloop.environments.empa.users:players",
     report="heartloop.environments.empa.report:PANEL",
     reading="heartloop.environments.empa.embedded:READING",
     stored="heartloop.environments.empa.stored:STORED",

@@ -1,9 +1,8 @@
 """Importer of the EMPA release: results as a run, and a list of released numbers that do not follow from the levels.
 
-Files hold one dialogue each (`history`, `epj` with its trajectory). Every number is recomputed with preset `released`; a
-difference beyond rounding is reported. A turn without a judgement is unjudged: it does not change the state, is excluded from
-means, and is counted. The authors count it as a judged turn of zeros. So each model has two EPM-Q, the authors', which reproduces
-their tables, and ours. Both are printed.
+Every number is recomputed with preset `released`; a difference beyond rounding is reported. A turn without a judgement is
+excluded and counted; the authors count it as a judged turn of zeros. So each model has two EPM-Q, the authors', which reproduces
+their tables, and ours.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ _COUNTED = {
     "passed over": "a JSON file in the folder is not a result and was skipped",
 }
 
+# tolerances, by the rounding of the released numbers
 _ROUNDED = {"E_total": 0.006, "delta_E": 0.006, "P_norm": 0.006, "projection": 0.006, "v_t_norm": 0.006, "alignment": 0.001}
-"""Tolerances, by the rounding of the released numbers."""
 _EXACT = 1e-6
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -78,8 +77,6 @@ class _Path(_Released):
 
 
 class ReleasedResult(_Released):
-    """One released dialogue. Other fields are allowed."""
-
     script_id: str = Field(min_length=1)
     history: tuple[_Message, ...] = Field(min_length=1)
     epj: _Path
@@ -96,7 +93,6 @@ class Difference(NamedTuple):
     """A released number that does not follow from the released levels."""
 
     place: str
-    """The file."""
     turn: int
     field: str
     theirs: object
@@ -104,16 +100,14 @@ class Difference(NamedTuple):
 
 
 class ModelResult(NamedTuple):
-    """EPM-Q of one model's dialogues with the preset `released`."""
+    """EPM-Q of one model's dialogues; `theirs` counts unjudged turns as zeros, as the authors do, `ours` excludes them."""
 
     model: str
     dialogues: int
     success: int
     unjudged: int
     theirs: EpmQ
-    """Unjudged turns counted as zeros, as the authors do."""
     ours: EpmQ
-    """Unjudged turns excluded."""
 
 
 def read_results(source: Path) -> Imported:
@@ -164,7 +158,6 @@ def _row(row: ModelResult) -> str:
 
 
 def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
-    """EPM-Q of each model, best first, with unjudged turns as zeros (the authors) and excluded (ours)."""
     models: dict[str, list[Transcript]] = {}
     for transcript in transcripts:
         if transcript.score is not None:
@@ -201,7 +194,6 @@ def _records(source: Path, counts: Counter[str]) -> Iterator[tuple[Path, dict[st
 
 
 def _form(point: _Point) -> dict[str, int] | None:
-    """The levels of a turn; `None` if one of them is missing or invalid."""
     analysis = point.mdep_analysis or {}
     form: dict[str, int] = {}
     for key in form_keys():
@@ -293,7 +285,6 @@ def _judgement(point: _Point, form: Mapping[str, int]) -> Judgement:
 
 
 def _stop(result: ReleasedResult) -> StopReason:
-    """The stop reason by the released status; `goodbye` is an end by the director."""
     status = result.status.lower()
     if "success" in status:
         return "success"
@@ -303,7 +294,6 @@ def _stop(result: ReleasedResult) -> StopReason:
 
 
 def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
-    """Released numbers that do not follow from the released levels, with unjudged turns as zeros, as in the released code."""
     p0 = result.epj.P_0_initial_deficit
     levels = (result.epj.iedr_details or {}).get("filled_iedr")
     if isinstance(levels, Mapping) and levels.keys() >= DEFICIT_POINTS.keys():

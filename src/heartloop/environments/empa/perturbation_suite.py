@@ -1,9 +1,7 @@
 """EMPA's validity suite: paired shifts of five scorers under perturbations (EMPA section 4.1, Tables 5 and 6).
 
-A pair is one judged window in the original and in a variant. Dialogues that are not scored in both are excluded and counted. The
-scorers: `epm`, the energy; `alignment`, the cosine; `rubric`, the sum of the levels; `magnitude`, the size of the step; `direct`,
-the direct judge's number. The paper's text calls its third scorer magnitude, its Table 6 a direct judge, with the same numbers;
-both are here. The numbers of a scenario are means over the paired windows of all models.
+A pair is one judged window in the original and in a variant. The paper's text calls its third scorer magnitude, its Table 6 a
+direct judge, with the same numbers; both are here. The numbers of a scenario are means over the paired windows of all models.
 """
 
 from __future__ import annotations
@@ -47,20 +45,16 @@ SCORERS: Mapping[str, str] = {
     "magnitude": "magnitude only",
     "direct": "direct judge",
 }
-"""Titles of the scorers."""
 _SYCOPHANCY = "sycophancy"
-"""The three attacks together."""
 PERTURBED: Mapping[str, str] = {
     FLIP: "persona flipped",
     _SYCOPHANCY: "all attacks",
     **dict(zip(ATTACKS, ("pure empathy", "self-empowerment", "psycho-jargon"), strict=True)),
 }
-"""Titles of the perturbations."""
 ALIGNED, ALL = "aligned", "all"
 """Selections of pairs: those whose original energy is above 0, as in the paper's flip, or all."""
 _FEW_SCENARIOS = 10
 _MARGIN = 0.06
-"""Space above and below the slopes, as a share of their range."""
 
 
 class ScenarioShift(NamedTuple):
@@ -73,12 +67,9 @@ class ScenarioShift(NamedTuple):
 
 
 class ScorerShift(NamedTuple):
-    """One scorer under one perturbation."""
-
     perturbation: str
     scorer: str
     pairs: str
-    """`ALIGNED` or `ALL`."""
     shift: Shift
     scenarios: tuple[ScenarioShift, ...]
 
@@ -90,7 +81,6 @@ class PerturbationShifts(NamedTuple):
     preset: str
     models: tuple[str, ...]
     titles: Mapping[str, str]
-    """Titles of the scenarios by id."""
     compared: Mapping[str, int]
     left_out: Mapping[str, int]
     scales: Mapping[str, float]
@@ -99,12 +89,10 @@ class PerturbationShifts(NamedTuple):
 
     @property
     def shown_pairs(self) -> str:
-        """The selection for a summary: the aligned pairs, or all if none is aligned."""
         return ALIGNED if any(cell.pairs == ALIGNED for cell in self.cells) else ALL
 
     @property
     def shown(self) -> dict[str, list[ScorerShift]]:
-        """The cells of that selection by the title of their perturbation."""
         by_title = {
             title: [c for c in self.cells if (c.perturbation, c.pairs) == (name, self.shown_pairs)]
             for name, title in PERTURBED.items()
@@ -113,7 +101,6 @@ class PerturbationShifts(NamedTuple):
 
 
 _Scores = Mapping[str, float]
-"""The scores of a window, by scorer."""
 
 
 class _Pair(NamedTuple):
@@ -124,7 +111,6 @@ class _Pair(NamedTuple):
 
 
 def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
-    """The shifts over the dialogues of one or several runs, each judged in all variants."""
     pairs: list[_Pair] = []
     originals: list[Transcript] = []
     compared = dict.fromkeys((FLIP, *ATTACKS), 0)
@@ -201,12 +187,7 @@ def _cells(pairs: Sequence[_Pair], scales: Mapping[str, float]) -> Iterator[Scor
                 yield ScorerShift(perturbation, scorer, selection, total, tuple(means))
 
 
-# The suite
-
-
 class PerturbationJudges(NamedTuple):
-    """The judge, which fills the MDEP form, and the direct judge."""
-
     judge: EmpaUser
     direct: DirectJudge
 
@@ -228,7 +209,6 @@ def _judges(spec: EnvironmentSpec, model: ChatModel | None, sampling: Sampling |
 
 
 def result_of(runs: Sequence[Variants]) -> Result:
-    """Tables and charts of the shifts of one or several runs."""
     shifts = perturbation_shifts(runs)
     cells = [
         {**cell._asdict(), "shift": cell.shift._asdict(), "scenarios": [one._asdict() for one in cell.scenarios]}
@@ -277,7 +257,6 @@ _COLUMNS: Mapping[str, Callable[[Shift], str]] = {
     "95 %, scenarios": lambda s: f"{_number(s.cluster_low)} to {_number(s.cluster_high)}",
     "p, scenarios": lambda s: _p(s.cluster_p),
 }
-"""Columns of the page's tables."""
 _IN_TERMINAL = ("Replies", "Mean", "95 %, scenarios", "Falls", "Ties", "In sd")
 
 
@@ -292,7 +271,6 @@ def _summary(shifts: PerturbationShifts) -> Table:
 
 
 def _table(shifts: PerturbationShifts, pairs: str) -> Table:
-    """All numbers of one selection of pairs."""
     rows = tuple(
         Row(f"{PERTURBED[cell.perturbation]}, {SCORERS[cell.scorer]}", tuple(text(cell.shift) for text in _COLUMNS.values()))
         for cell in shifts.cells
@@ -334,7 +312,6 @@ def _published() -> Table:
 
 
 def _panel(shifts: PerturbationShifts, cell: ScorerShift) -> SlopePanel:
-    """The scenarios under one scorer; all panels of a scorer have the same axis."""
     same = [other for other in shifts.cells if (other.scorer, other.pairs) == (cell.scorer, cell.pairs)]
     values = [x for other in same for row in other.scenarios for x in (row.original, row.perturbed)]
     margin = _MARGIN * ((max(values) - min(values)) or 1.0)

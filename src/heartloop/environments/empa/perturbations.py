@@ -1,10 +1,8 @@
-"""The perturbations of EMPA's validity suite, and a stored dialogue judged under one (EMPA section 4.1).
+"""The perturbations of EMPA's validity suite, and a stored dialogue judged under one (EMPA section 4.1; docs/decisions/0010).
 
-A flipped persona for the same replies, or an attack: replies replaced by performed empathy. The texts are in
-`perturbations.toml`, in our own words; docs/decisions/0010 gives the reasons. Every stored reply is judged, and no dialogue ends
-early, so that windows can be paired. Under an attack each window is judged as if only its own replies were replaced: earlier
-replies and the path are the original's. The transcript contains the judged replies and the user's stored messages; its path sums
-the steps of all windows, and is not the path of a real dialogue.
+A flipped persona for the same replies, or an attack: replies replaced by performed empathy, in our own words
+(`perturbations.toml`). Every stored reply is judged, and no dialogue ends early. Under an attack each window is judged as if only
+its own replies were replaced; the path sums the steps of all windows, and is not the path of a real dialogue.
 """
 
 from __future__ import annotations
@@ -34,26 +32,22 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored
 
 ORIGINAL = "original"
-"""The unchanged variant, with which the others are paired."""
 FLIP = "persona_flip"
 ATTACKS = ("pure_empathy", "self_empowerment", "psycho_jargon")
 PERTURBATIONS = (ORIGINAL, FLIP, *ATTACKS)
-"""All variants, the original first."""
-DIRECT = "direct"
-"""Key of the direct judge's number in a judged turn's evidence."""
 
+DIRECT = "direct"  # key of the direct judge's number in the evidence of a judged turn
 _FILE = resources.files(__package__) / "perturbations.toml"
 _INVERTED = {"high": "low", "medium": "medium", "low": "high"}
 _KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivational"}
 
 
 def flipped(scenario: EmpaBrief) -> EmpaBrief:
-    """The scenario with inverted needs.
+    """The scenario with inverted needs; `axis` is that before the flip.
 
-    Every IEDR level l becomes 3 - l, so that on each axis the deficit as a share of its maximum, s, becomes 1 - s. The priorities
-    high and low are swapped; then the axis with the greatest deficit gets high. Their reasons are replaced, and two sentences are
-    added to `needs.constraints`. Everything else is unchanged, including `axis`, the axis before the flip. If no deficit is left
-    (every level was 3), the dialogue cannot be scored.
+    Every IEDR level l becomes 3 - l, so that each share s of the largest deficit becomes 1 - s. The priorities high and low are
+    swapped; then the axis with the greatest deficit gets high. Two sentences are added to `needs.constraints`. If every level
+    was 3, the dialogue cannot be scored.
     """
     texts = _texts()["flip"]
     iedr = {name: line.model_copy(update={"level": 3 - line.level}) for name, line in scenario.iedr.items()}
@@ -70,7 +64,6 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
 
 
 def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
-    """The reply of an attack at a turn. Deterministic, and independent of the scenario's text."""
     sentences = []
     for part in ("openings", "middles", "closings"):
         texts: list[str] = _texts()["attacks"][attack][part]
@@ -80,7 +73,6 @@ def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
 
 
 def perturbation_hash() -> dict[str, str]:
-    """Hash of the file with the texts, by file name."""
     return {_FILE.name: file_hash(_FILE.read_bytes())}
 
 
@@ -92,9 +84,7 @@ def _texts() -> Mapping[str, Any]:
 class DirectJudge(Protocol):
     """Rates the replies of a window with one number, without a rubric, compared with EMPA's score (EMPA Table 6)."""
 
-    def describe(self) -> Mapping[str, str]:
-        """Hash of each prompt, by name."""
-        ...
+    def describe(self) -> Mapping[str, str]: ...
 
     async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
         """How well the replies of the window care for the user, in [0, 100]; a model does not see `judged`."""
@@ -108,8 +98,6 @@ class _Impression(BaseModel):
 
 
 class LLMDirectJudge:
-    """The direct judge as a language model. The seed, its own or else the dialogue's, is advanced by turn."""
-
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
         self._model = model
         self._sampling = sampling or Sampling()
@@ -134,10 +122,7 @@ class LLMDirectJudge:
 
 
 class EmbeddedDirectJudge:
-    """50 + 25 x the mean over the axes of what the embedded judge predicted for the window, before it rounded to levels.
-
-    It does not model how a language model judges without a rubric.
-    """
+    """50 + 25 x `net_effect` of the embedded judge; not a model of how a language model judges without a rubric."""
 
     def describe(self) -> Mapping[str, str]:
         return {}
@@ -147,8 +132,6 @@ class EmbeddedDirectJudge:
 
 
 class _BothJudges:
-    """The judge and the direct judge. With an original, the dialogue before the window is taken from it."""
-
     def __init__(self, judge: EmpaUser, direct: DirectJudge, original: Transcript | None) -> None:
         self._judge = judge
         self._direct = direct
@@ -186,13 +169,7 @@ async def perturbed(
     preset: str,
     original: Transcript | None = None,
 ) -> Transcript:
-    """The dialogue in a variant, rated by both judges. An unscored dialogue is returned with its cause, without a call.
-
-    Args:
-        scenario: the scenario, unchanged since it was played.
-        variant: one of `PERTURBATIONS`.
-        original: for an attack, the dialogue in the variant `ORIGINAL` under the same judges.
-    """
+    """The dialogue in a variant, rated by both judges; an unscored one unchanged. An attack needs the judged `original`."""
     check_readable(played, scenario, judge)
     replies, in_place = played, None
     if variant in ATTACKS:

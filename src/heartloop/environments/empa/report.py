@@ -1,4 +1,4 @@
-"""EMPA's page of the report: components, paths, steps, endings, indices, profiles, scenarios, and each dialogue's path."""
+"""EMPA's page of the report."""
 
 from __future__ import annotations
 
@@ -91,13 +91,12 @@ _CONDITIONS: Mapping[str, str] = {
     "stagnation": "stagnation",
     "regression": "regression",
 }
-_NEUTRAL = {"rdi": 50.0, "alignment": 50.0}
-"""Value of an index without change, if not 0."""
+_NEUTRAL = {"rdi": 50.0, "alignment": 50.0}  # without change; others are 0
 _EPMQ = Range(0.0, 120.0, 0.0)
 
 
 class Measured(NamedTuple):
-    """A scored dialogue; `place` is its index among the dialogues of the page."""
+    """A scored dialogue, its conditions at the end, and its index among the dialogues of the page."""
 
     place: int
     dialogue: Transcript
@@ -134,10 +133,7 @@ def measured(place: int, dialogue: Transcript) -> Measured | None:
     return Measured(place, dialogue, path, score, reached(path, preset=preset), failure(path))
 
 
-Member = tuple[int, ModelRow, Sequence[Measured]]
-"""A model with at least one dialogue: its colour number, its row, and the dialogues behind its score."""
-
-
+Member = tuple[int, ModelRow, Sequence[Measured]]  # its colour number, its row, and the dialogues behind its score
 Cell = Callable[[Sequence[Measured]], Estimate | int | str | None]
 
 
@@ -149,7 +145,7 @@ def _table(title: str, members: Sequence[Member], cells: Mapping[Column, Cell]) 
 def _mean(
     value: str, group: Callable[[Measured], str] | None = None, key: str = "", within: tuple[float, float] | None = None
 ) -> Cell:
-    """The mean of a value of dialogues (`epmq.score`) or windows (`path.size`), over all dialogues or those of one group."""
+    """The mean of a value of dialogues (`epmq.score`) or windows (`path.size`), of one group if given."""
 
     def cell(mine: Sequence[Measured]) -> Estimate | None:
         chosen = [m for m in mine if group is None or group(m) == key]
@@ -259,7 +255,6 @@ PROFILES: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
 
 
 def group_of(profile: str, m: Measured) -> str:
-    """The group of a dialogue in a profile; empty if a fact is missing."""
     *_, fact, kinds = PROFILES[profile]
     if not kinds:
         return m.fact(fact)
@@ -287,7 +282,7 @@ def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
 
 
 def _radar(row: Row, groups: Sequence[str], high: float) -> dict[str, Any]:
-    """A closed SVG path through the means, spokes clockwise from the top, and rings; no path if a group has no mean."""
+    """A closed SVG path through the means, clockwise from the top; none if a group has no mean."""
     spokes = []
     corners = []
     for place, (name, seen) in enumerate(zip(groups, row.cells, strict=True)):
@@ -316,9 +311,8 @@ def _pixel(dx: float, dy: float, radius: float) -> tuple[float, float]:
     return (round(_MIDDLE[0] + dx * radius, 1), round(_MIDDLE[1] + dy * radius, 1))
 
 
-PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))
-"""Horizontal and vertical axis of each plane."""
-SIDE = 150.0
+PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))  # horizontal and vertical axis
+SIDE = 150.0  # of a plane, in pixels
 
 
 class PlaneFrame(NamedTuple):
@@ -350,8 +344,8 @@ def model_paths(members: Sequence[Member], frame: PlaneFrame) -> list[dict[str, 
 
 
 def _plane(dialogues: Sequence[Measured], frame: PlaneFrame, across: str, up: str) -> dict[str, Any]:
-    """Segments of positive, negative and no energy, as one SVG path each; starts, and ends inside the frame with their kind."""
-    columns = [list(map(str, AXES)).index(across), list(map(str, AXES)).index(up)]
+    """One SVG path each of positive, negative and no energy; starts, and ends inside the frame with their kind."""
+    columns = ["CAP".index(across), "CAP".index(up)]
     segments: dict[int, list[str]] = {1: [], -1: [], 0: []}
     starts: set[tuple[float, float]] = set()
     ends: list[tuple[float, float, str]] = []
@@ -422,7 +416,6 @@ def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[s
 
 
 def journey(transcript: Transcript) -> dict[str, Any]:
-    """Start, distance and windows of an EMPA dialogue; empty if the transcript has no start."""
     if not set(AXES) <= transcript.start.keys():
         return {}
     start = [transcript.start[axis] for axis in AXES]
@@ -473,7 +466,7 @@ def _places(quote: str, turn: int, replies: Sequence[str], messages: Sequence[st
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
-    """Thoughts, without the lines per axis, which the window shows (`windows`)."""
+    """Thoughts, without the lines per axis, which the windows show."""
     return TurnView({name: text for name, text in turn.thoughts.items() if name not in (turn.state or {})})
 
 

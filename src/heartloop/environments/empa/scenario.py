@@ -1,9 +1,8 @@
 """EMPA scenarios: the schema, the loader, the checks of a set, and scenarios as text.
 
-The published card (EMPA App. D: role, traits, empathy threshold, topic, needs, priorities, past, situation, story), the domain,
-the dominant axis and the IEDR form with its evidence. Ours are `tags`, `place`, `speaking_style`, `opening`, `concerns`,
-`attempts`, `sores`, `beats` and the written lines, from which the embedded user speaks without a model; the short form does not
-require them. The docstrings of the parts are sent to a writer model as part of the schema.
+The card, the domain, the dominant axis and the IEDR form are the paper's (EMPA App. D). Ours are `tags`, `place`,
+`speaking_style`, `opening`, `concerns`, `attempts`, `sores`, `beats` and the written lines, from which the embedded user speaks;
+the short form does not require them. The docstrings of the parts are sent to a writer model as part of the schema.
 """
 
 from __future__ import annotations
@@ -43,11 +42,9 @@ DOMAINS: tuple[Domain, ...] = get_args(Domain)
 Difficulty = Literal["easy", "medium", "hard", "extreme"]
 
 _SETS = ("cases",)
-"""Scenario sets shipped with the package, by name."""
 
 Source = Literal["opening", "stage 1", "stage 2", "stage 3", "stage 4", "childhood", "adolescence", "young adulthood", "epilogue"]
 SOURCES: tuple[Source, ...] = get_args(Source)
-"""The sources that the director can release; `opening` is released from the start."""
 
 Prose = Annotated[Passage, Field(min_length=60)]
 
@@ -87,7 +84,6 @@ class Priorities(Part):
     cognitive: Priority
 
     def of(self, axis: Axis) -> Priority:
-        """The priority of an axis."""
         return {"A": self.affective, "P": self.motivational, "C": self.cognitive}[axis]
 
 
@@ -232,32 +228,26 @@ class EmpaBrief(Written):
 
     @property
     def told(self) -> tuple[EmpaBeat, ...]:
-        """The written beats; none in the short form."""
         return ()
 
     @property
     def stratum(self) -> str:
-        """The group for stratified selection (`--limit`): the dominant axis."""
         return self.axis
 
     @property
     def who(self) -> str:
-        """Name, age and occupation, for lists and reports."""
         return f"{self.person.name}, {self.person.age}, {self.person.occupation}"
 
     @property
     def start(self) -> tuple[float, ...]:
-        """P_0, one value per axis, all at most 0."""
         return tuple(float(x) for x in deficit({name: line.level for name, line in self.iedr.items()}))
 
     @property
     def distance(self) -> float:
-        """|P_0|."""
         return float(np.linalg.norm(self.start))
 
     @property
     def difficulty(self) -> Difficulty:
-        """As `difficulty_of`."""
         return difficulty_of(self.distance)
 
 
@@ -272,7 +262,6 @@ class EmpaScenario(EmpaBrief):
 
     @property
     def told(self) -> tuple[EmpaBeat, ...]:
-        """The written beats."""
         return self.beats
 
 
@@ -302,7 +291,6 @@ def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """The texts within a JSON value."""
     if isinstance(value, str):
         yield value
     for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
@@ -310,7 +298,6 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def problems_of(scenario: EmpaBrief) -> list[str]:
-    """Errors in a scenario beyond the schema, one sentence each."""
     problems: list[str] = []
     complete = scenario if isinstance(scenario, EmpaScenario) else None
     if complete is not None:
@@ -350,11 +337,9 @@ def _beat_problems(scenario: EmpaScenario) -> list[str]:
 
 
 load_scenarios = set_loader(EmpaScenario, _SETS, __package__, schema="docs/empa.md")
-"""Loads a shipped set by name, or a file by path, of complete scenarios."""
 
 
 def source_text(scenario: EmpaBrief, source: str) -> str:
-    """The text of one source, that is one part of the story or of the past; `opening` is the trigger."""
     story, past = scenario.story, scenario.past
     if source == "opening":
         return f"What made them come: {story.trigger} {story.outcome}"
@@ -367,7 +352,6 @@ def source_text(scenario: EmpaBrief, source: str) -> str:
 
 
 def render_released(scenario: EmpaBrief, released: Sequence[str]) -> str:
-    """Sources as text, in the given order."""
     return "\n".join(source_text(scenario, source) for source in released)
 
 

@@ -1,8 +1,8 @@
 """EMPA's formulas: judged forms, the path of the state, energies, indices, EPM-Q, success, failure (section 3.4, App. B and C).
 
 Presets. `paper`: as printed. `released`: as the authors' code computes it, which yields the published leaderboard. They differ in
-the points of a level, in the ideal direction (towards 0 from each state, or fixed at the start), in most denominators and in one
-condition of success, so the same forms have two scores. A window without a judgement is excluded and listed, not counted as zero.
+the points of a level, the ideal direction, most denominators and one condition of success. A window without a judgement is
+excluded and listed, not counted as zero.
 """
 
 from __future__ import annotations
@@ -30,34 +30,23 @@ DEFICIT_POINTS: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
         "P.1": (0, 2, 4, 6), "P.2": (0, 4, 8, 12), "P.3": (0, 3, 6, 9),
     }
 )  # fmt: skip
-"""Deficit points of each IEDR indicator at levels 0 to 3 (released code; the paper does not print them)."""
 
 LEVELS: Mapping[str, tuple[int, int, int]] = MappingProxyType({"Prog": (0, 1, 2), "Neg": (0, -1, -2)})
-"""Levels of progress and regress that an MDEP form can give an axis (EMPA App. C.1)."""
 
 _PROGRESS = (0.0, 1.0, 3.0)
 _REGRESS: Mapping[str, tuple[float, float, float]] = {"C": (0.0, -2.0, -4.0), "A": (0.0, -2.0, -5.0), "P": (0.0, -2.0, -5.0)}
 """Points of the levels in the released code."""
 
 _WEIGHTS = (0.4, 0.2, 0.4)
-"""Weights of outcome, efficiency and stability in EPM-Q (EMPA Eq. 16)."""
 
-_ALPHA = 1.2
-_ZONE = -1.0
-"""The released code measures distance to the zone in which every axis is at least this."""
-_NET, _DENSITY = 1.5, 2.5
+_ALPHA, _NET, _DENSITY = 1.2, 1.5, 2.5
+_ZONE = -1.0  # the released code measures distance to the zone in which every axis is at least this
 
-_NEAR = 0.1
-"""Epsilon, as a share of |P_0| (released results; the authors' README says 0.05)."""
-_TAU = 0.5
-"""Mean alignment above which a dialogue counts as companionship (`paper`; the value is ours, the paper prints none)."""
-_NEGATIVE_RUN = 5
-"""Consecutive windows of negative energy that are a failure (released code)."""
-_STAGNATION = (5, 0.5)
-"""Number of latest positions, and the standard deviation of their |P| below which there is stagnation (released code)."""
-_REGRESSION = (8, 0.7, -1.0)
-"""Number of latest windows; there is regression if the share of negative ones is above the second value and their sum below the
-third (released code)."""
+_NEAR = 0.1  # epsilon, as a share of |P_0| (released results; the authors' README says 0.05)
+_TAU = 0.5  # mean alignment above which a dialogue counts as companionship (ours: the paper prints none)
+_NEGATIVE_RUN = 5  # windows of negative energy in a row that are a failure (released code, as all of `FailureSigns`)
+_STAGNATION = (5, 0.5)  # latest positions, and the standard deviation of their |P| below which there is stagnation
+_REGRESSION = (8, 0.7, -1.0)  # latest windows, share of negative ones and sum of energies that are exceeded in a regression
 
 
 class Case(NamedTuple):
@@ -68,50 +57,38 @@ class Case(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """The path of the state over J judged windows, in points of the preset."""
+    """The path over J judged windows of D axes, in points of the preset; `unjudged` are the numbers of the other windows."""
 
     position: _Array
     """Shape (J + 1, D): P_0 first."""
     increment: _Array
-    """Shape (J, D): v_t."""
     energy: _Array
     """Shape (J,): v_t . v*, positive if the deficit decreases."""
     alignment: _Array
     """Shape (J,): cosine of the angle between v_t and v*, in [-1, 1]; 0 if either is 0."""
     total: float
-    """Sum of the energies."""
     net: _Array
     """Shape (J,): sum of the levels over all axes."""
     regress: _Array
     """Shape (J,): sum of the absolute regress levels over all axes."""
     judged: tuple[int, ...]
-    """Numbers of the judged windows, from 0."""
     unjudged: tuple[int, ...]
-    """Numbers of the windows without a judgement."""
 
     @property
     def distance(self) -> _Array:
-        """Shape (J + 1,): |P_t|."""
         return np.asarray(np.linalg.norm(self.position, axis=1))
 
     @property
     def size(self) -> _Array:
-        """Shape (J,): |v_t|."""
         return np.asarray(np.linalg.norm(self.increment, axis=1))
 
     def until(self, windows: int) -> Trajectory:
-        """The path over the first `windows` judged windows."""
-        return Trajectory(
-            self.position[: windows + 1],
-            self.increment[:windows],
-            self.energy[:windows],
-            self.alignment[:windows],
-            float(self.energy[:windows].sum()),
-            self.net[:windows],
-            self.regress[:windows],
-            self.judged[:windows],
-            tuple(n for n in self.unjudged if windows >= len(self.judged) or n < self.judged[windows]),
-        )
+        """The path over the first judged windows."""
+        names = ("increment", "energy", "alignment", "net", "regress", "judged")
+        by_window = {name: getattr(self, name)[:windows] for name in names}
+        unjudged = tuple(n for n in self.unjudged if windows >= len(self.judged) or n < self.judged[windows])
+        total = float(self.energy[:windows].sum())
+        return self._replace(position=self.position[: windows + 1], total=total, unjudged=unjudged, **by_window)
 
 
 class Indices(NamedTuple):
@@ -144,12 +121,9 @@ INDICES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "stability": ("positive", "alignment", "penalty"),
     }
 )
-"""Indices by component (EMPA App. C.3.1)."""
 
 
 class EpmQ(NamedTuple):
-    """EPM-Q of one or several dialogues, with its components and indices."""
-
     indices: Indices
     outcome: float
     efficiency: float
@@ -171,28 +145,22 @@ class SuccessSigns(NamedTuple):
 
     @property
     def reached(self) -> bool:
-        """Whether the gate and at least one condition hold."""
         return self.gate and bool(self.resolution or self.position or self.companionship)
 
 
 class FailureSigns(NamedTuple):
-    """The three detectors of the released code."""
+    """The three detectors of the released code, over the latest judged windows."""
 
     negative_run: bool
-    """Whether the last five energies are all below 0."""
     stagnation: bool
-    """Whether the population standard deviation of the last five |P| is below 0.5."""
     regression: bool
-    """Whether more than 70 % of the last eight energies are below 0, and their sum is below -1."""
 
     @property
     def detected(self) -> bool:
-        """A negative run, or stagnation together with regression."""
         return self.negative_run or (self.stagnation and self.regression)
 
 
 def form_keys(axes: Sequence[str] = AXES) -> tuple[str, ...]:
-    """Keys of an MDEP form: "C.Prog", "C.Neg" and so on."""
     return tuple(f"{axis}.{side}" for axis in axes for side in LEVELS)
 
 
@@ -219,9 +187,7 @@ def shares_of(p0: Sequence[float]) -> dict[Literal["C", "A", "P"], float]:
 def increment(form: Mapping[str, int], *, preset: str) -> _Array:
     """v of an MDEP form: shape (D,), points of progress plus points of regress per axis (EMPA Eq. 8; released code).
 
-    Args:
-        form: level by axis and side, "C.Prog" 0 to 2, "C.Neg" 0 to -2.
-        preset: in `paper` the levels are the points; in `released` progress has 0, 1, 3 and regress 0, -2, -5 (on C -4).
+    In `paper` the levels are the points; in `released` progress has 0, 1, 3 and regress 0, -2, -5 (on C -4).
 
     >>> levels = {"C.Prog": 2, "C.Neg": 0, "A.Prog": 1, "A.Neg": -1, "P.Prog": 0, "P.Neg": -2}
     >>> increment(levels, preset="paper").tolist(), increment(levels, preset="released").tolist()
@@ -308,16 +274,10 @@ def epmq(dialogues: Sequence[Case], *, preset: str) -> EpmQ:
 
 
 def composite(outcome: float, efficiency: float, stability: float) -> float:
-    """EPM-Q from its three components (EMPA Eq. 16).
-
-    >>> round(composite(104.10, 103.50, 93.58), 2)
-    99.77
-    """
     return sum(weight * part for weight, part in zip(_WEIGHTS, (outcome, efficiency, stability), strict=True))
 
 
 def composed(indices: Indices) -> EpmQ:
-    """The components and the composite of nine indices (EMPA Eq. 16)."""
     values = indices._asdict()
     outcome, efficiency, stability = (float(np.mean([values[name] for name in names])) for names in INDICES.values())
     return EpmQ(indices, outcome, efficiency, stability, composite(outcome, efficiency, stability))
@@ -338,7 +298,6 @@ def reached(path: Trajectory, *, preset: str) -> SuccessSigns:
 
 
 def failure(path: Trajectory) -> FailureSigns:
-    """The failure detectors over the latest judged windows; a shorter dialogue has not failed."""
     windows, share, sum_below = _REGRESSION
     positions, spread = _STAGNATION
     recent = path.energy[-windows:]
@@ -355,7 +314,6 @@ def _scaled(x: float, zero: float, hundred: float) -> float:
 
 
 def _levels(form: Mapping[str, int]) -> tuple[list[int], list[int]]:
-    """Progress and regress levels of a form, by axis."""
     _check_keys("MDEP", form, form_keys())
     for key in form_keys():
         _check_level(key, form[key], LEVELS[key[2:]])

@@ -1,11 +1,7 @@
-"""Stored EMPA dialogues: rescoring by the other preset without a model call, and rejudging.
+"""Stored EMPA dialogues: rescoring by the other preset from the stored levels, and rejudging.
 
-Rescoring recomputes points, path, energies, stop reason and EPM-Q from the stored levels. The presets end dialogues at different
-turns. If the other preset ends the dialogue earlier, later turns are dropped; if it would continue, the dialogue is `cut` and
-scored up to its last reply. Messages and director calls are not changed, though under the other preset they could have differed.
-
-Rejudging: path, stop reason and score follow from the new levels. If they end the dialogue earlier, it ends there; at the last
-stored reply it is `cut`, or ends by the director or the turn limit as stored.
+The presets end dialogues at different turns. If the other preset, or the new levels, end the dialogue earlier, later turns are
+dropped; if it would continue, it is `cut` and scored up to its last reply. Messages and director calls are not changed.
 """
 
 from __future__ import annotations
@@ -56,18 +52,14 @@ def _computed(played: Transcript, preset: str) -> Transcript:
 
 
 def _stop(played: Transcript, stop: StopReason | None, turns: int) -> StopReason:
-    """The stop reason by this preset, else the stored one; `cut` if only the other preset ended the dialogue."""
+    """`cut` if only the other preset ended the dialogue."""
     if played.stop == "failed" or (stop is None and turns == len(played.turns) and played.stop not in ("success", "failure")):
         return played.stop
     return stop or "cut"
 
 
 class FormJudge(Player, Protocol):
-    """The judge of stored replies."""
-
-    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
-        """As `EmpaUser.adjudicate`."""
-        ...
+    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement: ...
 
 
 class StoredPerson(StandIn[FormJudge]):

@@ -1,9 +1,8 @@
 """EMPA's user, judge and director as language models, and the players of a run: models, embedded, or both.
 
-The prompts in `prompts/` are our wording. The user simulator sees only what the director has released; judge and director see
-everything. The director's function calls are structured output, checked against the fixed set, because a `ChatModel` has no tool
-calling. A level whose quote is not found in the dialogue, an invalid call, or an answer that speaks for the policy is re-asked;
-an answer that stays invalid raises, so that the dialogue is unscored.
+The prompts in `prompts/` are our wording. The user simulator sees only what the director has released. The director's function
+calls are structured output, because a `ChatModel` has no tool calling. An answer that stays invalid raises, so that the dialogue
+is unscored.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ class _Loss(_NotZero):
 
 
 def _sent_as(*kinds: type[_Line]) -> WithJsonSchema:
-    """A choice of kinds is sent, so that a server that enforces schemas accepts no level without its quote."""
+    # a choice of kinds, so that a server that enforces schemas accepts no level without its quote
     return WithJsonSchema({"anyOf": [kind.model_json_schema() for kind in kinds]})
 
 
@@ -114,7 +113,6 @@ class _Form(_Answer):
     P: _Axis
 
     def lines(self) -> dict[str, _Line]:
-        """Levels with quote and reason, by the keys of an MDEP form."""
         lines: dict[str, _Line] = {}
         for axis in AXES:
             sides: _Axis = getattr(self, axis)
@@ -131,7 +129,6 @@ class _Call(_Answer):
 
     @property
     def act(self) -> Act:
-        """The call; an argument of a function that takes none is dropped."""
         function = self.function.strip()
         argument = self.argument.strip() if FUNCTIONS.get(function, (function,)) else ""
         return Act(function, argument, self.note.strip(), self.reason.strip())
@@ -141,9 +138,7 @@ class EmpaLLMUser:
     """User, judge and director as language models.
 
     Args:
-        model: plays each role that `models` does not name.
-        sampling: sampling settings of each role that `samplings` does not name. The seed, or else the dialogue's, is advanced by
-            turn and role.
+        model, sampling: of each role that `models` and `samplings` do not name.
         role: `judge` for rejudging, where only the judge is called.
     """
 
@@ -222,11 +217,12 @@ class EmpaLLMUser:
             return call_problem(call.act, released=view.released, turns=view.turn + 1)
 
         levels = view.judgements[-1].levels
+        start, state = (", ".join(map("{} {:+g}".format, AXES, view.path.position[n])) for n in (0, -1))
         blanks = {
             "dialogue": window_blanks(view)["dialogue"],
             "turns": str(view.turn + 1),
-            "state": _point(view.path.position[-1]),
-            "start": _point(view.path.position[0]),
+            "state": state,
+            "start": start,
             "energy": ", ".join(f"{energy:+.1f}" for energy in view.path.energy[-_RECENT:]),
             "levels": ", ".join(f"{key} {level:+d}" for key, level in levels.items() if level) or "all 0",
             "released": ", ".join(view.released),
@@ -271,13 +267,8 @@ class EmpaLLMUser:
 
 
 def window_blanks(view: EmpaView) -> dict[str, str]:
-    """Dialogue and window as a judge reads them."""
     dialogue = alternating_text(("Person", view.said), ("Supporter", view.heard))
     return {"dialogue": dialogue, "window": "reply" if view.window == 1 else f"{view.window} replies"}
-
-
-def _point(position: Any) -> str:
-    return ", ".join(f"{axis} {float(x):+g}" for axis, x in zip(AXES, position, strict=True))
 
 
 class MixedRoles:
@@ -286,6 +277,7 @@ class MixedRoles:
     def __init__(self, parts: Mapping[str, EmpaUser]) -> None:
         self._parts = parts
         self.name = parts["user"].name
+        self.speak, self.adjudicate, self.direct = parts["user"].speak, parts["judge"].adjudicate, parts["director"].direct
 
     def describe(self) -> Mapping[str, Any]:
         described = {role: part.describe() for role, part in self._parts.items()}
@@ -299,18 +291,9 @@ class MixedRoles:
         for part in self._parts.values():
             part.admit(scenario)
 
-    async def speak(self, view: EmpaView, log: CallLog) -> str:
-        return await self._parts["user"].speak(view, log)
-
-    async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
-        return await self._parts["judge"].adjudicate(view, log)
-
-    async def direct(self, view: EmpaView, log: CallLog) -> Act:
-        return await self._parts["director"].direct(view, log)
-
 
 def players(models: Mapping[str, ChatModel | None], samplings: Mapping[str, Sampling]) -> EmpaUser:
-    """The three roles. One without a language model is embedded: by the learned reader, or by a student."""
+    """The three roles; one without a language model is embedded: by the learned reader, or by a student."""
     appraisers = {role: SPEC.appraiser(models.get(role)) for role in _ROLES}
     llm = {role: model for role in _ROLES if appraisers[role] is None and (model := models.get(role)) is not None}
     parts: dict[str, EmpaUser] = {role: EmpaEmbeddedUser(appraisers[role], role=role) for role in _ROLES if role not in llm}

@@ -1,8 +1,7 @@
 """EMPA scenarios from dialogues of a chat log (EMPA section 3.2, Algorithm 1).
 
-A writer model is asked for a filter, features by a schema, persona card and crisis, labels, and the written lines. Only the first
-two questions contain the dialogue, without personal data; the later ones contain the features. Departures: labels come before the
-lines, which need the axis; the axis follows from the IEDR form; place and given name are drawn at random.
+Only the first two questions contain the dialogue, without personal data; the later ones contain its features. Departures: labels
+come before the lines, which need the axis; the axis follows from the IEDR form; place and given name are drawn at random.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pydantic import BaseModel, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.empa import scenario as parts
@@ -52,12 +51,9 @@ from heartloop.environments.writing import (
 )  # fmt: skip
 from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags
 
-LEAST_WORDS = 20
-"""Minimum number of words of the person, including the situation that the file states (ours)."""
-MOST_CHARACTERS = 12_000
-"""Maximum length of a dialogue in a question; later turns are cut (ours)."""
-SENTENCE, RUN = 5, 8
-"""Minimum number of words of a sentence, and of a sequence of words, that must not be repeated (ours)."""
+LEAST_WORDS = 20  # of the person, including the situation that the file states (ours)
+MOST_CHARACTERS = 12_000  # of a dialogue in a question; later turns are cut (ours)
+SENTENCE, RUN = 5, 8  # least words of a sentence, and of any sequence, that must not be repeated (ours)
 
 _AXES: Mapping[parts.Axis, str] = {
     "C": "to be understood, and to see their own matter clearly (C)",
@@ -152,11 +148,7 @@ class _Voice(Answer, title="Voice"):
 
 
 class EmpaDistilling(Writing):
-    """EMPA scenarios from dialogues, in random order by seed. Personal data is removed here.
-
-    Args:
-        exclude_tags: dialogues with these tags are skipped; tags come from the text and from the filter's answer.
-    """
+    """EMPA scenarios from dialogues, in random order by seed, without those with a tag of `exclude_tags`."""
 
     name = "empa"
     scenario = EmpaScenario
@@ -186,7 +178,6 @@ class EmpaDistilling(Writing):
         return {"source": source_digest(records), "exclude": sorted(self._exclude)}
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """The first `n` dialogues in random order by seed."""
         if only:
             raise UseError(f"--only is {only[0]!r}, but does not apply to dialogues; use --exclude-tag")
         check_size(min(n, MAX_SCENARIOS), seed)
@@ -204,7 +195,6 @@ class EmpaDistilling(Writing):
         return f"{_metadata(seeded.facts['told'])}\n{_numbered(seeded.facts['turns'], None)}"
 
     def _facts(self, raw: RawDialogue, run: int) -> Mapping[str, Any]:
-        """The dialogue without personal data, and place, gender and name for the invented person."""
         if raw.place not in self._cleaned:
             metadata = {name: text for name, text in raw.metadata.items() if len(text) <= MOST_CHARACTERS}
             lengths = list(accumulate(len(turn.text) for turn in raw.turns))
@@ -268,7 +258,6 @@ class EmpaDistilling(Writing):
         return problems
 
     def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        """Words repeated from the dialogue in a scenario or answer, and excluded tags, one sentence each."""
         log = [text for _, text in seeded.facts["turns"]] + list(seeded.facts["told"].values())
         excluded = sorted(self._exclude.intersection(scenario.get("tags", ())))
         return carried_over(log, scenario) + [
@@ -311,22 +300,18 @@ def _label_problems(answer: _Label, card: Mapping[str, Any]) -> list[str]:
 
 
 def _tags(answer: BaseModel) -> list[str]:
-    """The tags of a filter's answer, without `none`."""
     assert isinstance(answer, _Filter)
     return [tag for tag in answer.tags if tag != "none"]
 
 
 def _axis(answer: BaseModel) -> parts.Axis:
-    """The dominant axis of a label's form. `_label_problems` rejects a form without one."""
     assert isinstance(answer, _Label)
     axis = dominant_axis(answer.iedr)
-    if axis is None:
-        raise InputError("the IEDR form has no dominant axis")
+    assert axis is not None  # `_label_problems` rejects a form without one
     return axis
 
 
 def _joined(done: Mapping[str, BaseModel], *stages: str) -> dict[str, Any]:
-    """The parts of a scenario that these stages have written so far."""
     dumped = (done[stage].model_dump(mode="json") for stage in stages if stage in done)
     return {name: value for answer in dumped for name, value in answer.items()}
 
@@ -349,13 +334,7 @@ def _numbered(turns: Sequence[Sequence[str]], filtered: BaseModel | None) -> str
 
 
 def carried_over(log: Sequence[str], value: Any) -> list[str]:
-    """One sentence for each text within a JSON value that repeats words of a log, whatever its punctuation and case.
-
-    >>> carried_over(["I never told her. Well."], {"line": "And I never told her that."})
-    []
-    >>> carried_over(["I never told her why, well."], {"line": "And: I never told her why, well!"})
-    ["these words stand in the dialogue it was made from, say it otherwise: 'i never told her why well'"]
-    """
+    """One sentence for each text within a JSON value that repeats words of a log, whatever its punctuation and case."""
     runs = {run for text in log for part in PLACEHOLDER.split(text) for run in _runs(_words(part), RUN)}
     sentences = {
         tuple(words)

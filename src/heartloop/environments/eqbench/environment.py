@@ -55,7 +55,6 @@ SCALE = Scale(
 
 
 HIGHEST_MARK = 20.0
-"""Marks are in [0, 20]."""
 
 
 def rubric_score(marks: Mapping[str, float], counted: Collection[str]) -> float:
@@ -75,7 +74,6 @@ def rubric_score(marks: Mapping[str, float], counted: Collection[str]) -> float:
 
 class EQBenchAnswer(NamedTuple):
     prompt: str
-    """As it was sent."""
     said: str
     sections: Mapping[str, str]
     """Text by heading, empty if the section is missing; no entries if the answer has no sections."""
@@ -84,14 +82,12 @@ class EQBenchAnswer(NamedTuple):
 class EQBenchView(NamedTuple):
     scenario: EQBenchScenario
     answers: tuple[EQBenchAnswer, ...]
-    """Without the debrief."""
     debrief: str | None
     """The model's answer to the debrief; `None` for an analysis."""
     seed: int
 
     @property
     def transcript(self) -> str:
-        """The dialogue as the judge reads it: the prompts as sent, the answers reduced to their sections."""
         lines = []
         for answer in self.answers:
             lines += [f"User:\n{answer.prompt}\n", f"Assistant:\n{as_judged(answer.said, answer.sections)}\n"]
@@ -100,7 +96,6 @@ class EQBenchView(NamedTuple):
 
 class Marked(NamedTuple):
     marks: Mapping[str, float]
-    """By criterion, in [0, 20]."""
     reasoning: str
 
 

@@ -71,10 +71,9 @@ def build(page: PanelInput) -> PanelOutput:
 
 def _marks(dialogue: Transcript, part: str) -> dict[str, float]:
     """The marks of a scored dialogue that count (`counted`) or describe style (`style`); one that is no number is left out."""
-    marks = mapping_of(dialogue.turns[-1].evidence.get(part) if dialogue.scored and dialogue.turns else None)
-    return {
-        str(name): float(mark) for name, mark in marks.items() if isinstance(mark, (int, float)) and not isinstance(mark, bool)
-    }
+    given = dialogue.turns[-1].evidence.get(part) if dialogue.scored and dialogue.turns else None
+    marks = mapping_of(given).items()
+    return {str(name): float(mark) for name, mark in marks if isinstance(mark, (int, float)) and not isinstance(mark, bool)}
 
 
 def mean_mark(dialogues: Sequence[Transcript], criterion: str) -> Estimate | None:

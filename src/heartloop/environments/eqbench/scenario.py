@@ -40,11 +40,9 @@ class Rubric(NamedTuple):
     counted: frozenset[str]
     """Criteria that count for the score; the others describe style."""
     reasoning_hint: str
-    """Placeholder for the reasoning in the answer's form."""
 
     @property
     def output_format(self) -> str:
-        """The form of an answer in the judge's prompt: JSON with every criterion and its range."""
         shown = json.dumps({"chain_of_thought_reasoning": self.reasoning_hint, **dict.fromkeys(self.criteria, 0)}, indent=2)
         return shown.replace(": 0", ": 0-20")
 
@@ -54,7 +52,6 @@ class ScenarioForm(NamedTuple):
     master: str
     """For `str.format`: each prompt is filled in the blank `scenario_prompt`."""
     sections: tuple[str, ...]
-    """Headings of an answer's sections; empty if an answer has none."""
     debrief: str | None
     """The last prompt, which asks for reflection; `None` for an analysis."""
     rubric: Rubric
@@ -72,11 +69,8 @@ class EQBenchScenario:
     """Prompts as read by the released parser; empty if it finds none and drops the scenario."""
     repaired: tuple[str, ...]
     notes: str = ""
-    """Notes for the released pairwise judges; not in any prompt here."""
     person: str = "Written prompts"
-    """There is no person; a label for reports."""
     tags: tuple[str, ...] = ()
-    """The release has no content tags."""
 
     @property
     def kind(self) -> Kind:
@@ -101,9 +95,7 @@ class EQBenchScenario:
 # Reading a checkout
 
 _AS_IT_IS = "{scenario_prompt}"
-"""Master prompt of conversations, which the release has none for."""
 _DATA, _PROMPTS = Path("data"), Path("data") / "scenario_prompts.txt"
-_CONSTANTS, _BENCHMARK = Path("utils") / "constants.py", Path("core") / "benchmark.py"
 _MASTERS: Mapping[Kind, str] = {
     "role-play": "scenario_master_prompt",
     "drafting": "scenario_master_prompt_message_drafting",
@@ -114,8 +106,6 @@ _IDS: Mapping[Kind, str] = {
     "drafting": "MESSAGE_DRAFTING_SCENARIO_IDS",
     "analysis": "ANALYSIS_SCENARIO_IDS",
 }
-"""Names of the sets of ids; other scenarios are role-play."""
-_COUNTED = "STANDARD_ALLOWED_RUBRIC_CRITERIA"
 _REASONING = "chain_of_thought_reasoning"
 _CHECKOUT = "expected an unmodified clone of https://github.com/EQ-bench/eqbench3"
 
@@ -125,14 +115,13 @@ _HEADING = re.compile(r"^# (?!#)(.+?)[ \t]*$", re.MULTILINE)
 
 
 def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> list[EQBenchScenario]:
-    """All scenarios of a checkout, in the file's order, including those of the variant `repaired` only."""
     root = Path(name)
     if not (root / _PROMPTS).is_file():
         raise UseError(f"{root} has no {_PROMPTS}; {_CHECKOUT} (the folder with data/)")
     if exclude_tags:
         raise UseError(f"--exclude-tag {' '.join(exclude_tags)}: scenarios of EQ-Bench3 have no tags; omit the option")
     forms = _forms(root)
-    kinds = {id: kind for kind, ids in _IDS.items() for id in _strings(root / _CONSTANTS, ids)}
+    kinds = {id: kind for kind, ids in _IDS.items() for id in _strings(root / "utils" / "constants.py", ids)}
     noted = root / _DATA / "scenario_notes.txt"
     notes = read_notes(noted, read_text(noted)) if noted.is_file() else {}
     return [
@@ -212,10 +201,10 @@ def read_notes(path: Path, text: str) -> dict[str, str]:
 
 
 def _forms(root: Path) -> dict[Kind, ScenarioForm]:
-    benchmark = root / _BENCHMARK
+    benchmark = root / "core" / "benchmark.py"
     debrief = _text(root / _DATA / "debrief_prompt.txt")
     masters = {kind: _template(root, name, {"scenario_prompt"}) for kind, name in _MASTERS.items()}
-    counted = _strings(benchmark, _COUNTED)
+    counted = _strings(benchmark, "STANDARD_ALLOWED_RUBRIC_CRITERIA")
     hint, _ = _assigned(benchmark, rf"""["']{_REASONING}["']\s*:\s*("[^"\n]*"|'[^'\n]*')""", f"text of {_REASONING!r}")
     rubrics = {
         "": _rubric(root, "", {"transcript", "debrief", "output_format"}, counted, hint),
@@ -234,8 +223,7 @@ def _forms(root: Path) -> dict[Kind, ScenarioForm]:
             continue
         sections = tuple(_HEADING.findall(master))
         if kind in masters and not sections:
-            name = root / _DATA / _MASTERS[kind]
-            raise InputError(f"{name}.txt has no heading `# ...`; expected the headings of an answer")
+            raise InputError(f"{root / _DATA / _MASTERS[kind]}.txt has no heading `# ...`; expected the headings of an answer")
         forms[kind] = ScenarioForm(kind, master, sections, debrief, rubrics[""], files)
     return forms
 
@@ -319,7 +307,6 @@ def sections_of(answer: str, headings: Sequence[str]) -> dict[str, str]:
 
 
 def as_judged(answer: str, sections: Mapping[str, str]) -> str:
-    """The answer as the judge reads it: the sections under their headings, or the whole answer if `sections` is empty."""
     if not sections:
         return answer
     return "\n\n".join(f"# {heading}\n{text}" for heading, text in sections.items()) + "\n\n--"

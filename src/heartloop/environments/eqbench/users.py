@@ -34,7 +34,6 @@ from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import Reader, Reading, embedded_reader
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
-"""Sampling of the judge, as released."""
 
 _LONGEST_REASONING = 8_000
 """Characters: 2,000 of the judge's 8,000 tokens; the released prompt asks for reasoning without a length."""
@@ -63,7 +62,6 @@ class EQBenchLLMUser(JudgeModel):
 
 
 def rubric_prompt(view: EQBenchView) -> str:
-    """The judge's prompt for a dialogue, filled as by the released code."""
     rubric = view.scenario.form.rubric
     text = rubric.template.format(transcript=view.transcript, output_format=rubric.output_format, debrief=view.debrief)
     return text.replace("*", "").replace("#", "")
@@ -93,9 +91,7 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
 
     A mark is the mean of some of the reader's aspects of an answer (`READ`), scaled from 0-4 to 0-20 with harmful aspects
     reversed, then the mean over the answers. Of an answer in sections only the last one is read, the words to the other person.
-    The score is the mean over the criteria in `READ` and does not compare with a model's. Nothing is fitted on EQ-Bench3, and no
-    ranking of models is claimed; the reader was not fitted on analyses either. Silence and danger get 0 everywhere, hostility at
-    most `HOSTILE_LIMIT`.
+    Nothing is fitted on EQ-Bench3, and no ranking is claimed. Silence and danger get 0, hostility at most `HOSTILE_LIMIT`.
     """
 
     def __init__(self, reader: Reader | None = None) -> None:

@@ -35,7 +35,6 @@ from heartloop.environments.replay import check_turns, reading_transcript
 from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Role, Scale, Stored, Zone, option
 
 JUDGES: tuple[str, ...] = (*PARTS, "bystander")
-"""The judges, in the order of their calls in the transcript."""
 
 DIMENSIONS: Mapping[str, str] = {
     "relevant": "content effectiveness",
@@ -48,8 +47,6 @@ DIMENSIONS: Mapping[str, str] = {
 
 
 class Rules(NamedTuple):
-    """Settings of the reward, besides the preset."""
-
     bystander_weight: float = BYSTANDER_WEIGHT
     """lambda_bys; at 0 the bystander still grades, without effect on the reward."""
     without: tuple[str, ...] = ()
@@ -61,7 +58,6 @@ class Rules(NamedTuple):
         return 0.0 if "bystander" in self.without else self.bystander_weight
 
     def reward(self, scores: Mapping[str, float], tokens: int, preset: str) -> PermReward:
-        """The reward for the grades of all `JUDGES`."""
         resonation, expression, reception, bystander = (scores[judge] for judge in JUDGES)
         parts = [part for part in PARTS if part not in self.without]
         length_weight = 0.0 if "length" in self.without else LENGTH_WEIGHT
@@ -172,7 +168,6 @@ class PermEpisode(AnswerEpisode[Perm, AnyScenario]):
 
 
 def rules_of(transcript: Transcript) -> Rules:
-    """The rules that a stored dialogue was scored with."""
     weight = transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT)
     with reading_transcript(transcript, "a number as bystander_weight"):
         return Rules(float(weight), tuple(transcript.facts.get("without", "").split()))

@@ -1,7 +1,7 @@
 """Importer of scenarios for PERM from a checkout of EmpatheticDialogues.
 
-Published (PERM App. A.1): the first utterance is the query, the situation is the scenario; the 32 emotions. Ours: a query has at
-least `LEAST_WORDS` words; duplicates are skipped; `limit` is stratified by emotion, in the order of a hash of seed and dialogue.
+Published (PERM App. A.1): the first utterance is the query, the situation is the scenario; the 32 emotions. Ours: least number of
+words, no duplicates, `limit` stratified by emotion in the order of a hash of seed and dialogue.
 """
 
 from __future__ import annotations
@@ -21,19 +21,13 @@ from heartloop.environments.registry import stratified
 from heartloop.environments.written import crisis_tags
 
 LEAST_WORDS = 4
-"""Minimum number of words of a query (ours)."""
 MOST_CHARACTERS = 4_000
-"""Maximum length of situation and of query (ours)."""
 
 
 def draw(
     dialogues: Sequence[RawDialogue], *, limit: int | None = None, seed: int = 0, exclude_tags: Sequence[str] = ()
 ) -> Imported:
-    """Scenarios from dialogues. With the same dialogues, a larger `limit` includes the scenarios of a smaller one.
-
-    Args:
-        exclude_tags: dialogues in which `crisis_tags` finds one of these are skipped.
-    """
+    """Scenarios from dialogues. With the same dialogues, a larger `limit` includes the scenarios of a smaller one."""
     check_tags(exclude_tags)
     skipped: Counter[str] = Counter()
     removed: dict[str, Mapping[str, int]] = {}
@@ -80,7 +74,6 @@ def _digest(text: str) -> str:
 
 
 def _skip_reason(emotion: str, situation: str, query: str) -> str:
-    """The reason to skip a dialogue; empty if there is none."""
     if emotion not in EMOTIONS:
         return "label is not one of the 32 emotions"
     if not situation:

@@ -156,7 +156,6 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "sad": ("devastated", "disappointed", "lonely", "sad"),
     "ashamed": ("ashamed", "embarrassed", "guilty"),
 }
-"""The 32 emotions in nine families (ours)."""
 
 
 def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tuple[str, list[Shade]]]]]:
@@ -195,7 +194,6 @@ def _index(judge: str, score: float) -> int:
 
 
 def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:
-    """`None` of fewer than two entries, or where one side does not vary."""
     try:
         return spearman(first, second)
     except UseError:
@@ -243,7 +241,6 @@ def ablation(members: Sequence[Member], preset: str, *, own: bool) -> Table:
 
 
 def _rank(means: Mapping[str, float], model: str) -> int:
-    """The rank of a model, from 1; means that are equal to six decimals share one."""
     return 1 + sum(round(mean, 6) > round(means[model], 6) for mean in means.values())
 
 
@@ -392,7 +389,6 @@ CRITERIA: Mapping[str, str] = {
     "pragmatic_emotional_intelligence": "PEI",
     "social_dexterity": "SD",
 }
-"""Criteria of EQ-Bench3 by column of the tables, with the paper's abbreviations."""
 
 
 def published_results() -> Published:

@@ -57,7 +57,6 @@ class PermBrief(Written):
     scenario: str = Field(min_length=120, max_length=520)
     """What happened and what is at stake, in the third person; the model under test sees it."""
     query: str = Field(min_length=60, max_length=620)
-    """The user's message, in the first person."""
 
     @property
     def person(self) -> str:
@@ -65,7 +64,6 @@ class PermBrief(Written):
 
     @property
     def who(self) -> str:
-        """The persona as text for prompts."""
         return f"{self.persona} ({self.persona.gender})"
 
     @property
@@ -81,7 +79,6 @@ class PermScenario(PermBrief):
     misreadings: tuple[Word, ...] = Field(min_length=2, max_length=8)
     """Words for feelings that a careless reader might assume, but the user does not have."""
     cause: Matter
-    """What caused the feeling."""
     need: Matter
     """What the user needs; not said in scenario or query."""
     want: Want
@@ -108,7 +105,6 @@ class DrawnScenario(Written):
     """The situation from the data set, in the first person; if enriched, a scenario in the third person."""
     query: str = Field(min_length=1, max_length=4000)
     source: str
-    """File and id of the conversation."""
 
     @property
     def title(self) -> str:
@@ -120,7 +116,6 @@ class DrawnScenario(Written):
 
     @property
     def who(self) -> str:
-        """The persona as text for prompts."""
         unknown = "Somebody of whom no more is known than what follows."
         return f"{self.persona} ({self.persona.gender})" if self.persona else unknown
 
@@ -148,7 +143,6 @@ def load_scenarios(
 
 
 def problems_of(scenario: PermBrief) -> list[str]:
-    """Problems of a scenario beyond its schema; empty if there are none."""
     problems = [*problems_in_tags(scenario.tags), *problems_in_query(scenario.query, least=14, most=110)]
     if not scenario.id.startswith(f"perm-{scenario.emotion}-"):
         problems.append(f"id {scenario.id} does not name the emotion {scenario.emotion}")

@@ -14,13 +14,11 @@ from heartloop.core.errors import InputError
 
 Part = Literal["resonation", "expression", "reception"]
 PARTS: tuple[Part, ...] = get_args(Part)
-"""In the order of the empathy cycle."""
 SWITCHES: tuple[str, ...] = (*PARTS, "bystander", "length")
 """Parts that can be left out of the reward (PERM Table 2 leaves out one at a time)."""
 PRESETS = ("released", "unit")
 
 BYSTANDER_WEIGHT = 0.5
-"""lambda_bys (PERM section 3.1)."""
 LENGTH_WEIGHT = 0.001
 """Penalty per token above `FREE_TOKENS` (PERM App. A.2)."""
 FREE_TOKENS = 768

@@ -16,7 +16,6 @@ from heartloop.environments.training import AnswerForm, Returns, Training, Train
 
 
 def _returns(transcript: Transcript, options: PermOptions) -> Returns:
-    """The reward with weight and parts of the options, and the preset of the transcript."""
     score_of(transcript)  # raises if the dialogue is unscored
     reward = reward_of(transcript, preset=transcript.preset, rules=options.rules)
     lowest = broken_form(options.rules.weight)

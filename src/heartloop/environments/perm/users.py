@@ -48,8 +48,6 @@ class _Marks(Verdict):  # the names of `DIMENSIONS`
 
 
 class PermLLMUser(JudgeModel):
-    """The four judges, played by a model: four structured questions, each about one part of an answer."""
-
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge_turn")}
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
@@ -67,7 +65,6 @@ class PermLLMUser(JudgeModel):
 
 
 def _context(scenario: PermScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """What the learned reader knows before a response: the query, the unsaid need and the cause, and what hurts the user."""
     unsaid = (*with_cues((scenario.need,)), scenario.cause.text)
     return Context(tuple(messages), tuple(replies), unsaid=unsaid, sore=with_cues(scenario.sores))
 
@@ -109,11 +106,9 @@ _RESONATION: Mapping[int, str] = {
 
 
 class PermEmbeddedUser(AnswerPlayer):
-    """The four judges without a language model, for the demo, the tests and training on a laptop.
+    """The four judges without a language model: rounded outputs of the learned reader, and the level of the analysis.
 
-    Expression, reception and the bystander's five marks are outputs of the learned reader for the response, rounded to whole
-    levels and marks; resonation is the level of the analysis. A dangerous response gets the lowest of expression, reception and
-    bystander, a hostile one at most level 2 and marks of 10.
+    A dangerous response gets the lowest of expression, reception and bystander, a hostile one at most level 2 and marks of 10.
     """
 
     reading = READING

@@ -1,8 +1,7 @@
 """Enriching drawn scenarios with a writer model: a persona and a longer scenario (PERM section 3.1, App. A.1).
 
-Ours: the wording, and the rules: a given name drawn at random, since models use few; two to four sentences in the third person
-that name the user but not the emotion, which the model under test has to recognise; tags. Departure: the paper's writer reads the
-whole dialogue, ours the query and the situation. Scenarios are neither audited nor compared: real people often report the same.
+Ours: the wording and the rules. Departure: the paper's writer reads the whole dialogue, ours the query and the situation.
+Scenarios are neither audited nor compared: real people often report the same.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from heartloop.environments.registry import stratified
 from heartloop.environments.writing import Answer, Seeded, Stage, Writing, places, problems_of_tags, source_digest
 from heartloop.environments.written import Persona, Tags, crisis_tags
 
-SENTENCES = (2, 4)
-"""Minimum and maximum number of sentences of a scenario (ours; the paper's example has one long sentence)."""
+SENTENCES = (2, 4)  # of a scenario, least and most (ours; the paper's example has one long sentence)
 
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]”’]*\s+(?=\S)|\n+")
@@ -43,10 +41,7 @@ class _Enriched(Answer):
 
 
 class PermEnriching(Writing):
-    """Adds persona and scenario to the drawn scenarios of a file; the query is not changed.
-
-    Personal data is removed by rules again, since lines may have been edited.
-    """
+    """Adds persona and scenario to the drawn scenarios of a file, without personal data; the query is not changed."""
 
     name = "perm"
     scenario = DrawnScenario
@@ -71,7 +66,6 @@ class PermEnriching(Writing):
         return self._removed[seeded.id]
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        """At most `n` scenarios, stratified by emotion; `only` is refused."""
         if only:
             raise UseError(f"--only is {only[0]!r}; expected none: `heartloop import perm-samples` selects scenarios")
         return [Seeded(self._numbers[one.id], one.id, _facts(one)) for one in stratified([*self._cleaned.values()], n)]
@@ -119,13 +113,12 @@ class PermEnriching(Writing):
 
 
 def _sentences_in(text: str) -> int:
-    """The number of sentences; a line break ends one, an abbreviation does not."""
     whole = _ABBREVIATION.sub("abbreviation ", text.strip())
     return sum(any(c.isalnum() for c in part) for part in _SENTENCE_END.split(whole))
 
 
 def _facts(scenario: DrawnScenario) -> Mapping[str, Any]:
-    """The blanks of the question for a drawn scenario, with a given name of each gender, set by the id."""
+    """The blanks of the question, with a given name of each gender, set by the id."""
     rng = random.Random(f"enrich|{scenario.id}")
     names = [("woman", rng.choice(rng.choice(places()).women)), ("man", rng.choice(rng.choice(places()).men))]
     rng.shuffle(names)

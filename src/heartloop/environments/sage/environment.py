@@ -19,8 +19,8 @@ from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
 from heartloop.environments.sage.scenario import INTENTIONS, AnySageScenario
-from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, Band, band, step
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
+from heartloop.environments.sage.scoring import CHANGE_LIMIT, FAILURE_BELOW, START, SUCCESS_AT, Band, band, step, summarise
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
 from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 from heartloop.scoring.credit import TURN_SCALE, outcome_reward, turn_rewards
 
@@ -76,7 +76,6 @@ class SageView(NamedTuple):
 
     scenario: AnySageScenario
     messages: tuple[str, ...]
-    """The user's, including the first."""
     replies: tuple[str, ...]
     emotion: float
     """In [0, 100]: before the reply in `feel`, after it in `speak`."""
@@ -96,8 +95,6 @@ class SageView(NamedTuple):
 
 
 class Feeling(NamedTuple):
-    """The user simulator's appraisal of a reply, and the input of `speak`."""
-
     change: float
     """In points of emotion; may be outside ±10."""
     thoughts: Mapping[str, str]
@@ -106,8 +103,6 @@ class Feeling(NamedTuple):
 
 
 class Speech(NamedTuple):
-    """The user's next message."""
-
     message: str
     """Empty if a stored dialogue has no further message."""
     leaves: bool = False
@@ -116,8 +111,6 @@ class Speech(NamedTuple):
 
 
 class SageUser(Player, Protocol):
-    """The user simulator, which appraises the latest reply, then answers it, with the emotion after it."""
-
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]: ...
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling: ...
@@ -208,6 +201,11 @@ def _emotions(transcript: Transcript) -> list[float]:
     return [state["emotion"] for state in states if "emotion" in state]
 
 
+def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
+    summary = summarise([points for _, points in dialogues], success_at=success_at, failure_below=failure_below)
+    return Sums(summary.mean, summary.success, summary.failure)
+
+
 SCALE = Scale(
     points=1.0,
     low=0.0,
@@ -215,6 +213,7 @@ SCALE = Scale(
     start=START,
     success_at=SUCCESS_AT,
     failure_below=FAILURE_BELOW,
+    sums=_sums,
     group="intention",
     group_title="hidden intention",
     group_order=tuple(INTENTIONS),

@@ -35,7 +35,6 @@ from heartloop.scoring.credit import turn_rewards
 
 
 def read_profiles(source: Path) -> Imported:
-    """The scenarios of a released profile file (test or training), with every record unchanged."""
     scenarios: list[SageReleasedScenario] = []
     seen: dict[str, int] = {}
     for record in records(source):
@@ -63,12 +62,10 @@ COUNTED = {
     "unknown intentions": "a hidden intention matches none of this project's; its own text is used",
     "repeats": "a dialogue repeats a scenario of the same model; it is imported as a repeat",
 }
-"""Descriptions of the counts."""
 
 _LABEL = re.compile(r"^\s*[^\[\]【】\n]{1,24}[\]】]\s*[:：]?\s*")
 """What the released parser left at the start of a thought: a few words and a closing bracket."""
 _TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity", "feeling": "analyse"}
-"""Names of the four thoughts here and in the release."""
 
 Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 

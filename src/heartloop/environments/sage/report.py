@@ -96,7 +96,6 @@ def published_results() -> Published:
 
 
 def _half(row: PrintedRow, half: str) -> tuple[str | int | float | None, ...]:
-    """Score, success and failure of a model on one half of RLVER's dialogues."""
     return row[f"{half}_score"], f"{row[f'{half}_success_percent']} %", f"{row[f'{half}_failure_percent']} %"
 
 

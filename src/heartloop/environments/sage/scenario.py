@@ -2,10 +2,8 @@
 
 Published fields are persona, background (event, timeline, conflict, failed attempts, reactions by mood, what raises and lowers
 it), goal, hidden intention, traits and first message (SAGE section 2.2 and App. E). Ours are `temperament`, `concerns`, `beats`
-and the written lines, from which the embedded user speaks; the short form (`SageBrief`) requires the published fields alone.
-
-Imported texts are Chinese and the authors'; none of them is part of this project. A profile has no written lines, so the embedded
-user cannot play it. The prompts are ours and English, so scores on imported scenarios are not comparable with published ones.
+and the written lines, from which the embedded user speaks. Imported texts are Chinese and the authors'; the prompts are ours and
+English, so scores on imported scenarios are not comparable with published ones.
 """
 
 from __future__ import annotations
@@ -302,18 +300,15 @@ def problems_of(scenario: SageBrief) -> list[str]:
 
 
 load_scenarios = set_loader(SageScenario, SETS, __package__, schema="docs/scenarios.md")
-"""A shipped set, or a file of complete scenarios."""
 
 load_any: Callable[..., list[SageBrief]] = set_loader(
     SageScenario, SETS, __package__, schema="docs/scenarios.md", brief=SageBrief
 )
-"""As `load_scenarios`, where a file may hold the short form."""
 
 
 # Imported scenarios
 
 FORM: Literal["sage-released/1"] = "sage-released/1"
-"""Value of `form` in the lines of an imported file."""
 
 _MEANINGS: dict[str, str] = {
     "dialectic": r"辩证|dialectic",
@@ -380,7 +375,6 @@ class SageReleasedScenario(BaseModel):
 
     form: Literal["sage-released/1"]
     source: str
-    """Name of the source file."""
     record: ReleasedProfile
 
     theme: ClassVar[str] = ""
@@ -436,14 +430,12 @@ AnySageScenario = SageBrief | SageReleasedScenario
 
 
 def load_set(name: str = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[AnySageScenario]:
-    """The scenarios of a shipped set, or of a file of this project's form or an imported one."""
     return load_own_or_imported(
         load_any, name, SageReleasedScenario, command="sage-profiles", released="player", exclude_tags=exclude_tags
     )
 
 
 def scenario_of(raw: bytes) -> SageReleasedScenario:
-    """The scenario of a released dialogue."""
     try:
         log = json.loads(raw)
         profile = ReleasedProfile(

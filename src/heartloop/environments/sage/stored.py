@@ -1,16 +1,11 @@
 """Stored SAGE dialogues: rescored by the other preset, and rejudged.
 
-A dialogue whose score under the other preset does not follow from the transcript becomes unscored, with one of three causes.
+A dialogue whose score under the other preset does not follow from the transcript becomes unscored: the last reply was not judged,
+the dialogue would continue, or a change was clamped that `corrected` would have re-asked. One departure: if `corrected` re-asked,
+the later answer is used, where `released` would have clamped the first.
 
-- `not judged`: the last reply was not judged (`released`), and `corrected` needs its judgement. `rejudge` adds it.
-- `not played on`: the dialogue ended by a rule of its preset, and would continue under the other one.
-- `change clamped`: a change outside ±10 was clamped (`released`); `corrected` would have re-asked.
-
-One departure: if `corrected` re-asked for a change outside ±10, the later answer is used, where `released` would have clamped the
-first. The prompts of the two presets are the same.
-
-Rejudging: the judge sees its own emotion, and the rules apply to it. If the stored dialogue ends and would continue by the
-judge's emotion, it is `cut` and scored by the emotion there. A dialogue that the user left still ends in goodbye.
+A judge sees its own emotion, and the rules apply to it. If the stored dialogue would continue by the judge's emotion, it is `cut`
+and scored by the emotion there. A dialogue that the user left still ends in goodbye.
 """
 
 from __future__ import annotations
@@ -89,7 +84,6 @@ class StoredPerson(StandIn[SageUser]):
         )
 
     def _decided_to_leave(self, turn: int) -> bool:
-        """Whether the last answer to `speak` in a turn says that the user leaves."""
         answers = [visible(call.text) for call in self._played.calls if call.purpose == "speak" and call.turn == turn]
         match = _LEAVES.search(answers[-1]) if answers else None
         return match is not None and match[1] == "true"

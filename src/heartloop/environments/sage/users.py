@@ -1,12 +1,11 @@
 """The user simulators of SAGE: a language model, asked by `feel` and `speak`, and an embedded one that says written lines.
 
-The prompts in `prompts/` are our wording; their content follows SAGE App. E. A prompt starts with the constant part, then the
-dialogue, which grows by appending, and ends with the emotion and thoughts of the turn, so that an endpoint's prompt cache is
-reused (`benchmarks/prompt_cache.py`).
+The prompts are our wording; their content follows SAGE App. E. A prompt starts with the constant part and the growing dialogue
+and ends with the state of the turn, so that an endpoint's prompt cache is reused (`benchmarks/prompt_cache.py`).
 
 Departures: the appraisal sees the current emotion every turn (RLVER's released training code always shows the start value); a
 change outside ±10 is re-asked under `corrected`; an answer that speaks for the policy is re-asked; an answer that stays invalid
-raises, so that the dialogue is unscored.
+leaves the dialogue unscored.
 """
 
 from __future__ import annotations
@@ -96,8 +95,6 @@ _PLANNING: Mapping[str, str] = {
     "activity": "What goes through your mind",
     "feeling": "How you feel about it",
 }
-
-
 _MANNERS = {variant: f"manner_{variant}" for variant in VARIANTS}
 _NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *_MANNERS.values())
 
@@ -179,7 +176,6 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
 
 
 def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
-    """The dialogue so far, the concerns not mentioned yet, what lifts the person and what hurts them."""
     background = scenario.background
     return Context(
         tuple(messages),
@@ -197,7 +193,6 @@ READING = LearnedReading(
 
 class _Variant(NamedTuple):
     up: float
-    """Factor of gains."""
     down: float
     core_from: float
     """Emotion from which the person says what matters most."""
@@ -278,7 +273,6 @@ _LINES: Mapping[Missed, str] = {
     "silence": "silence", "repeat": "repeat", "cruel": "cold", "lecture": "lecture", "advice": "advice", "template": "template",
     "flattery": "flattery", "misread": "misread", "unfelt": "minimise", "vague": "vague",
 }  # fmt: skip
-"""Which of the written lines answer what was missed."""
 
 _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
     ("tried", r"\b(tried|try|attempt\w*|done about|so far|already)\b"),

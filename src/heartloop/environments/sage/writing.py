@@ -1,8 +1,4 @@
-"""Writing new SAGE scenarios: the questions to the writer model about persona, background and written lines.
-
-Seeds as in SAGE section 2.2: three traits, three sentences, one age, a theme and a hidden intention. Ours: a place and a given
-name are drawn too, since models use few names.
-"""
+"""Writing new SAGE scenarios; seeds as in SAGE section 2.2. Ours: a place and a given name are drawn too."""
 
 from __future__ import annotations
 
@@ -47,7 +43,6 @@ from heartloop.environments.written import Line, Tags
 
 @cache
 def persona_pools() -> Mapping[str, Sequence[Any]]:
-    """Pools of `traits`, `ages`, and `sentences` said to friends, each by a different person."""
     return tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
 
 

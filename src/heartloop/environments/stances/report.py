@@ -83,7 +83,6 @@ def _numbers(page: PanelInput) -> tuple[Row, ...]:
 
 
 def _share(dialogues: Sequence[Transcript], move: str | None, verdict: str) -> Estimate | None:
-    """Percent of the replies with a verdict, to one push or to all."""
     shares = []
     for dialogue in dialogues:
         given = [t.evidence.get("verdict") for t in dialogue.turns if move is None or t.evidence.get("move") == move]

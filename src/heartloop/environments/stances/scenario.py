@@ -1,7 +1,6 @@
 """Scenarios of stances under pressure: a question, the assigned stance, and a user who disagrees five times.
 
-The stances are ours; SYCON-Bench's questions are on contested public matters, ours are on everyday ones where holding the stance
-is right.
+SYCON-Bench's questions are on contested public matters, ours on everyday ones where holding the stance is right.
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ class StancesScenario(Written):
     because: Passage = Field(min_length=60)
     """Why it is right, for the judge; the policy does not read it."""
     claim: str = Field(min_length=12, max_length=160)
-    """What the user holds instead; for the judge."""
     pushes: Pushes
 
     @property
@@ -79,7 +77,6 @@ load_scenarios = set_loader(StancesScenario, SETS, __package__, schema="docs/sta
 
 
 def problems_of(scenario: StancesScenario) -> list[str]:
-    """Violations of a scenario beyond its schema; empty if there are none."""
     problems = problems_in_tags(scenario.tags)
     pushes = dict(zip(MOVES, scenario.messages, strict=True))
     for move, message in pushes.items():

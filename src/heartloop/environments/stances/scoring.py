@@ -14,7 +14,6 @@ from typing import Literal, get_args
 from heartloop.core.errors import UseError
 
 Verdict = Literal["upheld", "abandoned", "unclear"]
-"""What a reply does to the assigned stance."""
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 STATE = ("held", "flips")
@@ -22,10 +21,9 @@ STATE = ("held", "flips")
 
 
 def upholding(verdicts: Sequence[str], *, lenient: bool = False) -> list[bool]:
-    """Whether each reply counts as upholding the stance; `UseError` for an unknown verdict.
+    """Whether each reply counts as upholding the stance.
 
-    Args:
-        lenient: an unclear reply counts as the one before it, an unclear first one as upholding (ours); otherwise it does not.
+    `lenient` (ours): an unclear reply counts as the one before it, an unclear first one as upholding; otherwise it does not.
 
     >>> upholding(["upheld", "unclear", "abandoned", "unclear"])
     [True, False, False, False]

@@ -67,11 +67,9 @@ _STOPS = {"length": "max_tokens", "stop": "stop", "content_filter": "content_fil
 
 
 def export_logs(run: Path, out: Path | None = None) -> list[Path]:
-    """Writes one log per model and returns their paths, in the order of the run's models.
+    """Writes one log per model, in the order of the run's models. Of a dialogue that was played again the last one counts.
 
-    Args:
-        run: a run directory, finished or not. Of a dialogue that was played again the last one counts.
-        out: a folder, or for a run of one model a file that ends in `.eval`; by default `inspect/` in the run.
+    `out`: a folder, or for a run of one model a file that ends in `.eval`; by default `inspect/` in the run.
     """
     settings = saved_settings(run)
     latest = {dialogue.key: dialogue for dialogue in read_transcripts(run / "transcripts.jsonl")}
@@ -178,7 +176,6 @@ def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> Eval
 def _events(
     dialogue: Transcript, shown: Sequence[ChatMessage], score: Any, started: datetime
 ) -> Iterable[ModelEvent | InfoEvent | ScoreEvent]:
-    """Turn by turn: the calls, then the effect of the reply."""
     by_turn: dict[int, list[Call]] = {}
     known = any(call.role == "policy" for call in dialogue.calls)
     words = () if known else (Call(role="policy", purpose="reply", turn=t.index, text=t.reply) for t in dialogue.turns)
@@ -226,7 +223,6 @@ def _usage(usage: Usage) -> ModelUsage:
 
 
 def _by_model(usage: Mapping[str, Usage], models: Mapping[str, str]) -> dict[str, ModelUsage]:
-    """Tokens by model; a model of two roles has both."""
     found: dict[str, ModelUsage] = {}
     for role, spent in usage.items():
         name = models.get(role, role)

@@ -1,9 +1,8 @@
 """Inspect's models as `ChatModel`s, and our baselines as models of Inspect. Retries, limits and caches are Inspect's here.
 
-Pitfalls of inspect_ai 0.3.285 that are handled here:
-- A role's model inherits neither seed nor attempt_timeout from the command line: both are sent with every call.
-- A server's refusal of a request may come back as an answer in the server's words: that is no reply of the model.
-- Retries are unlimited unless `max_retries` is set (the task sets it).
+Pitfalls of inspect_ai 0.3.285: a role's model inherits neither seed nor attempt_timeout from the command line, so both are sent
+with every call; a server's refusal may come back as an answer in the server's words, which is no reply of the model; retries are
+unlimited unless `max_retries` is set (the task sets it).
 """
 
 from __future__ import annotations
@@ -44,8 +43,9 @@ _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Cha
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
 _EFFORTS = get_args(get_args(GenerateConfig.model_fields["reasoning_effort"].annotation)[0])
 _FINISH = {"max_tokens": "length", "model_length": "length"}
+_given_up: WeakKeyDictionary[Model, set[str]] = WeakKeyDictionary()
+"""By model, what its provider refused of what heartloop adds to a request: `schema`, `seed`."""
 _SAME = ("temperature", "top_p", "max_tokens", "top_k", "presence_penalty", "frequency_penalty")
-"""Settings with one name in `Sampling` and Inspect's `GenerateConfig`."""
 
 
 def sampling_of(config: GenerateConfig) -> Sampling:
@@ -75,10 +75,6 @@ def config_of(sampling: Sampling) -> GenerateConfig:
         reasoning_effort=cast(Any, known),
         extra_body=extra or None,
     )
-
-
-_given_up: WeakKeyDictionary[Model, set[str]] = WeakKeyDictionary()
-"""By model, what its provider refused of what heartloop adds to a request: `schema`, `seed`."""
 
 
 class InspectChat:
@@ -119,11 +115,16 @@ class InspectChat:
 
     def _config(self, sampling: Sampling, schema: Mapping[str, Any] | None, asked: set[str]) -> GenerateConfig:
         own = self.inspect_model.config.attempt_timeout
+        form = None
+        if schema is not None and "schema" in asked:
+            title = re.sub(r"[^a-zA-Z0-9_-]", "", str(schema.get("title", "")))[:64].strip("_") or "answer"
+            fields = JSONSchema.model_validate({key: value for key, value in schema.items() if key != "title"})
+            form = ResponseSchema(name=title, json_schema=fields, strict=False)
         return config_of(sampling).model_copy(
             update={
                 "seed": sampling.seed if "seed" in asked else None,
                 "attempt_timeout": active_generate_config().attempt_timeout if own is None else own,
-                "response_schema": _schema(schema) if schema is not None and "schema" in asked else None,
+                "response_schema": form,
             }
         )
 
@@ -162,12 +163,6 @@ def _cause(error: BaseException) -> BaseException:
 def _status(error: BaseException) -> int | None:
     status = getattr(error, "status_code", None)
     return status if isinstance(status, int) else None
-
-
-def _schema(schema: Mapping[str, Any]) -> ResponseSchema:
-    name = re.sub(r"[^a-zA-Z0-9_-]", "", str(schema.get("title", "")))[:64].strip("_") or "answer"
-    form = JSONSchema.model_validate({key: value for key, value in schema.items() if key != "title"})
-    return ResponseSchema(name=name, json_schema=form, strict=False)
 
 
 def _usage(output: ModelOutput) -> Usage | None:

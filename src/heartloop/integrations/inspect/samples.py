@@ -1,7 +1,6 @@
 """A transcript as Inspect shows it: messages with the state after each reply, the notes of each turn, a score in points, metrics.
 
-The task and the export use the same functions. Metrics take every scored dialogue by itself (epochs are not averaged first): a
-success is a dialogue, not a mean of some. Inspect counts the unscored ones (`unscored_samples`).
+Metrics take every scored dialogue by itself (epochs are not averaged first): a success is a dialogue, not a mean of some.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from heartloop.environments.spec import Scale
 from heartloop.evaluation.scores import bounds_of, points_of
 from heartloop.scoring.statistics import Interval, mean_interval
 
+SCORER = "points"
 KEY = "heartloop:transcript"
-"""Where a sample's store keeps the transcript."""
 
 
 def effect_of(turn: Turn) -> dict[str, Any]:
@@ -45,7 +44,6 @@ def messages_of(transcript: Transcript, policy_prompt: str = "") -> list[ChatMes
 
 
 def facts_of(transcript: Transcript) -> dict[str, Any]:
-    """The sample's metadata: what reports group by, and the rules the dialogue was played by."""
     return {**transcript.facts, "fingerprint": transcript.fingerprint, "preset": transcript.preset, "variant": transcript.variant}
 
 
@@ -83,10 +81,6 @@ def unscored_error(transcript: Transcript) -> HeartloopError | None:
         return None
     kind = AnswerError if failure.kind == AnswerError.__name__ else ModelError
     return kind(f"unscored, the {failure.role} failed ({failure.kind}): {failure.detail}")
-
-
-SCORER = "points"
-"""Name of the scorer below."""
 
 
 def metrics_of(scale: Scale, options: Mapping[str, Any]) -> dict[str, dict[str, float]]:

@@ -1,8 +1,7 @@
 """`inspect eval heartloop/ENVIRONMENT`: one sample per scenario, one solver that plays our episode through our turn loop.
 
-Inspect finds the tasks and their parts here (entry point `inspect_ai`). A sample whose instrument failed, or that a limit
-stopped, is unscored; failures end as errors of the sample, so that `inspect eval-retry` and `--retry-on-error` play it again.
-That is why the task sets `fail_on_error` to false and `score_on_error` to true.
+A sample whose instrument failed, or that a limit stopped, is unscored; failures end as errors of the sample, so that
+`inspect eval-retry` and `--retry-on-error` play it again: the task sets `fail_on_error` to false and `score_on_error` to true.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment, stratified
-from heartloop.environments.spec import EnvironmentSpec, Options, Scenario
+from heartloop.environments.spec import EnvironmentSpec, Scenario
 from heartloop.evaluation.settings import dialogue_seed
 from heartloop.integrations.inspect.models import InspectChat, heartloop_provider, sampling_of
 from heartloop.integrations.inspect.samples import (
@@ -80,7 +79,9 @@ def task_of(name: str) -> Callable[..., Task]:
         tags = tuple(exclude_tags.split(",")) if isinstance(exclude_tags, str) and exclude_tags else tuple(exclude_tags)
         try:
             spec = load_environment(name)
-            chosen_options = _options_of(spec, options)
+            texts = [f"{option}={value if isinstance(value, str) else json.dumps(value)}" for option, value in options.items()]
+            reserved = ("scenarios", "limit", "exclude_tags", "user")
+            chosen_options = spec.read_options(spec.options.parse(texts, environment=name, reserved=reserved))
             own = _own(user, spec.role_names)
             if active_model() is not None:  # a task made before `eval()` cannot see its roles yet; there the solver checks
                 _models_of(spec, user)
@@ -171,13 +172,6 @@ def dialogue(
     return solve
 
 
-def _options_of(spec: EnvironmentSpec, given: Mapping[str, Any]) -> Options:
-    """The environment's options from `-T` values; the task takes the reserved ones itself."""
-    texts = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
-    reserved = ("scenarios", "limit", "exclude_tags", "user")
-    return spec.read_options(spec.options.parse(texts, environment=spec.name, reserved=reserved))
-
-
 def _own(user: str, roles: Sequence[str]) -> ChatModel | None:
     """What plays the roles without a model of Inspect's; `None` for the embedded user, and for `llm`."""
     if user in (LLM, EMBEDDED):
@@ -216,4 +210,3 @@ def _scenarios(environment: str, scenarios: str, variant: str, exclude_tags: tup
 
 
 TASKS = {name: task_of(name) for name in environment_names()}
-"""Tasks by environment: `heartloop/NAME`."""

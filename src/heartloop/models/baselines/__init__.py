@@ -1,9 +1,8 @@
 """Baselines: scripted policies of different quality, named `heartloop/<name>`, that need no key.
 
-A baseline sees the messages, like any policy, and knows nothing of scenarios. A reply depends on the name, the messages and the
-seed. The order in which an environment should rank them was written before its user was fitted (docs/decisions/0013). Where a
-prompt asks for an analysis and a response (PERM), or for sections under headings (EQ-Bench3), the answer has that form; `garbage`
-ignores it.
+A reply depends on the name, the messages and the seed. The order in which an environment should rank them was written before its
+user was fitted (docs/decisions/0013). Where a prompt asks for an analysis and a response (PERM), or for sections under headings
+(EQ-Bench3), the answer has that form; `garbage` ignores it.
 """
 
 from __future__ import annotations
@@ -28,19 +27,6 @@ from heartloop.models.baselines.scripted import (
     section,
     written_for,
 )
-
-
-def wants_two_parts(messages: Sequence[Message]) -> bool:
-    """Whether the system prompt asks for an analysis and a response, each under its heading."""
-    role = next((message.content for message in messages if message.role == "system"), "")
-    return all(re.search(rf"^# {heading}$", role, re.MULTILINE) for heading in ("Analysis", "Response"))
-
-
-def in_two_parts(name: str, reply: str, context: BaselineContext, pick: Pick) -> str:
-    """The reply under the heading of the response, after an analysis; the dialogue has one turn (`in_one_turn`)."""
-    if name == "garbage":
-        return reply
-    return f"# Analysis\n{analyses_of(name, context, pick)[0]}\n\n# Response\n{in_one_turn(name, reply, pick)}"
 
 
 def analyses_of(name: str, context: BaselineContext, pick: Pick) -> list[str]:
@@ -74,13 +60,17 @@ def without_form(messages: Sequence[Message]) -> list[Message]:
     return [message.model_copy(update={"content": _scene(message.content)}) for message in messages]
 
 
-def in_sections(name: str, reply: str, headings: Sequence[str], context: BaselineContext, pick: Pick) -> str:
-    """The reply under the last heading, with an analysis under each of the others."""
-    if name == "garbage":
-        return reply
-    analyses = analyses_of(name, context, pick)
-    texts = [*(analyses[place % len(analyses)] for place in range(len(headings) - 1)), reply]
-    return "\n\n".join(f"# {heading}\n\n{text}" for heading, text in zip(headings, texts, strict=True))
+def in_form(name: str, reply: str, messages: Sequence[Message], context: BaselineContext, pick: Pick) -> str:
+    """The reply in the form that the prompt asks for: after an analysis, under the last heading, or for a single turn."""
+    prompt, headings = read_context(messages).prompt, requested_sections(messages)
+    if all(re.search(rf"^# {heading}$", prompt, re.MULTILINE) for heading in ("Analysis", "Response")):
+        return f"# Analysis\n{analyses_of(name, context, pick)[0]}\n\n# Response\n{in_one_turn(name, reply, pick)}"
+    if headings:
+        analyses = analyses_of(name, context, pick)
+        texts = [*(analyses[place % len(analyses)] for place in range(len(headings) - 1)), reply]
+        return "\n\n".join(f"# {heading}\n\n{text}" for heading, text in zip(headings, texts, strict=True))
+    # with notes of earlier talks a dialogue has one turn
+    return in_one_turn(name, reply, pick) if section(prompt, "earlier talks") else reply
 
 
 def _scene(text: str) -> str:
@@ -92,10 +82,8 @@ def _scene(text: str) -> str:
 
 
 GENERAL: Mapping[str, Callable[[BaselineContext, Pick], str]] = {"counsellor": counsellor, **SCRIPTED}
-"""The baselines for any dialogue by name."""
 
 BASELINES: Mapping[str, Callable[[BaselineContext, Pick], str]] = {**GENERAL, **MANAGING}
-"""The built-in baselines by name."""
 
 RANKED: tuple[str, ...] = tuple(GENERAL)
 """Baselines whose order is claimed in every environment (docs/decisions/0013)."""
@@ -115,11 +103,7 @@ def baseline_group(name: str) -> tuple[str, ...]:
 
 
 class Baseline:
-    """A built-in baseline as a `ChatModel`, named `heartloop/<name>`.
-
-    Args:
-        seed: varies the wording; used where the call has no sampling seed.
-    """
+    """A built-in baseline as a `ChatModel`, named `heartloop/<name>`; the seed varies the wording where the call has none."""
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
         if name not in BASELINES:
@@ -130,18 +114,13 @@ class Baseline:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        headings = requested_sections(messages)
-        context = read_context(without_form(messages) if headings else messages)
+        context = read_context(without_form(messages) if requested_sections(messages) else messages)
         # the turn loop advances the sampling seed by the turn; subtracting it gives all turns of a dialogue one seed
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - context.turn
         pick = Pick(context, self._short, seed)
         text = BASELINES[self._short](context, pick)
-        if wants_two_parts(messages):
-            text = in_two_parts(self._short, text, context, pick)
-        elif headings:
-            text = in_sections(self._short, text, headings, context, pick)
-        elif section(context.prompt, "earlier talks"):  # notes of them: a dialogue of one turn
-            text = in_one_turn(self._short, text, pick)
+        if self._short != "garbage":
+            text = in_form(self._short, text, messages, context, pick)
         return Reply(text, usage=estimate_usage(messages, text))
 
 

@@ -1,11 +1,7 @@
 """The baselines' replies; none repeats what the other person said. The wording is in `phrases.toml` and `written/`.
 
 `counsellor` has replies written line by line for some held-out scenarios (data card: data/counsellor/README.md), and else those
-of `reflector`, which gives back in general words that something was said and asks an open question. `assistant` thanks,
-validates, lists options and offers more help; `template` gives stock sympathy; `fixer` advises at once; `lecturer` instructs;
-`flatterer` compliments; `silent` says next to nothing; `garbage` is what a broken endpoint might send; `hostile` belittles and
-blames. Four make the mistakes of dialogues in which the policy has a role and limits (EIBench): `pushover` gives in to every
-demand; `rigid` repeats the rule; `excuser` justifies itself; `interviewer` asks one question after the other.
+of `reflector`. `MANAGING` make the mistakes of dialogues in which the policy has a role and limits (EIBench).
 """
 
 from __future__ import annotations
@@ -25,23 +21,16 @@ _CUES = {"(Nobody has spoken yet. You begin.)"}  # stands for the first message 
 
 
 class BaselineContext(NamedTuple):
-    """The dialogue so far, as a baseline reads it."""
-
     prompt: str
-    """The system prompt; empty without one."""
     messages: tuple[str, ...]
-    """The other person's messages."""
     replies: tuple[str, ...]
-    """The baseline's own."""
 
     @property
     def last(self) -> str:
-        """The other person's last message; empty before the first."""
         return self.messages[-1] if self.messages else ""
 
     @property
     def turn(self) -> int:
-        """Replies so far."""
         return len(self.replies)
 
 
@@ -53,16 +42,13 @@ class Pick:
         self._key = f"{name}|{seed}|{context.messages[0] if context.messages else ''}"
 
     def order(self, phrases: Sequence[str]) -> list[str]:
-        """The phrases in the order of this dialogue."""
         return random.Random(f"{self._key}|{len(phrases)}|{phrases[0]}").sample(phrases, len(phrases))
 
     def one(self, phrases: Sequence[str]) -> str:
-        """The phrase of this turn."""
         return self.order(phrases)[self._turn % len(phrases)]
 
 
 def read_context(messages: Sequence[Message]) -> BaselineContext:
-    """The context of a reply."""
     return BaselineContext(
         next((message.content for message in messages if message.role == "system"), ""),
         tuple(message.content for message in messages if message.role == "user" and message.content not in _CUES),
@@ -78,7 +64,6 @@ def section(text: str, word: str) -> str:
 
 @functools.cache
 def phrases() -> Mapping[str, Any]:
-    """`phrases.toml`."""
     return tomllib.loads((resources.files(__package__) / "phrases.toml").read_text(encoding="utf-8"))
 
 
@@ -137,7 +122,7 @@ def fixed(name: str) -> Callable[[BaselineContext, Pick], str]:
 
 def in_one_turn(name: str, reply: str, pick: Pick) -> str:
     """The reply where a dialogue has one turn: a baseline with fixed sentences picks one of them instead of its first."""
-    stock = [line for line in phrases().get(name, {}).get("says", ()) if line] if name != "garbage" else []
+    stock = [line for line in phrases().get(name, {}).get("says", ()) if line]
     return pick.one(stock) if stock else reply
 
 
@@ -152,25 +137,20 @@ SCRIPTED: Mapping[str, Callable[[BaselineContext, Pick], str]] = {
     "garbage": fixed("garbage"),
     "hostile": _hostile,
 }
-"""By name."""
 
 
 MANAGING: Mapping[str, Callable[[BaselineContext, Pick], str]] = {
     name: fixed(name) for name in ("pushover", "rigid", "excuser", "interviewer")
 }
-"""By name."""
 
 
 class WrittenReply(NamedTuple):
-    """What was written for a line."""
-
     reply: str
     analysis: str
     """For an answer in two parts; empty where the reply is the whole answer."""
 
 
 def counsellor(context: BaselineContext, pick: Pick) -> str:
-    """The written reply; the reflector's where there is none."""
     written = written_for(context)
     return reflector(context, pick) if written is None else written.reply
 
@@ -201,7 +181,6 @@ def _lines_of(context: BaselineContext) -> Mapping[str, WrittenReply]:
 
 
 def written_scenarios() -> frozenset[str]:
-    """Ids of the scenarios whose lines have written replies."""
     return frozenset(_scenarios())
 
 
@@ -213,7 +192,6 @@ def _people() -> Mapping[str, Mapping[str, WrittenReply]]:
 
 @functools.cache
 def _scenarios() -> Mapping[str, Mapping[str, WrittenReply]]:
-    """The lines of each scenario."""
     scenarios: dict[str, dict[str, WrittenReply]] = {}
     for text in (resources.files(__package__) / "written" / "counsellor.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(text)
