@@ -17,12 +17,18 @@ from heartloop.evaluation.compare import choose_sides, compare
 from heartloop.evaluation.store import read_run
 from heartloop.report.site import write_site
 from tests.eqbench_checkout import write_checkout
-from tests.report.browser import FLAGS
-from tests.report.sage_bench import HOSTILE, WriteRun, sage_talks, write_run_into
+from tests.report.talks import HOSTILE, WriteRun, sage_talks, write_run_into
 from tests.report.training_bench import training_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-first-run",
+]  # fmt: skip
+_OF_THE_DRIVER = ("GPU stall due to ReadPixels", "willReadFrequently")
+"""Notes of Chromium on drawing without a graphics card; they come with WebGL and say nothing of the page."""
 
 
 @pytest.fixture
@@ -94,7 +100,15 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A window of a phone's size, with no memory of other tests."""
+    """A window of a phone's size; fails on any message of the browser and on any request to another place than the disk."""
     context = browser.new_context(viewport={"width": 390, "height": 844})
-    yield context.new_page()
+    page = context.new_page()
+    problems: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    yield page
     context.close()
+    assert [text for text in problems if not any(note in text for note in _OF_THE_DRIVER)] == []
+    assert all(url.startswith(("file:", "data:", "about:")) for url in asked)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from heartloop.environments.registry import environment_names
-from tests.report.browser import quiet
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
@@ -58,26 +57,23 @@ def faults(page: Page, axe: str, *, rules_in: Collection[int]) -> list[str]:
     return found
 
 
-def test_every_page_of_a_report(browser: Browser, whole: Path, axe: str) -> None:
+def test_every_page_of_a_report(page: Page, whole: Path, axe: str) -> None:
     """Pages take turns with the look in which axe checks them: pages of measurements are of one kind."""
     found: dict[str, list[str]] = {}
     for number, path in enumerate(sorted(whole.glob("*.html"))):
-        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        with quiet(page):
-            page.goto(path.as_uri())
-            page.wait_for_selector("h1")
-            if page.locator("#list").count():
-                page.wait_for_selector("#list .row", state="attached")
-            page.evaluate(_UNFOLD)
-            if page.locator("#space").count():
-                page.wait_for_selector("#space-plots svg")
-            found[path.stem] = faults(page, axe, rules_in=[number % 2])
-        page.context.close()
+        page.goto(path.as_uri())
+        page.wait_for_selector("h1")
+        if page.locator("#list").count():
+            page.wait_for_selector("#list .row", state="attached")
+        page.evaluate(_UNFOLD)
+        if page.locator("#space").count():
+            page.wait_for_selector("#space-plots svg")
+        found[path.stem] = faults(page, axe, rules_in=[number % 2])
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
 @pytest.mark.slow
-def test_a_dialogue_of_every_environment_alone_and_beside_another(browser: Browser, whole: Path, axe: str) -> None:
+def test_a_dialogue_of_every_environment_alone_and_beside_another(page: Page, whole: Path, axe: str) -> None:
     same = "(a, b) => a.scenarioNumber === b.scenarioNumber && a !== b"
     pair = (
         "() => { const last = heartloop.rows[heartloop.rows.length - 1];"
@@ -85,16 +81,13 @@ def test_a_dialogue_of_every_environment_alone_and_beside_another(browser: Brows
     )
     found: dict[str, list[str]] = {}
     for path in [whole / "index.html", *whole.glob("measurement-*.html")]:
-        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        with quiet(page):
-            page.goto(path.as_uri())
-            page.wait_for_selector("#list .row", state="attached")
-            first, second = page.evaluate(pair)
-            for address in (first, f"pair?a={first}&b={second}"):
-                page.evaluate("(address) => { window.location.hash = address; }", address)
-                page.wait_for_selector("dialog[open]" + (".wide" if "pair" in address else "") + " .bubble", state="attached")
-                page.evaluate(_UNFOLD)
-                found[f"{path.stem}#{address}"] = faults(page, axe, rules_in=range(2))
-        page.context.close()
+        page.goto(path.as_uri())
+        page.wait_for_selector("#list .row", state="attached")
+        first, second = page.evaluate(pair)
+        for address in (first, f"pair?a={first}&b={second}"):
+            page.evaluate("(address) => { window.location.hash = address; }", address)
+            page.wait_for_selector("dialog[open]" + (".wide" if "pair" in address else "") + " .bubble", state="attached")
+            page.evaluate(_UNFOLD)
+            found[f"{path.stem}#{address}"] = faults(page, axe, rules_in=range(2))
     assert len(found) == 2 * (len(environment_names()) + 1)
     assert {name: wrong for name, wrong in found.items() if wrong} == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +11,13 @@ import pytest
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.eibench.report import plane_of
-from heartloop.evaluation.compare import choose_sides, compare, comparison_text, worse_by
+from heartloop.evaluation.compare import choose_sides, compare, worse_by
 from heartloop.evaluation.scores import course_of, points_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable
 from heartloop.report.site import write_site
-from tests.report.bench import A, T, bench_talk
-from tests.report.sage_bench import WriteRun
+from tests.report.talks import A, T, WriteRun, bench_talk
 
 BENCH = {"environment": "eibench", "preset": "paper", "variant": "think", "max_turns": 8}
-
-
-def bench_runs(write_run: WriteRun) -> list[Path]:
-    """The same three models under two simulators, of which one is a model under test."""
-    ends = {"x/one": (20.0, 70.0), "x/two": (40.0, 50.0), "x/sim": (80.0, 15.0)}
-    talks = [
-        bench_talk(model, f"{scene}-{n}", [(50.0, 40.0), end], scene=scene)
-        for model, end in ends.items()
-        for scene in ("charm", "defense")
-        for n in range(2)
-    ]
-    other = [talk.model_copy(update={"user": "x/sim", "models": {**talk.models, "user": "x/sim"}}) for talk in talks]
-    return [write_run(talks, "bench", **BENCH), write_run(other, "other", **BENCH, user="x/sim")]
-
-
-@pytest.fixture
-def site(dialogues: list[Transcript], write_run: WriteRun, tmp_path: Path) -> Path:
-    """SAGE first, then EIBench under two simulators."""
-    return write_site([write_run(dialogues), *bench_runs(write_run)], tmp_path / "site").parent
 
 
 def data(site: Path, number: int, name: str) -> Any:
@@ -46,14 +25,10 @@ def data(site: Path, number: int, name: str) -> Any:
     return json.loads(text[text.index(",") + 1 : text.rindex(")")])
 
 
-def test_a_bar_of_signed_points_grows_from_the_start(site: Path) -> None:
-    bench = (site / "measurement-2.html").read_text(encoding="utf-8")
-    assert "left:50.00%;width:50.00%" in bench  # 0 to 100
-    assert "left:25.00%;width:25.00%" in bench  # 0 back to -50
-
-
-def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
-    listing, chunk = data(site, 2, "list.js"), data(site, 2, "dialogues-0.js")
+def test_the_browser_gets_points_course_anchors_and_path(write_run: WriteRun, tmp_path: Path) -> None:
+    run = write_run([bench_talk("x/one", "charm-0", [(50.0, 40.0), (20.0, 70.0)], scene="charm")], "bench", **BENCH)
+    site = write_site([run], tmp_path / "site").parent
+    listing, chunk = data(site, 1, "list.js"), data(site, 1, "dialogues-0.js")
     assert (listing["scale"]["low"], listing["scale"]["high"]) == (-100, 100)
     row, said = listing["rows"][0], chunk["dialogues"][0]
     assert (row[5], row[6]) == (100, [0, 25, 100])
@@ -62,19 +37,6 @@ def test_the_browser_gets_points_course_anchors_and_path(site: Path) -> None:
     assert said["turns"][0]["change"] == {"a": -10, "t": 10}
     assert (said["panel"]["axes"], said["panel"]["weight"]) == ([[0, 0], [0.25, 0.25], [1, 1]], 0.5)
     assert listing["scenarios"][0]["group"] == "charm"
-    sage = data(site, 1, "dialogues-0.js")["dialogues"][0]
-    assert sage["panel"] == {}
-    assert sage["turns"][0]["state"] == {"emotion": 50}
-
-
-def test_two_simulators_stand_side_by_side_with_a_scatter(site: Path) -> None:
-    html = (site / "side-by-side.html").read_text(encoding="utf-8")
-    assert "EIBench · paper · think" in html
-    section = html[html.index('class="panel against"') :]
-    dots = re.findall(r'data-name="(\S+)">\s*<(circle|rect) class="point" c?x="([\d.]+)" c?y="([\d.]+)"', section)
-    assert [(model, mark) for model, mark, *_ in dots] == [("x/one", "circle"), ("x/two", "circle"), ("x/sim", "rect")]  # itself
-    (_, _, x1, y1), (_, _, x2, y2), _ = dots
-    assert float(x1) - float(x2) == pytest.approx(float(y2) - float(y1), rel=0.1), "equal means lie along the diagonal"
 
 
 HALF, FULL, BACK = (40.0, 50.0), (20.0, 70.0), (80.0, 15.0)
@@ -143,9 +105,6 @@ def test_a_comparison_is_in_points_and_by_scene(mixed: list[Transcript]) -> None
     found = compare(*choose_sides(run, None, "x/poor", "x/good"))
     assert (found.pairs, found.difference.mean) == (4, 75.0)  # 50, 100, 100, 50
     assert [(g.key, g.difference.mean) for g in found.groups] == [("charm", 50.0), ("defense", pytest.approx(250 / 3))]
-    text = comparison_text(found)
-    assert "mean outcome 50.0" in text
-    assert "by scene" in text
     back = compare(*choose_sides(run, None, "x/good", "x/poor"))  # sd 28.87: -75 -+ 3.182 * 14.43 = -120.9 to -29.1
     assert worse_by(back, 29.0)
     assert not worse_by(back, 30.0)
@@ -158,5 +117,3 @@ def test_runs_share_a_table_whatever_scenario_comes_first_but_not_with_another_w
     moved = second.model_copy(update={"start": {"a": 70.0, "t": 20.0}})
     assert len(comparable([run_of(first), run_of(moved)])) == 1
     assert len(comparable([run_of(first), run_of(bench_talk("m", "defense-2", [HALF], weight=0.3))])) == 2
-    other_prompt = second.model_copy(update={"prompts": {"policy_think": "bbbb"}})
-    assert len(comparable([run_of(first), run_of(other_prompt)])) == 2

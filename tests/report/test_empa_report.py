@@ -1,19 +1,220 @@
-"""The report of EMPA runs: what stands on its page, beside the paper's numbers, and that nothing a model wrote breaks out."""
+"""EMPA's page: every number worked by hand from the levels it rests on, and what the browser gets."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from heartloop.core.dialogue import Transcript
+from heartloop.environments.dialogue_text import spans_of, stands_in
+from heartloop.environments.empa.report import (
+    Measured,
+    PlaneFrame,
+    build,
+    frame_of,
+    group_of,
+    journey,
+    measured,
+    model_paths,
+    step_table,
+    steps_of,
+)
+from heartloop.evaluation.scores import ModelScore, score_card
 from heartloop.report.site import write_site
-from tests.report.empa_bench import EMPA, empa_talk, levels
-from tests.report.sage_bench import WriteRun
+from tests.report.talks import EMPA, WriteRun, empa_talk, levels, panel_input
 from tests.report.test_eibench_report import data
 
 GOOD, BAD = levels(C=2, A=2), levels(C=-2, A=-2)
+
+
+def one(*forms: dict[str, int] | None, **more: Any) -> Measured:
+    found = measured(0, empa_talk("m", "s1", forms, **more))
+    assert found is not None
+    return found
+
+
+def board(talks: list[Transcript]) -> Mapping[str, Any]:
+    return build(panel_input(talks)).context
+
+
+def row_of(talks: list[Transcript]) -> ModelScore:
+    return score_card(talks, {}).models[0]
+
+
+class TestEndings:
+    """Start (-3, -4, 0); a good window is +3 on C and A, energy 0.6 x 3 + 0.8 x 3 = 4.2."""
+
+    def test_a_success_is_named_by_the_condition_that_held(self) -> None:
+        """Two windows: energy 8.4 >= 5, at (3, 2, 0), which is not within 0.5 of 0 but 3.4 past the start's distance."""
+        assert one(GOOD, GOOD, stop="success").ending == "far"
+        assert one(levels(C=2), levels(A=2), levels(A=1), stop="success").ending == "near"  # ends at (0, 0, 0), energy 5
+        assert one(levels(C=2, A=2), levels(A=2), levels(C=1), preset="paper", stop="success").ending == "near"
+
+    def test_by_the_paper_the_mean_alignment_is_a_way(self) -> None:
+        """(1, 1, 0) four times: energies 7/5, 5/3.61, 3/2.24 and 1 are 5.13 >= 5, at (1, 0, 0), and every cosine is above 0.7."""
+        found = one(*[levels(C=1, A=1)] * 4, preset="paper", stop="success")
+        assert (found.success.position, found.ending) == (None, "company")
+
+    def test_what_the_data_call_a_success_and_the_levels_do_not_is_said(self) -> None:
+        assert one(BAD, stop="success").ending == "uncounted"
+
+    def test_failures_and_the_rest(self) -> None:
+        assert one(*[BAD] * 5, stop="failure").ending == "away"
+        assert one(GOOD, stop="failure").ending == "other"
+        assert [one(GOOD, stop=stop).ending for stop in ("goodbye", "turn_limit", "cut")] == ["left", "limit", "cut"]
+
+    def test_causes_add_up_and_conditions_are_shares(self) -> None:
+        talks = [
+            empa_talk("m", "s1", [GOOD, GOOD], stop="success"),
+            empa_talk("m", "s2", [BAD] * 5, stop="failure"),
+            empa_talk("m", "s3", [GOOD]),
+            empa_talk("m", "s4", [GOOD], failed=True),
+        ]
+        shown = board(talks)
+        (line,) = shown["endings"]
+        assert (line["n"], line["causes"]) == (3, [("far", 1), ("away", 1), ("left", 1)])
+        (row,) = shown["conditions"].rows
+        held = dict(zip((column.name for column in shown["conditions"].columns), row.cells, strict=True))
+        assert (held["energy gate"], held["kept the direction"], held["five negative in a row"]) == ("33 %", None, "33 %")
+
+
+class TestPaths:
+    def test_segments_are_told_apart_by_their_energy(self) -> None:
+        """Frame -10 to 10, so a point is 7.5 pixels: start at C -3, A -4 is (52.5, 105); +3 on both, then -2 on A."""
+        found = one(GOOD, levels(A=-1), levels(P=1))
+        (model,) = model_paths([(0, row_of([found.dialogue]), [found])], PlaneFrame(-10, 10))
+        ((tier, n, (first, second)),) = model["tiers"]
+        assert (tier, n, model["left"]) == ("easy", 1, 0)
+        assert first == {
+            "towards": "M52.5 105l22.5-22.5",
+            "away": "M75 82.5l0 15",
+            "aside": "",  # P does not show from this side
+            "starts": [(52.5, 105.0)],
+            "ends": [(75.0, 97.5, "else")],
+        }
+        assert second["aside"] == "M75 97.5l7.5 0"
+
+    def test_the_frame_goes_by_the_starts_and_a_path_that_leaves_it_is_counted(self) -> None:
+        found = one(*[BAD] * 3, start=(-10.0, -6.0, -2.0), stop="failure")  # C -4 and A -5 a window: A ends at -21
+        frame = frame_of([found])
+        assert frame == PlaneFrame(-20.0, 20.0)
+        (model,) = model_paths([(0, row_of([found.dialogue]), [found])], frame)
+        assert model["left"] == 1
+        assert model["tiers"][0][2][0]["ends"] == []
+
+    def test_size_and_alignment_are_means_over_windows(self) -> None:
+        """|v| is 3 sqrt 2 and 2; cos is 1.4 / sqrt 2 and -0.8."""
+        found = one(GOOD, levels(A=-1))
+        cells: tuple[Any, ...] = step_table([(0, row_of([found.dialogue]), [found])]).rows[0].cells
+        assert [cell.mean for cell in cells] == pytest.approx([(3 * 2**0.5 + 2) / 2, (1.4 / 2**0.5 - 0.8) / 2])
+        assert [(cell.n, cell.low) for cell in cells] == [(1, None)] * 2
+
+    def test_steps_for_the_picture_in_space_are_short(self) -> None:
+        found = steps_of(one(GOOD, levels(A=-1), levels(P=1)))
+        assert found == ["easy", [-3, -4, 0, 3, 3, 0, 0, -2, 0, 0, 0, 1], "+-0"]
+
+
+class TestProfiles:
+    def test_a_spoke_is_the_mean_of_its_group_and_a_gap_stays_open(self) -> None:
+        domains = ["daily life", "health", "leisure"]
+        talks = [empa_talk("m", f"s{n}", [GOOD] * (n + 1), facts={"domain": domain}) for n, domain in enumerate(domains)]
+        talks += [empa_talk("w", "s0", [GOOD], facts={"domain": "daily life"})]
+        (profile,) = board(talks)["profiles"]
+        assert [column.name for column in profile["table"].columns] == domains
+        one, other = profile["radars"]
+        assert [spoke["mean"] for spoke in one["spokes"]] == [talks[n].score for n in range(3)]
+        assert one["path"].endswith("Z")
+        assert (other["path"], len(other["points"])) == ("", 1)
+        top = one["spokes"][0]
+        assert (top["end"], top["anchor"]) == ((170.0, 36.0), "middle")
+
+    def test_two_groups_make_no_radar(self) -> None:
+        talks = [empa_talk("m", f"s{n}", [GOOD], facts={"domain": d}) for n, d in enumerate(["health", "career"])]
+        assert board(talks)["profiles"] == []
+
+    @pytest.mark.parametrize(
+        ("difficulty", "threshold", "mechanism", "need"),
+        [
+            ("easy", "low", "A routine", "A receptive"),
+            ("extreme", "high", "A challenging", "A defensive"),
+            ("", "", "", ""),
+        ],
+    )
+    def test_mechanism_and_need(self, difficulty: str, threshold: str, mechanism: str, need: str) -> None:
+        found = one(GOOD, facts={"axis": "A", "difficulty": difficulty, "threshold": threshold})
+        assert (group_of("mechanism", found), group_of("need", found)) == (mechanism, need)
+
+
+class TestBoard:
+    def test_components_add_up_to_the_score(self) -> None:
+        talks = [empa_talk("m", f"s{n}", [GOOD] * (n + 1)) for n in range(3)]
+        shown = board(talks)
+        (row,) = shown["components"].rows
+        score, outcome, efficiency, stability = (cell.mean for cell in row.cells[:4])
+        assert 0.4 * outcome + 0.2 * efficiency + 0.4 * stability == pytest.approx(score)
+        assert score == pytest.approx(sum(t.score or 0 for t in talks) / 3)
+        assert sum(len(table.columns) for _, table in shown["indices"]) == 9
+
+    def test_windows_without_a_judgement_are_counted_and_enter_nothing(self) -> None:
+        with_gap, without = empa_talk("m", "s1", [GOOD, None, BAD]), empa_talk("m", "s1", [GOOD, BAD])
+        ((*numbers, windows),) = (row.cells for row in board([with_gap])["components"].rows)
+        assert windows == "3 windows, 1 not judged"
+        assert numbers == list(board([without])["components"].rows[0].cells[:4])
+
+    def test_cases_go_from_easy_to_extreme_and_lead_to_their_talk(self) -> None:
+        talks = [
+            empa_talk(model, scenario, [GOOD] * n, facts={"difficulty": difficulty, "title": scenario})
+            for model, extra in (("m", 2), ("w", 0))
+            for scenario, difficulty, n in (("s1", "hard", 1 + extra), ("s2", "easy", 1), ("s3", "hard", 2 + extra))
+        ]
+        (easy, (first,)), (hard, lines) = board(talks[:-1])["scenarios"]  # w has not met s3
+        assert (easy, first["title"], hard, [line["title"] for line in lines]) == ("easy", "s2", "hard", ["s3", "s1"])
+        assert [cell["address"] for cell in first["cells"]] == ["dialogue-1", "dialogue-4"]
+        assert lines[0]["cells"][1] is None
+
+
+class TestQuotes:
+    def test_a_quote_is_placed_where_the_browser_counts_it(self) -> None:
+        """An emoji is two units there."""
+        talk = empa_talk("m", "s1", [levels(C=1)], text="🙂 I hear you.")
+        quoted = {"C.Prog": "“i HEAR”"}
+        turn = talk.turns[0].model_copy(update={"evidence": {**talk.turns[0].evidence, "quotes": quoted}})
+        window = journey(talk.model_copy(update={"turns": (turn,)}))["windows"][0]
+        assert window["claims"] == [["C.Prog", 1, "“i HEAR”", "🙂 I hear you.", [["reply", 0, 3, 9]]]]
+        assert window["at"] == [-2, -4, 0]
+        assert window["numbers"] == [0.6, 0.6, 0.6]
+
+    def test_words_of_the_person_and_words_that_stand_nowhere(self) -> None:
+        talk = empa_talk("m", "s1", [levels(C=1), levels(A=-1)])
+        quotes = [{"C.Prog": "nothing to say"}, {"A.Neg": "never said"}]
+        turns = [t.model_copy(update={"evidence": {**t.evidence, "quotes": q}}) for t, q in zip(talk.turns, quotes, strict=True)]
+        first, second = journey(talk.model_copy(update={"turns": tuple(turns)}))["windows"]
+        assert first["claims"][0][4] == [["message", -1, 7, 21]]
+        assert second["claims"][0][4] == []
+
+    @given(st.lists(st.sampled_from(["Anna", "isn't", "at", "home", "ÉTÉ", "3", "vests"]), min_size=3, max_size=9), st.data())
+    def test_spans_hold_the_words_of_the_quote(self, words: list[str], data: st.DataObject) -> None:
+        first = data.draw(st.integers(0, len(words) - 2))
+        last = data.draw(st.integers(first + 2, len(words)))
+        message = data.draw(st.sampled_from([" ", ", ", "  – "])).join(words) + "."
+        quote = " ".join(words[first:last]).upper()
+        spans = spans_of(quote, message)
+        assert bool(spans) == stands_in(quote, [message])
+        for start, end in spans:
+            found = re.findall(r"[\w']+", message[start:end])
+            assert " ".join(found).upper() == quote
+
+    def test_parts_between_ellipses_have_a_span_each(self) -> None:
+        assert spans_of("one … three", "One two, three.") == [(0, 3), (9, 14)]
+        assert spans_of("three … one", "One two, three.") == []
+
+
 DOMAINS = ("daily life", "health", "leisure", "career")
 TIERS = ("easy", "medium", "hard", "extreme")
 
@@ -29,26 +230,8 @@ def empa_talks(text: str = "") -> list[Transcript]:
     return [*talks, empa_talk("x/gap", "s9", [GOOD], failed=True)]
 
 
-@pytest.fixture
-def site(write_run: WriteRun, tmp_path: Path) -> Path:
-    return write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").parent
-
-
-def test_every_number_of_the_cases_opens_its_talk(site: Path) -> None:
-    html = (site / "index.html").read_text(encoding="utf-8")
-    table = html[html.index('class="heat cases"') :]
-    addresses = {row[0] for row in data(site, 1, "list.js")["rows"]}
-    found = re.findall(r'<td style="--tint:[\d.]+"><a href="#([^"]+)" title="([^"]+)">(\d+)</a>', table)
-    assert len(found) == 12
-    assert {address for address, *_ in found} <= addresses
-    assert [words for _, words, _ in found[:3]] == [
-        "covered the distance of the start",
-        "ended by the director",
-        "five windows of negative energy in a row",
-    ]
-
-
-def test_the_browser_gets_paths_windows_and_calls(site: Path) -> None:
+def test_the_browser_gets_paths_windows_and_calls(write_run: WriteRun, dialogues: list[Transcript], tmp_path: Path) -> None:
+    site = write_site([write_run(empa_talks(), "empa", **EMPA)], tmp_path / "site").parent
     paths = data(site, 1, "panel.js")
     assert (paths["axes"], paths["zone"], len(paths["rows"])) == (["C", "A", "P"], -1, 13)
     assert paths["rows"][0] == ["easy", [-3, -4, 0, 3, 3, 0, 3, 3, 0], "++"]
@@ -61,11 +244,5 @@ def test_the_browser_gets_paths_windows_and_calls(site: Path) -> None:
     assert said[2]["panel"]["windows"][1] is None
     assert said[0]["turns"][0]["thoughts"] == {}  # the judge's lines stand in the window
     assert data(site, 1, "list.js")["scenarios"][0]["line"].endswith("largest deficit on C · easy · low threshold")
-
-
-def test_a_page_of_another_environment_leaves_no_paths_behind(
-    write_run: WriteRun, dialogues: list[Transcript], site: Path
-) -> None:
-    assert (site / "data/1/panel.js").is_file()
     write_site([write_run(dialogues)], site)
-    assert not (site / "data/1/panel.js").exists()
+    assert not (site / "data/1/panel.js").exists(), "SAGE has no paths"

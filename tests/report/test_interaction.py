@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from heartloop.core.dialogue import Call, Transcript
-from heartloop.environments import registry
+from heartloop.core.dialogue import Transcript
 from heartloop.report.site import write_site
-from tests.report.bench import bench_talk
-from tests.report.browser import quiet, view
-from tests.report.empa_bench import EMPA, empa_talk, levels
-from tests.report.perm_bench import PERM, perm_talk
-from tests.report.plain_environment import ENTRIES, plain_talk
-from tests.report.sage_bench import HOSTILE, sage_talks, talk, write_run_into
+from tests.report.talks import EMPA, HOSTILE, PERM, bench_talk, empa_talk, levels, perm_talk, sage_talks, talk, write_run_into
 from tests.report.test_empa_report import empa_talks
 from tests.report.test_perm_report import SHOWY, perm_talks
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-SAGE, EIBENCH, EMPA_PAGE, PERM_PAGE, BLOCKS = ("index", *(f"measurement-{number}" for number in range(2, 6)))
+SAGE, EIBENCH, EMPA_PAGE, PERM_PAGE = ("index", *(f"measurement-{number}" for number in range(2, 5)))
 TALL = 12_000
 """Pixels that a page of seven models may take on a phone."""
 
@@ -40,7 +33,6 @@ def eibench_talks() -> list[Transcript]:
         for scene in ("charm", "defense", "repair", "support")
         for n in range(3)
     ]
-    talks.append(bench_talk("x/one", "repair-9", [(50.0, 33.0)], scene="repair", failed=True))
     told = {"played": "Barış, new flatmate", "task": "Stay.", "goal": "To find out <b>who</b> stays.", "limits": "None."}
     return [one.model_copy(update={"facts": {**one.facts, **told}}) for one in talks]
 
@@ -54,29 +46,18 @@ def long_empa_talk() -> Transcript:
     return one.model_copy(update={"turns": tuple(turns)})
 
 
-def thinking_talk() -> Transcript:
-    replies = ["<think>She is <b>hurt</b>.</think>Reply 0 of m.", "Reply 1 of m."]
-    calls = [Call(role="policy", purpose="reply", turn=turn, text=text) for turn, text in enumerate(replies)]
-    return talk("x/thinks", "s9", [5, 5], calls=calls, counts={"broken formats": 1})
-
-
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of the report."""
     folder = tmp_path_factory.mktemp("interaction")
     wild = perm_talk("x/wild", "s1", SHOWY, text=HOSTILE, seen={"expression": {HOSTILE: [HOSTILE]}})
-    plain = [plain_talk("blocks", model, s, 2.0, end) for model, end in (("x/a", 9.0), ("x/b", 1.0)) for s in ("s1", "s2")]
-    with pytest.MonkeyPatch.context() as patch:
-        known = registry._entries()
-        patch.setattr(registry, "_entries", lambda: {**known, **ENTRIES})
-        runs = [
-            write_run_into(folder / "sage", [*sage_talks(), thinking_talk()]),
-            write_run_into(folder / "eibench", eibench_talks(), environment="eibench", preset="paper", variant="think"),
-            write_run_into(folder / "empa", [*empa_talks(), long_empa_talk()], **EMPA),
-            write_run_into(folder / "perm", [*perm_talks(), wild], **PERM),
-            write_run_into(folder / "plain", plain, environment="blocks"),
-        ]
-        yield write_site(runs, folder / "site").parent.as_uri()
+    runs = [
+        write_run_into(folder / "sage", sage_talks()),
+        write_run_into(folder / "eibench", eibench_talks(), environment="eibench", preset="paper", variant="think"),
+        write_run_into(folder / "empa", [*empa_talks(), long_empa_talk()], **EMPA),
+        write_run_into(folder / "perm", [*perm_talks(), wild], **PERM),
+    ]
+    return write_site(runs, folder / "site").parent.as_uri()
 
 
 def open_page(page: Page, site: str, name: str, fragment: str = "dialogues") -> None:
@@ -89,6 +70,12 @@ def write_one(folder: Path, talks: list[Transcript], **settings: str) -> str:
     return write_site([write_run_into(folder / "run", talks, **settings)], folder / "site").as_uri()
 
 
+def view(page: Page, name: str) -> None:
+    """Goes to a view of the open page by its address."""
+    page.evaluate("(name) => { window.location.hash = name; }", name)
+    page.wait_for_selector(f"#{name}", state="visible")
+
+
 def fits(page: Page) -> bool:
     """Whether neither the page nor an open dialogue scrolls sideways."""
     wide = "(e) => e.scrollWidth <= Math.max(e.clientWidth, 390)"
@@ -96,44 +83,44 @@ def fits(page: Page) -> bool:
 
 
 def test_dialogues_are_found_opened_and_read(page: Page, site: str) -> None:
-    with quiet(page):
-        open_page(page, site, SAGE)
-        assert page.locator("#list .row").count() == 11
-        assert "100" in page.locator("#list .row").first.inner_text()
-        assert "unscored" in page.locator("#list .row").last.inner_text()
-        assert fits(page)
+    open_page(page, site, SAGE)
+    assert page.locator("#list .row").count() == 10
+    assert "100" in page.locator("#list .row").first.inner_text()
+    assert "unscored" in page.locator("#list .row").last.inner_text()
+    assert fits(page)
 
-        # the hostile dialogue is text, and runs nothing
-        page.select_option("#filters [name=model]", label="x/plain")
-        page.select_option("#filters [name=sort]", "worst")
-        page.locator("#list .row").first.press("Enter")
-        page.wait_for_selector("dialog[open] .bubble")
-        assert "</script><script>" in page.locator("dialog .bubble.reply").first.inner_text()
-        assert page.evaluate("window.hacked") is None
-        assert fits(page)
-        assert "▼ −5" in page.locator("dialog .felt").first.inner_text()
-        assert "Empathy with the problem restated 80 %" in page.locator("dialog .signs").first.inner_text()
-        page.keyboard.press("ArrowRight")
-        page.wait_for_selector("dialog[open] :text('2 of 3')")
-        page.keyboard.press("Escape")
-        page.wait_for_selector("dialog", state="hidden")
+    # the hostile dialogue is text, and runs nothing
+    page.select_option("#filters [name=model]", label="x/plain")
+    page.select_option("#filters [name=sort]", "worst")
+    page.locator("#list .row").first.press("Enter")
+    page.wait_for_selector("dialog[open] .bubble")
+    assert "</script><script>" in page.locator("dialog .bubble.reply").first.inner_text()
+    assert page.evaluate("window.hacked") is None
+    assert fits(page)
+    assert "▼ −5" in page.locator("dialog .felt").first.inner_text()
+    assert "Empathy with the problem restated 80 %" in page.locator("dialog .signs").first.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("dialog[open] :text('2 of 3')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="hidden")
 
-        # replies are searched only when asked, and that reads the chunks
-        page.select_option("#filters [name=model]", "")
-        page.fill("#filters [name=text]", "Reply 2 of x/good")
-        page.wait_for_selector("#found:has-text('0 dialogues')")
-        page.check("#filters [name=said]")
-        page.wait_for_selector("#found:has-text('2 dialogues')")
+    # replies are searched only when asked, and that reads the chunks
+    page.select_option("#filters [name=model]", "")
+    page.fill("#filters [name=text]", "Reply 2 of x/good")
+    page.wait_for_selector("#found:has-text('0 dialogues')")
+    page.check("#filters [name=said]")
+    page.wait_for_selector("#found:has-text('2 dialogues')")
 
-        failed = ".banner.warning:has-text('AnswerError')"
-        for address, expected in [("x-mute-s1", ".bubble.silence"), ("x-good-s3", "details.care"), ("x-plain-s3", failed)]:
-            page.goto(f"{site}/{SAGE}.html#dialogue-{address}")
-            page.wait_for_selector(f"dialog[open] {expected}")
-        page.keyboard.press("Escape")
-        assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 23.4h92"  # 3 + 34 * (1 - 0.4)
+    failed = ".banner.warning:has-text('AnswerError')"
+    for address, expected in [("x-mute-s1", ".bubble.silence"), ("x-good-s3", "details.care"), ("x-plain-s3", failed)]:
+        page.goto(f"{site}/{SAGE}.html#dialogue-{address}")
+        page.wait_for_selector(f"dialog[open] {expected}")
+    page.keyboard.press("Escape")
+    assert page.locator("#list .row .spark-start").first.get_attribute("d") == "M2 23.4h92"  # 3 + 34 * (1 - 0.4)
 
 
-def test_markup_that_got_in_could_neither_run_nor_ask_the_network(page: Page, site: str) -> None:
+def test_markup_that_got_in_could_neither_run_nor_ask_the_network(browser: Browser, site: str) -> None:
+    page = browser.new_page()
     open_page(page, site, SAGE)
     problems: list[str] = []
     page.on("console", lambda message: problems.append(message.text))
@@ -148,6 +135,7 @@ def test_markup_that_got_in_could_neither_run_nor_ask_the_network(page: Page, si
     assert page.evaluate("window.hacked") is None
     assert len(problems) == 2
     assert all("Content Security Policy" in problem for problem in problems)
+    page.close()
 
 
 def test_everything_is_reached_by_the_keyboard(page: Page, site: str) -> None:
@@ -173,7 +161,7 @@ def test_everything_is_reached_by_the_keyboard(page: Page, site: str) -> None:
     row = "[...document.querySelectorAll('#list .row')].indexOf(e)"
     view(page, "dialogues")
     page.focus("#filters [name=text]")
-    for key, place in [("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", 10), ("Home", 0)]:
+    for key, place in [("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", 9), ("Home", 0)]:
         page.keyboard.press(key)
         assert focused(row) == str(place), key
     address = focused("e.getAttribute('href')")
@@ -200,295 +188,184 @@ def test_the_end_of_the_list_brings_more(page: Page, tmp_path: Path, width: int,
     assert page.evaluate("[...document.querySelectorAll('#list .row')].indexOf(document.activeElement)") == first
 
 
-def test_thinking_opens_on_demand_and_a_broken_format_is_marked(page: Page, site: str) -> None:
-    with quiet(page):
-        open_page(page, site, SAGE, "dialogue-x-thinks-s9")
-        thinking = page.locator("dialog[open] details.thinking")
-        thinking.wait_for()
-        assert (thinking.count(), thinking.get_attribute("open")) == (1, None)
-        page.locator("dialog .copy:has-text('Unfold all details')").click()
-        assert thinking.get_attribute("open") is None  # opened by its own summary alone
-        thinking.locator("summary").click()
-        assert "She is <b>hurt</b>." in thinking.inner_text()
-        assert page.locator("dialog .bubble.reply").first.inner_text() == "Reply 0 of x/thinks."
-        assert page.locator("dialog .signs .flaw:has-text('broken format')").count() == 1
-
-
-def test_paper_shows_what_is_folded(page: Page, site: str) -> None:
-    open_page(page, site, SAGE)
-    page.emulate_media(media="print", color_scheme="dark")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details.quiet:not([open])").count() == 0
-    assert not page.locator("#filters").is_visible()
-    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1d2228"
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details.quiet[open]").count() == 0
-
-
-def test_settings_are_copied(page: Page, site: str) -> None:
-    with quiet(page):
-        page.goto(f"{site}/settings.html")
-        page.locator("summary:has-text('settings.json')").first.click()
-        page.locator(".copy:visible").first.click()
-        page.wait_for_selector("#copied:has-text('Copied'), #copied:has-text('Marked')")
-
-
 def test_a_choice_stands_in_the_address_and_an_address_opens_it_again(page: Page, site: str) -> None:
-    with quiet(page):
-        page.goto(f"{site}/{SAGE}.html")
-        # a row leads to its model, the model to its dialogues, one of them to the same scenario with another model
-        page.locator(".board a.to-model").first.click()
-        page.wait_for_selector("#model-x-good", state="visible")
-        page.locator("#model-x-good .chips a", has_text="listen").click()
-        page.wait_for_selector("#found:has-text('2 dialogues')")
-        page.select_option("#filters [name=sort]", "scenario")
-        address = page.url
-        page.goto("about:blank")
-        page.goto(address)
-        page.wait_for_selector("#found:has-text('2 dialogues')")
-        assert page.locator("#filters [name=sort]").input_value() == "scenario"
-        page.locator("#list .row").first.click()
-        page.wait_for_selector("dialog[open] .bubble")
-        page.locator("dialog .beside-link").first.click()
-        page.wait_for_selector("dialog[open].wide .together")
-        assert fits(page)
-        heads = page.locator("dialog .together > .side .model .short").all_inner_texts()
-        pair = page.url
-        page.goto("about:blank")
-        page.goto(pair)
-        page.wait_for_selector("dialog[open].wide .together")
-        assert page.locator("dialog .together > .side .model .short").all_inner_texts() == heads
-        page.keyboard.press("Escape")
-        page.wait_for_selector("dialog", state="hidden")
-        # a cell of the groups leads to its dialogues
-        view(page, "groups")
-        page.locator("#groups .heat td a").first.click()
-        page.wait_for_selector("#list .row")
-        assert page.locator("#filters [name=group]").input_value() != ""
-        # the leaderboard is sorted by a column, and by the address
-        page.set_viewport_size({"width": 1280, "height": 900})
-        page.goto("about:blank")
-        page.goto(f"{site}/{SAGE}.html#leaderboard?sort=-rank")
-        rows = page.locator(".board tbody.ranked .short")
-        page.wait_for_selector(".board th[aria-sort=descending]")
-        down = rows.all_inner_texts()
-        page.locator(".board th[aria-sort] .sort").click()
-        assert rows.all_inner_texts() == down[::-1]
+    page.goto(f"{site}/{SAGE}.html")
+    # a row leads to its model, the model to its dialogues, one of them to the same scenario with another model
+    page.locator(".board a.to-model").first.click()
+    page.wait_for_selector("#model-x-good", state="visible")
+    page.locator("#model-x-good .chips a", has_text="listen").click()
+    page.wait_for_selector("#found:has-text('2 dialogues')")
+    page.select_option("#filters [name=sort]", "scenario")
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("#found:has-text('2 dialogues')")
+    assert page.locator("#filters [name=sort]").input_value() == "scenario"
+    page.locator("#list .row").first.click()
+    page.wait_for_selector("dialog[open] .bubble")
+    page.locator("dialog .beside-link").first.click()
+    page.wait_for_selector("dialog[open].wide .together")
+    assert fits(page)
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="hidden")
+    # a cell of the groups leads to its dialogues
+    view(page, "groups")
+    page.locator("#groups .heat td a").first.click()
+    page.wait_for_selector("#list .row")
+    assert page.locator("#filters [name=group]").input_value() != ""
 
 
-def test_the_leaderboard_is_sorted_on_a_phone_too(page: Page, tmp_path: Path) -> None:
-    with quiet(page):
-        page.goto(write_one(tmp_path, sage_talks()))
-        names, way = page.locator(".board tbody.ranked .short"), page.locator(".sort-by button")
-        assert page.locator(".board tbody tr").first.bounding_box()["y"] < 700  # type: ignore[index]  # on the first screen
-        ranked = names.all_inner_texts()
-        assert (ranked, way.is_visible()) == (["good", "plain", "mute"], False)
-        page.select_option(".sort-by select", "silences")
-        assert names.all_inner_texts()[0] == "mute"  # a number: the highest first
-        way.click()
-        assert names.all_inner_texts()[-1] == "mute"
-        assert page.url.endswith("#leaderboard?sort=silences")
-        page.select_option(".sort-by select", "model")
-        assert names.all_inner_texts() == sorted(ranked)
-        page.select_option(".sort-by select", label="as ranked")
-        assert names.all_inner_texts() == ranked
+def test_the_leaderboard_is_sorted_on_a_phone_and_by_its_headings(page: Page, tmp_path: Path) -> None:
+    page.goto(write_one(tmp_path, sage_talks()))
+    names, way = page.locator(".board tbody.ranked .short"), page.locator(".sort-by button")
+    assert page.locator(".board tbody tr").first.bounding_box()["y"] < 700  # type: ignore[index]  # on the first screen
+    ranked = names.all_inner_texts()
+    assert (ranked, way.is_visible()) == (["good", "plain", "mute"], False)
+    page.select_option(".sort-by select", "silences")
+    assert names.all_inner_texts()[0] == "mute"  # a number: the highest first
+    way.click()
+    assert names.all_inner_texts()[-1] == "mute"
+    assert page.url.endswith("#leaderboard?sort=silences")
+    page.select_option(".sort-by select", label="as ranked")
+    assert names.all_inner_texts() == ranked
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.locator(".board thead .sort").first.click()
+    page.wait_for_selector(".board th[aria-sort]")
 
 
 def test_a_line_of_a_chart_opens_its_dialogue(page: Page, tmp_path: Path) -> None:
-    with quiet(page):
-        page.goto(write_one(tmp_path, [talk("m", "low", [-10, -10]), talk("m", "high", [10, 10])]))
-        chart = page.locator("#trajectories svg.courses")
-        chart.scroll_into_view_if_needed()
-        box = chart.bounding_box()
-        assert box is not None
-        # two of ten turns across 270 of 330 units from 26; 60 points of 100 over 150 of 184 units from 10
-        page.mouse.click(box["x"] + box["width"] * (26 + 54) / 330, box["y"] + box["height"] * (10 + 60) / 184)
-        page.wait_for_selector("dialog[open] :text('The title of high')")
+    page.goto(write_one(tmp_path, [talk("m", "low", [-10, -10]), talk("m", "high", [10, 10])]))
+    chart = page.locator("#trajectories svg.courses")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    # two of ten turns across 270 of 330 units from 26; 60 points of 100 over 150 of 184 units from 10
+    page.mouse.click(box["x"] + box["width"] * (26 + 54) / 330, box["y"] + box["height"] * (10 + 60) / 184)
+    page.wait_for_selector("dialog[open] :text('The title of high')")
 
 
 def test_a_chart_names_the_point_nearest_to_the_pointer(page: Page, tmp_path: Path) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
-    with quiet(page):
-        page.emulate_media(reduced_motion="reduce")  # no smooth scrolling while the place of the point is asked for
-        page.goto(write_one(tmp_path, [talk("m", "s1", [10, 10]), talk("m", "s2", [10, 10])]) + "#tokens")
-        box = page.locator("#tokens .wide-plot .point").first.bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        page.wait_for_selector(".tip:visible")
-        name, mean, tokens = page.locator(".tip").inner_text().replace(": ", " at ").split(" at ")
-        assert name == "m"
-        assert [float(mean), float(tokens)] == pytest.approx([60, 100], abs=1)
-        page.mouse.move(5, 5)
-        assert not page.locator(".tip").is_visible()
+    page.emulate_media(reduced_motion="reduce")  # no smooth scrolling while the place of the point is asked for
+    page.goto(write_one(tmp_path, [talk("m", "s1", [10, 10]), talk("m", "s2", [10, 10])]) + "#tokens")
+    box = page.locator("#tokens .wide-plot .point").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector(".tip:visible")
+    name, mean, tokens = page.locator(".tip").inner_text().replace(": ", " at ").split(" at ")
+    assert name == "m"
+    assert [float(mean), float(tokens)] == pytest.approx([60, 100], abs=1)
+    page.mouse.move(5, 5)
+    assert not page.locator(".tip").is_visible()
 
 
 def test_a_ninth_model_is_grey_until_it_is_chosen(page: Page, tmp_path: Path) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
-    with quiet(page):
-        page.goto(write_one(tmp_path, [talk(f"m{n}", "s", [n]) for n in range(10)]))
-        page.wait_for_selector(".choose")
-        inks = "[...document.querySelectorAll('.board .swatch')].map((e) => getComputedStyle(e).backgroundColor)"
-        before = page.evaluate(inks)
-        assert len(set(before)) == 9
-        page.locator(".choose").last.click()
-        after = page.evaluate(inks)
-        assert (after[9], after[7]) == (before[7], before[9])
-        address = page.url
-        page.goto("about:blank")
-        page.goto(address)
-        page.wait_for_selector(".choose")
-        assert page.evaluate(inks) == after
-
-
-def test_blocks_of_an_environment_of_a_third_party(page: Page, site: str) -> None:
-    with quiet(page):
-        open_page(page, site, BLOCKS)
-        assert fits(page)
-        page.locator("#list .row").first.press("Enter")
-        page.wait_for_selector("dialog[open] .bubble")
-        first = page.locator("dialog .felt").first
-        assert first.locator(".change").inner_text() == "▲ +2"
-        assert all(text in first.inner_text() for text in ("ease 2", "tone 2 of 5", "<i>short</i>"))
+    page.goto(write_one(tmp_path, [talk(f"m{n}", "s", [n]) for n in range(10)]))
+    page.wait_for_selector(".choose")
+    inks = "[...document.querySelectorAll('.board .swatch')].map((e) => getComputedStyle(e).backgroundColor)"
+    before = page.evaluate(inks)
+    assert len(set(before)) == 9
+    page.locator(".choose").last.click()
+    after = page.evaluate(inks)
+    assert (after[9], after[7]) == (before[7], before[9])
 
 
 def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, site: str) -> None:
-    with quiet(page):
-        open_page(page, site, EIBENCH, "dialogue-x-one-charm-2")
-        sheet = page.locator("dialog")
+    open_page(page, site, EIBENCH, "dialogue-x-one-charm-2")
+    sheet = page.locator("dialog")
 
-        # the plane: start, success and failure by shape and word, the path numbered by turn
-        plane = sheet.locator("svg.plane")
-        assert (plane.locator(".ring").count(), plane.locator(".success").count(), plane.locator(".anchor").count()) == (1, 1, 1)
-        words = plane.locator("text").all_text_contents()
-        assert {"start", "success", "failure", "start 60", "success 20", "failure 100"} <= set(words)
-        turns = plane.locator(".turn").all_text_contents()
-        assert turns[0] == "4"  # the end is named first
-        assert {"1", "2–3"} <= set(turns)  # two replies that moved it by one unit share a place
+    # the plane: start, success and failure by shape and word, the path numbered by turn
+    plane = sheet.locator("svg.plane")
+    assert (plane.locator(".ring").count(), plane.locator(".success").count(), plane.locator(".anchor").count()) == (1, 1, 1)
+    turns = plane.locator(".turn").all_text_contents()
+    assert turns[0] == "4"  # the end is named first
+    assert {"1", "2–3"} <= set(turns)  # two replies that moved it by one unit share a place
 
-        # the table adds up to the outcome
-        cells = [line.locator("th, td").all_inner_texts() for line in sheet.locator(".axes tbody tr").all()]
-        assert cells == [["negative emotion a", "100", "60", "20", "44", "+0.40"], ["relation t", "0", "30", "70", "41", "+0.28"]]
-        assert sheet.locator(".axes p").first.inner_text() == "Outcome 33.8 = 100 × (50 % of +0.40 and 50 % of +0.28)"
+    # the table adds up to the outcome
+    cells = [line.locator("th, td").all_inner_texts() for line in sheet.locator(".axes tbody tr").all()]
+    assert cells == [["negative emotion a", "100", "60", "20", "44", "+0.40"], ["relation t", "0", "30", "70", "41", "+0.28"]]
 
-        # each reply: the role it is played in, the reflection, then both axes with word and sign, and a gauge between the anchors
-        assert sheet.locator(".speaker.right").first.inner_text() == "one as Barış · reply 1"
-        reply = sheet.locator(".felt").first
-        assert reply.locator(".change").all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
-        assert "<b>who</b>" in sheet.locator(".parts").inner_text()
-        sheet.locator("button:has-text('Unfold all details')").press("Enter")
-        assert sheet.locator(".felt details[open]").count() == 4
-        assert fits(page)
-        open_page(page, site, EIBENCH, "dialogue-x-one-repair-9")
-        page.wait_for_selector("dialog[open] .banner.warning:has-text('no continue')")
+    changes = sheet.locator(".felt").first.locator(".change")
+    assert changes.all_inner_texts() == ["▼ −2 down, better", "▲ +2 up, better"]
+    assert "<b>who</b>" in sheet.locator(".parts").inner_text()
+    sheet.locator("button:has-text('Unfold all details')").press("Enter")
+    assert sheet.locator(".felt details[open]").count() == 4
+    assert fits(page)
 
 
 def test_the_paths_in_space_are_loaded_when_opened_and_turned_by_the_keyboard(page: Page, site: str) -> None:
-    with quiet(page) as asked:
-        open_page(page, site, EMPA_PAGE)
-        view(page, "paths")
-        assert not any(url.endswith("panel.js") for url in asked)
-        page.locator("#space > summary").click()
-        page.wait_for_selector("#space-plots svg .towards")
-        assert page.locator("#space-plots figure").count() == 4
-        line = page.locator("#space-plots .towards").first
-        before = line.get_attribute("d")
-        page.locator("#space-plots svg").first.focus()
-        page.keyboard.press("ArrowRight")
-        assert line.get_attribute("d") not in (before, "")
-        assert fits(page)
-        page.emulate_media(media="print")
-        assert not page.locator("#space").is_visible()
-        assert page.locator("#paths .panels.paths svg").first.is_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_page(page, site, EMPA_PAGE)
+    view(page, "paths")
+    assert not any(url.endswith("panel.js") for url in asked)
+    page.locator("#space > summary").click()
+    page.wait_for_selector("#space-plots svg .towards")
+    assert page.locator("#space-plots figure").count() == 4
+    line = page.locator("#space-plots .towards").first
+    before = line.get_attribute("d")
+    page.locator("#space-plots svg").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert line.get_attribute("d") not in (before, "")
+    assert fits(page)
+    page.emulate_media(media="print")
+    assert not page.locator("#space").is_visible()
+    assert page.locator("#paths .panels.paths svg").first.is_visible()
 
 
 def test_the_path_keeps_step_with_the_dialogue(page: Page, site: str) -> None:
-    with quiet(page):
-        open_page(page, site, EMPA_PAGE, "dialogue-x-long-s0")
-        page.wait_for_selector("dialog[open] .journey")
-        sheet = page.locator("dialog")
-        words = sheet.locator(".journey-words")
-        assert words.inner_text() == "At the start: C −12, A −9, P −20"
-        slider = sheet.locator(".journey input")  # its arrows do not turn to the next dialogue
-        slider.focus()
-        for _ in range(3):
-            page.keyboard.press("ArrowRight")
-        assert words.inner_text().startswith("After reply 3 of 12: C −10, A −11, P −19, energy ")
-        assert slider.get_attribute("aria-valuetext") == words.inner_text()
-        # the judge's levels at the words they quote, and the director between the turns
-        assert (sheet.locator("mark.good .level").first.inner_text(), sheet.locator("mark.bad .level").first.inner_text()) == (
-            "C +1", "A −1",
-        )  # fmt: skip
-        first, third = sheet.locator(".judged").first, sheet.locator(".judged").nth(2)
-        assert first.locator(".change").all_inner_texts() == ["▲ +1", "= no change", "= no change"]
-        assert "not found in the dialogue" in third.locator(".claims").nth(2).inner_text()
-        assert sheet.locator(".act").count() == 12
-        assert page.evaluate("window.hacked") is None
-        assert fits(page)
+    open_page(page, site, EMPA_PAGE, "dialogue-x-long-s0")
+    page.wait_for_selector("dialog[open] .journey")
+    sheet = page.locator("dialog")
+    words = sheet.locator(".journey-words")
+    assert words.inner_text() == "At the start: C −12, A −9, P −20"
+    slider = sheet.locator(".journey input")  # its arrows do not turn to the next dialogue
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert words.inner_text().startswith("After reply 3 of 12: C −10, A −11, P −19, energy ")
+    assert slider.get_attribute("aria-valuetext") == words.inner_text()
+    # the judge's levels at the words they quote, and the director between the turns
+    assert sheet.locator("mark.good .level").first.inner_text() == "C +1"
+    assert sheet.locator("mark.bad .level").first.inner_text() == "A −1"
+    first, third = sheet.locator(".judged").first, sheet.locator(".judged").nth(2)
+    assert first.locator(".change").all_inner_texts() == ["▲ +1", "= no change", "= no change"]
+    assert "not found in the dialogue" in third.locator(".claims").nth(2).inner_text()
+    assert sheet.locator(".act").count() == 12
+    assert page.evaluate("window.hacked") is None
+    assert fits(page)
 
 
-def test_two_paths_of_one_scenario_are_followed_turn_by_turn(page: Page, site: str) -> None:
-    with quiet(page):
-        page.goto(f"{site}/{EMPA_PAGE}.html#pair?a=dialogue-x-one-s0&b=dialogue-x-gap-s0")
-        page.wait_for_selector("dialog[open].wide .pair-of-paths")
-        assert page.locator(".pair-of-paths svg.planes .whole").count() == 4  # two models in two planes
-        words = page.locator(".pair-of-paths .journey-words p")
-        assert words.all_inner_texts()[1:] == ["one: C +3, A +2, P 0 (ended after reply 2)", "gap: C −2, A −4, P +1"]
-        page.locator(".pair-of-paths input").focus()
-        page.keyboard.press("Home")
-        assert words.all_inner_texts() == ["At the start", "one: C −3, A −4, P 0", "gap: C −3, A −4, P 0"]
-        assert fits(page)
-        open_page(page, site, EMPA_PAGE, "dialogue-x-gap-s0")
-        assert page.locator("dialog .judged").nth(1).inner_text().startswith("not judged")
-
-
-@pytest.mark.parametrize("environment", ["perm", "empa"])
-def test_seven_models_are_no_endless_page_on_a_phone_and_paper_shows_all(page: Page, tmp_path: Path, environment: str) -> None:
-    names, people = [f"x/m{n}" for n in range(7)], [f"s{n}" for n in range(12)]
-    if environment == "perm":
-        talks, settings = [perm_talk(name, s, (1 + n % 5, 3, 3, 50)) for n, name in enumerate(names) for s in people], PERM
-    else:
-        facts = {f"s{n}": {"axis": "CAP"[n % 3], "domain": ("health", "career", "leisure")[n % 3]} for n in range(12)}
-        forms = [levels(C=1), levels(A=-1)] * 3
-        talks, settings = [empa_talk(name, s, forms, facts=facts[s]) for name in names for s in people], EMPA
-    with quiet(page):
-        page.goto(write_one(tmp_path, talks, **settings) + "#dialogues")
-        page.wait_for_selector("#list .row")
-        assert page.evaluate("document.documentElement.scrollHeight") < TALL
-        view(page, "components")
-        table = page.locator("#components table").first
-        assert not table.is_visible()
-        page.emulate_media(media="print")  # without the event of printing: the style alone unfolds
-        assert table.is_visible()
-        assert page.locator("main table:visible").count() == page.locator("main table").count()
+def test_seven_models_are_no_endless_page_on_a_phone_and_paper_shows_all(page: Page, tmp_path: Path) -> None:
+    facts = [{"axis": "CAP"[n % 3], "domain": ("health", "career", "leisure")[n % 3]} for n in range(12)]
+    forms = [levels(C=1), levels(A=-1)] * 3
+    talks = [empa_talk(f"x/m{n}", f"s{place}", forms, facts=fact) for n in range(7) for place, fact in enumerate(facts)]
+    page.goto(write_one(tmp_path, talks, **EMPA) + "#dialogues")
+    page.wait_for_selector("#list .row")
+    assert page.evaluate("document.documentElement.scrollHeight") < TALL
+    view(page, "components")
+    table = page.locator("#components table").first
+    assert not table.is_visible()
+    page.emulate_media(media="print")  # without the event of printing: the style alone unfolds
+    assert table.is_visible()
+    assert page.locator("main table:visible").count() == page.locator("main table").count()
 
 
 def test_an_answer_is_read_in_parts_and_hostile_words_stay_words(page: Page, site: str) -> None:
-    with quiet(page):
-        open_page(page, site, PERM_PAGE, "dialogue-x-wild-s1")
-        page.wait_for_selector("dialog[open] .judges")
-        sheet = page.locator("dialog")
-        assert sheet.locator(".speaker").all_inner_texts() == ["Ana", "wild · analysis", "wild · response"]
-        assert "<img src=x" in sheet.locator(".bubble.analysis mark").first.inner_text()
-        assert sheet.locator(".bubble.analysis mark.bad").count() == 1  # a low grade
-        levels = sheet.locator(".bubble .level").all_inner_texts()
-        assert levels == ["resonation 1", "expression 5", "reception 5", "bystander 60"]
-        assert sheet.locator(".marks dd b").all_inner_texts() == ["12"] * 5
-        assert sheet.locator(".sum dd").last.inner_text() == "0.429 − 0.200 + 0.000 = 0.229"
-        sheet.get_by_text("Unfold all details").click()
-        assert page.evaluate("window.hacked") is None
-        assert fits(page)
-        open_page(page, site, PERM_PAGE, "dialogue-x-showy-s3")
-        assert sheet.locator(".judge").count() == 0
-        assert "Invalid form" in sheet.locator(".banner").inner_text()
-        page.goto(f"{site}/{PERM_PAGE}.html#dialogue-x-third-s3")
-        page.wait_for_selector("dialog[open] .banner:has-text('reception judge failed')")
-
-
-def test_without_script_the_folded_parts_open(page: Page, site: str) -> None:
-    context = page.context.browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})  # type: ignore[union-attr]
-    bare = context.new_page()
-    bare.goto(f"{site}/{PERM_PAGE}.html")
-    assert not bare.locator("#ablation table").first.is_visible()
-    bare.locator("#ablation summary").first.click()
-    assert bare.locator("#ablation table").first.is_visible()
-    context.close()
+    open_page(page, site, PERM_PAGE, "dialogue-x-wild-s1")
+    page.wait_for_selector("dialog[open] .judges")
+    sheet = page.locator("dialog")
+    assert sheet.locator(".speaker").all_inner_texts() == ["Ana", "wild · analysis", "wild · response"]
+    assert "<img src=x" in sheet.locator(".bubble.analysis mark").first.inner_text()
+    assert sheet.locator(".bubble.analysis mark.bad").count() == 1  # a low grade
+    levels = sheet.locator(".bubble .level").all_inner_texts()
+    assert levels == ["resonation 1", "expression 5", "reception 5", "bystander 60"]
+    assert sheet.locator(".marks dd b").all_inner_texts() == ["12"] * 5
+    assert sheet.locator(".sum dd").last.inner_text() == "0.429 − 0.200 + 0.000 = 0.229"
+    sheet.get_by_text("Unfold all details").click()
+    assert page.evaluate("window.hacked") is None
+    assert fits(page)
+    open_page(page, site, PERM_PAGE, "dialogue-x-showy-s3")
+    assert sheet.locator(".judge").count() == 0
+    assert "Invalid form" in sheet.locator(".banner").inner_text()

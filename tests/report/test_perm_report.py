@@ -1,14 +1,8 @@
-"""What stands on PERM's page, worked by hand.
-
-1. Grades are averaged over graded answers alone; a broken form is counted, enters the reward at its price, and nothing else.
-2. Sums, ablations and orders follow from the stored grades: no other formula, no call.
-3. Pairs are counts; every graded answer stands in exactly one cell.
-4. The face of the page names preset, share and weight; hostile text stays text.
-"""
+"""PERM's page, worked by hand: grades, ablations, pairs of grades, and the steps of a sum."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +13,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.environments.perm.report import (
     FAMILIES,
     VARIANTS,
-    Member,
     ablated,
-    ablation,
     answer,
     build,
     graded,
@@ -29,12 +21,7 @@ from heartloop.environments.perm.report import (
     pair_table,
 )
 from heartloop.environments.perm.scenario import EMOTIONS
-from heartloop.evaluation.scores import score_card
-from heartloop.evaluation.store import comparable, read_run
-from heartloop.report.page import Page
-from tests.report.perm_bench import PERM, perm_talk
-
-WriteRun = Callable[..., Path]
+from tests.report.talks import PERM, WriteRun, pages_of_runs, perm_talk
 
 EVEN = (4, 4, 4, 80)
 """By `released` shares of 0.8 and so a mean of 0.8; the bystander takes 0.5 x 0.2 = 0.1: 70 points."""
@@ -58,25 +45,14 @@ def perm_talks() -> list[Transcript]:
     ]
 
 
-@pytest.fixture
-def page(write_run: WriteRun) -> Page:
-    measurement = comparable([read_run(write_run(perm_talks(), **PERM))])[0]
-    return Page(measurement, score_card(measurement.transcripts, measurement.settings), 1)
-
-
-@pytest.fixture
-def board(page: Page) -> Mapping[str, Any]:
-    return built(page)
-
-
-def built(page: Page) -> Mapping[str, Any]:
-    board: Mapping[str, Any] = build(page.panel_input).context["perm"]
+def board_of(run: Path) -> Mapping[str, Any]:
+    board: Mapping[str, Any] = build(pages_of_runs(run)[0].panel_input).context["perm"]
     return board
 
 
-def members_of(page: Page) -> list[Member]:
-    shown: list[Member] = built(page)["shown"]
-    return shown
+@pytest.fixture
+def board(write_run: WriteRun) -> Mapping[str, Any]:
+    return board_of(write_run(perm_talks(), **PERM))
 
 
 def cells_of(table: Table) -> dict[str, dict[str, Any]]:
@@ -86,9 +62,6 @@ def cells_of(table: Table) -> dict[str, dict[str, Any]]:
 
 def means_of(cells: Mapping[str, Any]) -> dict[str, float]:
     return {name: round(cell.mean, 2) for name, cell in cells.items() if isinstance(cell, Estimate)}
-
-
-# --- 1. grades ------------------------------------------------------------------------------------
 
 
 def test_grades_are_means_over_graded_answers_and_answers_are_counted(board: Mapping[str, Any]) -> None:
@@ -107,8 +80,7 @@ def test_grades_are_means_over_graded_answers_and_answers_are_counted(board: Map
 
 def test_a_broken_form_enters_the_reward_at_its_price_and_no_grade(write_run: WriteRun) -> None:
     talks = [perm_talk("x/a", "s1", EVEN), perm_talk("x/a", "s2", None, broken="no response")]
-    measurement = comparable([read_run(write_run(talks, **PERM))])[0]
-    board = built(Page(measurement, score_card(measurement.transcripts, measurement.settings), 1))
+    board = board_of(write_run(talks, **PERM))
     cells = cells_of(board["grades"])["x/a"]
     assert cells["Reward"].mean == pytest.approx((70 - 50) / 2)
     assert cells["Bystander"].mean == 80
@@ -144,11 +116,8 @@ def test_emotions_and_wants_are_means_of_the_reward(board: Mapping[str, Any]) ->
     assert cells_of(board["wants"])["x/even"]["Company"].mean == pytest.approx(70)
 
 
-# --- 2. ablation ----------------------------------------------------------------------------------
-
-
-def test_ablation_worked_by_hand(page: Page) -> None:
-    answers = {row.model: answers for _, row, answers in members_of(page)}
+def test_ablation_worked_by_hand(board: Mapping[str, Any]) -> None:
+    answers = {row.model: answers for _, row, answers in board["shown"]}
     assert {name: round(ablated(answers["x/showy"], "released", name), 2) for name in VARIANTS} == {
         "all parts": 22.86,
         "no resonation": 80,  # shares 1 and 1, less 0.2
@@ -168,8 +137,7 @@ def test_ablation_worked_by_hand(page: Page) -> None:
 
 
 def test_the_order_of_models_and_what_a_part_does_to_it(board: Mapping[str, Any]) -> None:
-    released, unit = board["ablations"]
-    assert (released.title, unit.title) == ("With preset released, as scored", "With preset unit")
+    released, _ = board["ablations"]
     assert {row.head: row.cells[:2] for row in released.rows} == {
         "x/even": ("70.0 #1", "70.0 #2 ▼ 1"),
         "x/showy": ("22.9 #2", "80.0 #1 ▲ 1"),
@@ -180,17 +148,10 @@ def test_the_order_of_models_and_what_a_part_does_to_it(board: Mapping[str, Any]
     }
 
 
-def test_one_model_has_no_order(page: Page) -> None:
-    assert ablation(members_of(page)[:1], "released", own=True).rows[-1].cells == ("–",) * len(VARIANTS)
-
-
 def test_a_variant_keeps_the_weight_that_was_played_with_unless_it_sets_one() -> None:
     found = [g for g in [graded(perm_talk("m", "s", SHOWY, weight=0.1))] if g is not None]
     assert ablated(found, "released", "all parts") == pytest.approx(100 * (3 / 7 - 0.04))
     assert ablated(found, "released", "bystander 0.5") == pytest.approx(100 * (3 / 7 - 0.2))
-
-
-# --- 3. pairs -------------------------------------------------------------------------------------
 
 
 def test_a_pair_is_counted_once_and_higher_is_further_up() -> None:
@@ -212,9 +173,6 @@ def test_a_pair_is_counted_once_and_higher_is_further_up() -> None:
 def test_all_models_together_leave_failure_cases_out(board: Mapping[str, Any]) -> None:
     assert {pairs["n"] for pairs in board["pairs"]} == {6}
     assert [row.model for _, row, _ in board["pairs_by_model"]][-1] == "heartloop/garbage"
-
-
-# --- 4. the page and the answer -------------------------------------------------------------------
 
 
 def test_an_answer_opened_has_both_parts_the_judges_and_the_sum() -> None:

@@ -36,22 +36,16 @@ class ScenarioDifference(NamedTuple):
     mine: Scored
     other: Scored
     model: str
-    """The other one."""
     difference: float
-    """Mine minus the mean of all others, in points."""
 
 
 class GroupResult(NamedTuple):
-    """A group whose interval excludes 0: its mean difference, and the dialogue that shows it best."""
-
     key: str
     difference: Interval
     shown_by: ScenarioDifference
 
 
 class ModelCard(NamedTuple):
-    """One ranked model against the others."""
-
     others: int
     scenarios: int
     overall: Interval | None
@@ -59,7 +53,6 @@ class ModelCard(NamedTuple):
     wins: list[GroupResult]
     losses: list[GroupResult]
     tested: int
-    """Of the groups, those with `LEAST_IN_GROUP` scenarios."""
     groups: int
     best: ScenarioDifference | None
     """The scenario on which the model is furthest above the others; `None` where it is above on none."""
@@ -67,7 +60,6 @@ class ModelCard(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What the intervals support, in words."""
         if self.overall is None:
             return "There is no other ranked model to compare it with."
         others = "the other model" if self.others == 1 else f"the mean of the other {self.others} models"
@@ -91,11 +83,7 @@ class ModelCard(NamedTuple):
 
 
 def model_cards(scored: Mapping[str, Mapping[Hashable, Scored]]) -> dict[str, ModelCard]:
-    """A card for each ranked model.
-
-    Args:
-        scored: by ranked model, its scored dialogues by pairing key; only keys that all of them have are used.
-    """
+    """A card for each ranked model, from its scored dialogues by pairing key; only keys that all models have are used."""
     keys = sorted(set.intersection(*(set(mine) for mine in scored.values())), key=str) if scored else []
     return {
         model: _card(mine, {name: other for name, other in scored.items() if name != model}, keys)

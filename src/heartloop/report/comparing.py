@@ -31,12 +31,7 @@ COMPARISON = "comparison.html"
 
 
 def comparison_page(comparison: Comparison, pages: Sequence[Page], min_difference: float | None = None) -> dict[str, Any]:
-    """What the template shows: the comparison, its words, its groups, its extremes with their links, and the range of its bars.
-
-    Args:
-        pages: every measurement of the report. A dialogue that none of them shows has no link.
-        min_difference: as `compare` was called with.
-    """
+    """What the template shows; a dialogue that is on none of `pages` has no link, `min_difference` is that of `compare`."""
     places = {_played(d): (page.file, id) for page in pages for d, id in zip(page.dialogues, page.ids, strict=True)}
     extremes = []
     for pair in comparison.extremes:
@@ -69,45 +64,33 @@ def _estimate(interval: Interval, n: int) -> Estimate:
 
 
 FEW_MODELS = 6
-"""A rank correlation over fewer has a note."""
 
 
 class InstrumentScore(NamedTuple):
-    """One model under one simulator."""
-
     rank: int | None
     seen: Outcomes
     own: bool
-    """The instrument is the model itself."""
 
 
 Row = tuple[str, list[InstrumentScore | None]]
-"""A model and its score by each instrument."""
 
 
-class RankAgreement(NamedTuple):
-    """Spearman's rho of two columns over the models that both rank and neither plays; `rho` is `None` where it is not defined."""
-
-    rho: float | None
-    n: int
+RankAgreement = tuple[float | None, int]
+"""Spearman's rho of two columns over the models that both rank and neither plays, if it is defined, and their number."""
 
 
 class SideBySide(NamedTuple):
-    """A table of models by simulators, and how well the simulators agree."""
-
     columns: list[tuple[Page, str]]
-    """Pages of one environment with the same rules, each with the name of its simulator or judge."""
     rows: list[Row]
     agreement: list[list[RankAgreement]]
     notes: list[str]
     scatters: list[Chart]
-    """The means of every two instruments against each other."""
     over: dict[str, JudgeMean | None]
     """By model the mean over the instruments that it does not play itself; `None` for fewer than two of them or of scenarios."""
 
 
 def side_by_side(pages: Sequence[Page]) -> list[SideBySide]:
-    """Tables of the pages that differ only in user simulator and judge, with at least one model and scenario in common."""
+    """Tables of the pages that differ only in user simulator and judge and share a model and a scenario."""
     groups: list[list[Page]] = []
     for page in pages:
         group = next((group for group in groups if _belong(group[0], page)), None)
@@ -119,8 +102,8 @@ def side_by_side(pages: Sequence[Page]) -> list[SideBySide]:
 
 
 def _belong(first: Page, page: Page) -> bool:
-    models = {row.model for row in first.card.models if row.scored} & {row.model for row in page.card.models if row.scored}
-    return bool(page.rules) and first.rules == page.rules and bool(models) and bool(first.scenarios & page.scenarios)
+    first_models, models = ({row.model for row in one.card.models if row.scored} for one in (first, page))
+    return first.rules == page.rules and bool(first_models & models) and bool(first.scenarios & page.scenarios)
 
 
 def _table(pages: Sequence[Page]) -> SideBySide:
@@ -153,14 +136,12 @@ def _table(pages: Sequence[Page]) -> SideBySide:
 
 
 def distinct_labels(pages: Sequence[Page], labels: Sequence[str]) -> list[str]:
-    """A label of each page; equal ones are distinguished by the run directories."""
     return [
         f"{label} · {page.run_names}" if labels.count(label) > 1 else label for label, page in zip(labels, pages, strict=True)
     ]
 
 
 def mean_rank(ranks: Iterable[int | None]) -> float:
-    """The mean of the known ranks; infinite without one."""
     known = [rank for rank in ranks if rank is not None]
     return statistics.fmean(known) if known else math.inf
 
@@ -171,17 +152,16 @@ def _agreement(rows: Sequence[Row], size: int) -> list[list[RankAgreement]]:
         for at, place in enumerate(places):
             if place is not None and place.rank is not None and not place.own and place.seen.mean is not None:
                 scores[at][model] = place.seen.mean
-    table = [[RankAgreement(1.0, len(scores[i])) for i in range(size)] for _ in range(size)]
+    table: list[list[RankAgreement]] = [[(1.0, len(scores[i])) for i in range(size)] for _ in range(size)]
     for i, j in combinations(range(size), 2):
         rho: float | None = None
         with contextlib.suppress(UseError):  # fewer than two models in common, or all level
             rho = spearman(scores[i], scores[j])
-        table[i][j] = table[j][i] = RankAgreement(rho, len(scores[i].keys() & scores[j].keys()))
+        table[i][j] = table[j][i] = rho, len(scores[i].keys() & scores[j].keys())
     return table
 
 
 def _scatters(labels: Sequence[str], rows: Sequence[Row], scale: Scale) -> list[Chart]:
-    """Every two columns as a square with one scale on both sides, just wide enough for all means."""
     means = [place.seen.mean for _, places in rows for place in places if place is not None and place.seen.mean is not None]
     least, most = min(means, default=scale.low), max(means, default=scale.high)
     margin = 0.08 * (most - least) or 1.0
@@ -197,7 +177,6 @@ def _scatters(labels: Sequence[str], rows: Sequence[Row], scale: Scale) -> list[
 
 
 def _point(a: InstrumentScore | None, b: InstrumentScore | None) -> tuple[Point, ...]:
-    """The point of a model that both instruments score."""
     if a is None or b is None or a.seen.mean is None or b.seen.mean is None:
         return ()
     return (Point(a.seen.mean, b.seen.mean, square=a.own or b.own),)
@@ -213,7 +192,7 @@ def _notes(pages: Sequence[Page], rows: Sequence[Row], agreement: Sequence[Seque
     own = sorted({model for model, places in rows if any(place is not None and place.own for place in places)})
     if own:
         notes.append(f"◇ Played or judged by itself in one column, and left out of the agreement there: {', '.join(own)}.")
-    fewest = min(cell.n for line in agreement for cell in line)
+    fewest = min(n for line in agreement for _, n in line)
     if fewest < FEW_MODELS:
         notes.append(
             f"The rank correlation rests on {amount(fewest, 'model')}{' where it rests on fewest' if len(pages) > 2 else ''}; "
@@ -223,15 +202,10 @@ def _notes(pages: Sequence[Page], rows: Sequence[Row], agreement: Sequence[Seque
 
 
 Cell = tuple[ModelScore, Shade] | None
-"""A model in a measurement; `None` where it is not scored."""
 
 
 def matrix_of(pages: Sequence[Page], labels: Sequence[str]) -> dict[str, Any] | None:
-    """Models in the order of their mean rank, failure cases last, against measurements; `None` without anything to compare.
-
-    Args:
-        labels: of the pages; each is shown if there are others of its environment.
-    """
+    """Models by mean rank, failure cases last, against measurements; a label is shown if an environment has several pages."""
     cells: dict[str, list[Cell]] = {}
     for at, page in enumerate(pages):
         for row in page.card.models:

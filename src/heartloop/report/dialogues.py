@@ -11,18 +11,16 @@ from typing import Any
 
 from heartloop.core.blocks import ReportPanel
 from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
-from heartloop.core.text import printable
+from heartloop.core.text import printable, short_number
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.evaluation.scores import group_of, points_of
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.page import Page
 
 CHUNK = 20
-"""Dialogues in one file: opening one dialogue loads as many."""
 
 
 def dialogue_list(page: Page) -> dict[str, Any]:
-    """The list of all dialogues, with no message but the first, and the scale of the charts."""
     models = [row.model for row in page.card.models]
     known: dict[tuple[str, str], int] = {}
     plays: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
@@ -66,7 +64,6 @@ def dialogue_list(page: Page) -> dict[str, Any]:
 
 
 def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> list[dict[str, Any]]:
-    """The texts of some dialogues, in their order, with what their judges answered."""
     return [
         {
             "turns": list(_turns(transcript, panel)),
@@ -117,10 +114,7 @@ def _turns(transcript: Transcript, panel: ReportPanel) -> Iterator[dict[str, Any
 
 
 def _short(value: float | None) -> float | int | None:
-    """40.0 is written as 40, other numbers with two decimal places."""
-    if value is None or value != value:
-        return None
-    return int(value) if value == int(value) else round(value, 2)
+    return None if value is None or value != value else short_number(value)
 
 
 def clean(value: Any) -> Any:

@@ -21,7 +21,7 @@ _SPREAD = 6.0
 
 
 class Frame(NamedTuple):
-    """Position of a plot in its SVG: the box in pixels, the turns of its x axis, and the points at its floor and ceiling."""
+    """The box of a plot in pixels, the turns of its x axis, and the points at its floor and ceiling."""
 
     left: float
     top: float
@@ -35,13 +35,10 @@ class Frame(NamedTuple):
         return round(self.left + self.width * turn / max(1, self.turns), 1)
 
     def y(self, points: float) -> float:
-        """The pixel of some points; SVG counts downwards."""
         return round(self.top + self.height * (self.high - points) / (self.high - self.low), 1)
 
 
 class Mark(NamedTuple):
-    """A point in pixels, with the ends of its intervals."""
-
     x: float
     y: float
     low: float | None
@@ -89,7 +86,6 @@ class Drawn(NamedTuple):
 
 
 def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn:
-    """The chart in pixels."""
     points = [point for one in chart.series for point in (*one.points, *one.raw)]
     words = list(dict.fromkeys(str(p.x) for p in points if chart.form == "bars" or isinstance(p.x, str)))
     across = [float(x) for p in points if not words for x in (p.x, p.x_low, p.x_high) if x is not None]
@@ -210,8 +206,7 @@ def _ticks(low: float, high: float, most: int, *, whole: bool = False) -> list[f
 
 
 def _label(value: float, ticks: Sequence[float]) -> str:
-    """The label of a tick.
-
+    """
     >>> _label(0.2, [0.0, 0.2]), _label(1500.0, [1000.0, 1500.0])
     ('0.2', '1.5k')
     """
@@ -233,8 +228,7 @@ def mean_curve(curves: Sequence[Sequence[float]], turns: int) -> list[float]:
 
 
 def path_of(curve: Sequence[float], frame: Frame) -> str:
-    """An SVG path in relative steps, which is short.
-
+    """
     >>> path_of([40, 50], Frame(left=0, top=0, width=100, height=100, turns=10, low=0, high=100))
     'M0 60l10-10'
     """

@@ -51,16 +51,12 @@ class Trajectories(NamedTuple):
 
 
 class GroupColumn(NamedTuple):
-    """A group of scenarios, what it means where the dialogues say, and a word under its heading."""
-
     key: str
     text: str
     kind: str
 
 
 class Page:
-    """A page of measurements that compare with each other."""
-
     allowed_unscored = ALLOWED_UNSCORED
     few_scenarios = 10
     """Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
@@ -101,16 +97,12 @@ class Page:
             ]
             for row in card.models
         }
-        """Dialogues behind each model's number on the leaderboard."""
         self.judge = judge_of(measurement.settings)
         self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
         self.rules_words = " · ".join([self.title, *card.presets, *card.variants])
         self.played_by = "user simulator" if "user" in self.spec.role_names else "judge"
-        """The role that decides a score, in words."""
         self.estimates = {row.model for row in card.models if "policy" in row.roles and row.roles["policy"].estimated}
-        """Models whose tokens are estimates, because an endpoint did not count them."""
         self.learned = sorted(filter(is_embedded, {*card.simulators, *roles_of(self.settings).values()}))
-        """The learned readers that played a role."""
         self.reached = self.scale.reached.format(card.success_at)
         """A success in words; its bound is the scale's unless the run was rescored with another."""
         self.fell = self.scale.fell.format(card.failure_below)
@@ -124,7 +116,6 @@ class Page:
 
     @property
     def label(self) -> str:
-        """The name of this page where a site has several."""
         judged = f"judged by {self.judge}" if self.judge else ""
         parts = [part for part in (*self.card.simulators, judged, *self.card.presets, *self.card.variants) if part]
         return " · ".join([self.title, *(parts or ["no dialogue yet"])])
@@ -139,7 +130,6 @@ class Page:
 
     @property
     def instrument(self) -> str:
-        """The user simulator or judge, and who rejudged the replies."""
         played_by = " and ".join("the embedded user" if name == EMBEDDED else name for name in self.card.simulators)
         return f"{played_by}, judged by {self.judge}" if self.judge else played_by
 
@@ -158,26 +148,21 @@ class Page:
         return frozenset(row.model for row in self.card.models if any(is_same_model(row.model, name) for name in instruments))
 
     def entry(self, name: str) -> str:
-        """The entry of the page of meanings for a number that each environment has in its own way."""
         return f"{self.environment}-{name}" if self.panel.glossary else name
 
     @cached_property
     def panel_input(self) -> PanelInput:
-        """The page as its environment's panel reads it."""
         return PanelInput(self.card.models, self._basis, self.dialogues, self.ids, bool(self.learned), options_of(self.settings))
 
     @cached_property
     def output(self) -> PanelOutput:
-        """What the environment adds."""
         return self.panel.build(self.panel_input)
 
     def shows(self, section: Section) -> bool:
-        """Whether the page has a section of those that follow from the scale."""
         return section not in self.panel.leaves_out
 
     @property
     def columns(self) -> list[LeaderboardColumn]:
-        """Further columns of the leaderboard: groups that are results of their own, and the panel's."""
         means = [
             LeaderboardColumn(
                 column.key.capitalize(),
@@ -190,7 +175,6 @@ class Page:
 
     @property
     def lede(self) -> str:
-        """What was evaluated on what, in sentences."""
         models = [row for row in self.card.models if row.standing != "failure case"]
         met = {frozenset(d.scenario for d in self.dialogues if d.model == row.model) for row in models if row.played}
         each = "each " if len(models) != 1 and len(met) <= 1 else ""
@@ -200,12 +184,10 @@ class Page:
 
     @property
     def few_in_groups(self) -> bool:
-        """Whether a group's interval rests on fewer scenarios than an interval needs."""
         return any(group.low is not None and group.n < self.few_scenarios for row in self.card.models for group in row.groups)
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """The settings a reader must know, as (what, value)."""
         card, settings = self.card, self.settings
         scenarios = len({d.scenario for d in self.dialogues})
         played = Counter((d.model, d.scenario) for d in self.dialogues).values()
@@ -239,7 +221,6 @@ class Page:
 
     @cached_property
     def trajectories(self) -> list[Trajectories]:
-        """The course of the score, for each model with a scored dialogue."""
         found = []
         for number, row in enumerate(self.card.models):
             curves = [curve for i in self._scored[row.model] if (curve := self.courses[i])]
@@ -256,7 +237,6 @@ class Page:
 
     @property
     def means(self) -> Chart:
-        """The mean courses of all models in one chart."""
         zones = tuple(zone._replace(name="") for zone in self.scale.zones)
         chart = self._courses_chart([one.mean for one in self.trajectories])
         return chart._replace(x="replies of the model", y=self.scale.title, numbered=True, zones=zones)
@@ -268,14 +248,11 @@ class Page:
 
     @cached_property
     def groups(self) -> list[GroupColumn]:
-        """The groups of scenarios that occur, in the published order."""
         texts = {group: d.facts.get(self.panel.group_text, "") for d in self.dialogues if (group := group_of(d))}
         return [GroupColumn(key, texts[key], self.panel.group_kinds.get(key, "")) for key in in_group_order(self.scale, texts)]
 
     @cached_property
     def heat(self) -> list[tuple[ModelScore, list[Shade]]]:
-        """Mean points of every scored model in every group."""
-
         def cell(row: ModelScore, group: str) -> Shade:
             mine = [self.dialogues[i] for i in self._basis[row.model] if group_of(self.dialogues[i]) == group]
             return shade([points for d in mine if (points := points_of(d)) is not None], self.scale.low, self.scale.high)
@@ -284,12 +261,10 @@ class Page:
 
     @property
     def counted(self) -> list[ModelScore]:
-        """Models with a score and known tokens, in the order of the leaderboard."""
         return [row for row in self.card.models if row.headline.mean is not None and row.tokens_per_dialogue is not None]
 
     @property
     def tokens(self) -> Chart:
-        """Score against tokens."""
         places = {row.model: place for place, row in enumerate(self.card.models)}
         series = tuple(
             Series(row.model, (Point(row.tokens_per_dialogue or 0.0, seen.mean or 0.0, seen.low, seen.high),), places[row.model])
@@ -322,7 +297,6 @@ class Page:
 
     @cached_property
     def cards(self) -> dict[str, ModelCard]:
-        """Where each ranked model wins and loses against the others."""
         return model_cards(
             {
                 row.model: {
@@ -340,7 +314,6 @@ class Page:
         return self.scale.low if points is None else points
 
     def _highlight(self, place: int) -> dict[str, Any]:
-        """A dialogue: score, scenario, how it ended, and its course as a small curve."""
         dialogue, course = self.dialogues[place], self.courses[place] or [0.0]
         return {
             "address": self.ids[place],
@@ -360,12 +333,10 @@ def _title(dialogue: Transcript) -> str:
 
 
 def _set_values(values: object) -> list[str]:
-    """Values of a setting over the runs, without those that were not set."""
     return [str(value) for value in values if value not in (None, "")] if isinstance(values, list) else []
 
 
 def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
-    """An address for each dialogue, the same whenever the same run is shown again."""
     keys = (transcript.key for transcript in transcripts)
     return addresses("dialogue", (f"{model} {scenario}{f' r{repeat + 1}' if repeat else ''}" for model, scenario, repeat in keys))
 

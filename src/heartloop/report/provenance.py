@@ -1,7 +1,4 @@
-"""How a run was made: its settings, what its processes noted, its prompts by hash, and the command that repeats it.
-
-Shows everything of `settings.json` and `log.jsonl`, known or not.
-"""
+"""How a run was made: everything of `settings.json` and `log.jsonl`, known or not, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any
 
 from heartloop.core.chat import HUMAN, is_embedded
 from heartloop.environments.registry import environment_names, load_environment, specs
+from heartloop.environments.report import mapping_of
 from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.evaluation.scores import model_names, options_of, roles_of
 from heartloop.evaluation.store import StoredRun, judge_of
@@ -20,27 +18,19 @@ _FLAGS = (("scenario_set", "--scenarios"), ("limit", "--limit"), ("repeats", "--
 """Settings with an option of the command; written out even where they are the default, which may change."""
 
 PROCESS = ("started", "version", "planned", "resumed", "played", "failed", "missing", "stopped", "seconds")
-"""What a process notes of itself."""
 
 
 def provenance_of(run: StoredRun) -> dict[str, Any]:
-    """Everything that a run's files say of how it was made, for the template.
-
-    Two hashes of one prompt mean that it changed within the run. A line of `processes` has the columns of `PROCESS` and, as
-    `more`, everything else that the process noted. A line of `endpoints` has model, address, retried calls, and refused sampling
-    settings with the number of calls without them.
-    """
+    """Everything that a run's files say of how it was made; two hashes of one prompt mean that it changed within the run."""
     settings = run.settings
     command, caveat = command_of(run)
     prompts = {item for dialogue in run.transcripts for item in dialogue.prompts.items()}
-    prompts |= {(str(name), str(value)) for name, value in _mapping(settings.get("prompts")).items()}
-    scenarios = settings.get("scenarios")
+    prompts |= {(str(name), str(value)) for name, value in mapping_of(settings.get("prompts")).items()}
+    named, scenarios = str(settings.get("environment")), settings.get("scenarios")
     listed = [(in_words(name), "–") for name in scenarios] if isinstance(scenarios, (list, tuple)) else []
     return {
         "name": run.path.resolve().name,
-        "environment": load_environment(named).title
-        if (named := str(settings.get("environment"))) in environment_names()
-        else "",
+        "environment": load_environment(named).title if named in environment_names() else "",
         "command": command,
         "caveat": caveat,
         "settings": [
@@ -148,19 +138,14 @@ def _process(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _endpoints(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    for model, habit in _mapping(entry.get("endpoints")).items():
+    for model, habit in mapping_of(entry.get("endpoints")).items():
         if isinstance(habit, Mapping):
-            dropped = ", ".join(f"{name} ({n} calls)" for name, n in _mapping(habit.get("dropped")).items())
+            dropped = ", ".join(f"{name} ({n} calls)" for name, n in mapping_of(habit.get("dropped")).items())
             yield str(model), in_words(habit.get("address")), in_words(habit.get("retried")), dropped
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    """The value if it is a mapping; files of other versions may hold anything."""
-    return value if isinstance(value, Mapping) else {}
-
-
 def _pairs(values: object) -> list[tuple[str, str]]:
-    return [(str(name), in_words(value)) for name, value in _mapping(values).items()]
+    return [(str(name), in_words(value)) for name, value in mapping_of(values).items()]
 
 
 def in_words(value: object) -> str:

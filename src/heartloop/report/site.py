@@ -1,7 +1,6 @@
 """The report site: run directories in, one folder of static pages out, to be opened from disk.
 
-`assets/` has style and scripts, `data/` the dialogues in chunks. Nothing is fetched from elsewhere, and nothing a model wrote is
-put in as markup.
+Nothing is fetched from elsewhere, and nothing a model wrote is put in as markup.
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ class Site(NamedTuple):
     here: str
     version: str
     colours: Mapping[str, int] = {}
-    """Of every model in the report (`assign_colours`)."""
     reload: bool = False
 
 
@@ -74,14 +72,13 @@ def write_site(
     """Writes the report of some runs into `out` and returns its `index.html`.
 
     Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
-    page of their own, since their numbers do not compare. Training runs of one environment share a page. What an earlier report
-    left in `out` and this one has no page for is removed.
+    page of their own, since their numbers do not compare. Training runs of one environment share a page. Pages of an earlier
+    report in `out` that this one does not have are removed.
 
     Args:
-        runs: run directories, or runs already read; of evaluations, of training, or both.
         reload: whether the pages reload themselves every few seconds, for a run that goes on.
-        comparison: of two models in these runs, which gets a page of its own (`comparing.COMPARISON`).
-        min_difference: the smallest difference that matters, as the comparison was made with.
+        comparison: of two models in these runs, on a page of its own.
+        min_difference: the one that the comparison was made with.
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
@@ -150,7 +147,6 @@ def _read(run: Path) -> StoredRun | TrainingRun:
 
 
 def _other_pages(pages: Sequence[Page], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]) -> Iterator[WrittenPage]:
-    """Every page but those of a measurement."""
     if tables := side_by_side(pages):
         yield WrittenPage(_SIDE_BY_SIDE, _SIDE_BY_SIDE, "Side by side", {"tables": tables})
     for course in trained:
@@ -166,10 +162,7 @@ def _other_pages(pages: Sequence[Page], trained: Sequence[TrainingPage], runs: S
 
 
 def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[str, Any]:
-    """The page of meanings: the entries of every installed environment, and constants that the general entries name.
-
-    The numbers of an environment are those of its first page, or of its scale if the report has none.
-    """
+    """The page of meanings; the numbers of an environment are those of its first page, or of its scale if it has none."""
     glossaries = []
     for spec in specs():
         if spec.report.glossary:
@@ -198,7 +191,6 @@ def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[st
 
 
 def _published(pages: Sequence[Page], runs: Sequence[StoredRun]) -> dict[str, Any]:
-    """Published results of all installed environments, and own ones in the columns of the paper (`None`: the leaderboard)."""
     sections: list[dict[str, Any]] = []
     papers: dict[str, None] = {}
     for spec in specs():
@@ -222,7 +214,6 @@ def _published(pages: Sequence[Page], runs: Sequence[StoredRun]) -> dict[str, An
 
 @cache
 def templates() -> Environment:
-    """The templates of every page, with the filters for numbers that they use."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader("heartloop.report"), FunctionLoader(_panel_file)]),
         autoescape=True,
@@ -242,7 +233,6 @@ def templates() -> Environment:
 
 
 def _panel_file(name: str) -> str | None:
-    """A template of an environment's report panel, as `ENVIRONMENT/FILE`."""
     environment, _, file = name.partition("/")
     if environment not in environment_names():
         return None
@@ -250,7 +240,6 @@ def _panel_file(name: str) -> str | None:
 
 
 def copy_assets(folder: Path, names: Sequence[str]) -> None:
-    """Files of `static/` into a folder, which is made if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         (folder / name).write_bytes((resources.files("heartloop.report") / "static" / name).read_bytes())
@@ -275,7 +264,6 @@ def _remove_data(folder: Path) -> None:
 
 
 def _write_data(folder: Path, page: Page) -> None:
-    """The list of all dialogues, and their texts in chunks; leftovers of an earlier, larger report are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     _remove_data(folder)
     _write_script(folder / "list.js", "list", dialogue_list(page))

@@ -1,7 +1,6 @@
 """Training runs for readers: results in a line each, warnings, and the page with curves, length of replies by turn and settings.
 
-Scores are in the points of the leaderboard. Metrics are those of verl and `heartloop.training`, and the terms that an environment
-declares (`Training.metrics`). The page and the terminal show the same summary.
+Scores are in the points of the leaderboard.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from heartloop.core.errors import InputError
 from heartloop.core.system import read_steps
 from heartloop.core.text import amount
 from heartloop.environments.registry import environment_names, load_environment
+from heartloop.environments.report import mapping_of
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.training import TrainingMetric
 from heartloop.evaluation.leaderboard import terminal_table
@@ -33,19 +33,15 @@ if TYPE_CHECKING:
 _UNDECISIVE = ("about", "watching", "machine", "variants", "seed")
 """Sections of a recipe that decide no result of an arm."""
 _MOST_NAMED = 3
-"""Settings in an arm's name; the page has a table of all that differ."""
 _COUNTED = ("dialogue/counts/", "dialogue/stops/")
 """Metrics that are logged only where there is something to count."""
 
 
 class TrainingRun(NamedTuple):
-    """One run: its settings, and the steps that were made."""
-
     path: Path
     settings: Mapping[str, Any]
     steps: tuple[Mapping[str, Any], ...]
     raw: str
-    """`settings.json` as text."""
 
     @property
     def recipe(self) -> Mapping[str, Any]:
@@ -67,20 +63,17 @@ class TrainingRun(NamedTuple):
 
     @property
     def environment(self) -> str:
-        """Name of its environment; empty where the settings have none."""
         return str(_at(self.recipe, "environment.name") or "")
 
     @property
     def spec(self) -> EnvironmentSpec | None:
-        """Its environment; `None` where it is not installed."""
         return load_environment(self.environment) if self.environment in environment_names() else None
 
     @property
     def scenarios(self) -> Mapping[str, Mapping[str, str]]:
         """Fingerprints by scenario id of each split."""
-        splits = self.settings.get("scenarios")
-        given = splits if isinstance(splits, Mapping) else {}
-        return {str(split): by_id for split, by_id in given.items() if isinstance(by_id, Mapping)}
+        splits = mapping_of(self.settings.get("scenarios"))
+        return {str(split): by_id for split, by_id in splits.items() if isinstance(by_id, Mapping)}
 
     def curve(self, name: str, *, points: float = 1.0) -> dict[int, float]:
         """A metric by step, times `points`; steps without a finite number are left out.
@@ -100,14 +93,11 @@ class TrainingRun(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """Runs that differ only in their seed, and what distinguishes their recipe from others."""
-
     name: str
     runs: tuple[TrainingRun, ...]
 
 
 def is_training_run(path: Path) -> bool:
-    """Whether a folder holds a training run and not an evaluation: its settings have a recipe."""
     try:
         return isinstance(json.loads((path / "settings.json").read_text(encoding="utf-8"))["recipe"], dict)
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
@@ -115,7 +105,6 @@ def is_training_run(path: Path) -> bool:
 
 
 def read_training_run(path: Path) -> TrainingRun:
-    """A training run; one that has made no step yet has no steps."""
     if not is_training_run(path):
         raise InputError(f"{path} is no training run; expected a settings.json with a recipe")
     raw = (path / "settings.json").read_text(encoding="utf-8")
@@ -124,11 +113,7 @@ def read_training_run(path: Path) -> TrainingRun:
 
 
 def arms_of(runs: Sequence[TrainingRun]) -> list[Arm]:
-    """Runs grouped by all settings but the seed, in the order of their first appearance, each group with its own name.
-
-    Arms of one recipe are named by the variants whose settings they have; where that is ambiguous, by the settings in which
-    they differ. Runs of one seed and the same settings belong to one arm, too: two runs are rarely identical.
-    """
+    """Runs grouped by all settings but the seed; arms of one recipe are named by their variants, or by settings that differ."""
     groups: dict[str, list[TrainingRun]] = {}
     for run in runs:
         decisive = {name: value for name, value in run.recipe.items() if name not in _UNDECISIVE}
@@ -151,18 +136,15 @@ def arms_of(runs: Sequence[TrainingRun]) -> list[Arm]:
 
 
 def _name(run: TrainingRun) -> str:
-    """The recipe's name, and the variants whose settings it has."""
-    variants = run.recipe.get("variants")
     followed = [
         name
-        for name, changes in (variants.items() if isinstance(variants, Mapping) else ())
+        for name, changes in mapping_of(run.recipe.get("variants")).items()
         if isinstance(changes, Mapping) and changes and all(_at(run.recipe, key) == value for key, value in changes.items())
     ]
     return " ".join([str(run.recipe.get("name", run.name)), *followed])
 
 
 def _settings(run: TrainingRun, without: Sequence[str] = ("variants",)) -> Iterator[tuple[str, str]]:
-    """Every setting of its recipe by dotted name, as text to copy."""
     return _flat({name: value for name, value in run.recipe.items() if name not in without})
 
 
@@ -175,7 +157,6 @@ def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, st
 
 
 def _at(values: Any, name: str) -> Any:
-    """A value by its dotted name, or `None`."""
     for part in name.split("."):
         values = values.get(part) if isinstance(values, Mapping) else None
     return values
@@ -196,11 +177,8 @@ class Band(NamedTuple):
     """One metric of runs that differ only in their seed, at the steps that all of them have."""
 
     raw: Curve
-    """Mean over the seeds."""
     mean: Curve
-    """The same, smoothed."""
     low: Curve
-    """Lowest of the seeds' smoothed curves."""
     high: Curve
     seeds: int
 
@@ -234,7 +212,6 @@ def band_of(curves: Sequence[Curve], *, unsmoothed: bool = False) -> Band | None
 
 
 def band_series(name: str, band: Band, model: int | None = None) -> Series:
-    """A band as the series of a chart: the smoothed mean, the lowest and highest of several seeds, and the raw mean."""
     several = band.seeds > 1
     points = tuple(
         Point(step, value, band.low[step] if several else None, band.high[step] if several else None)
@@ -249,13 +226,10 @@ SCORE = "dialogue/score"
 
 
 class Metric(NamedTuple):
-    """A curve of the page."""
-
     name: str
     """As it is logged; the name of a family ends with `/`."""
     title: str
     unit: str
-    """At the axis; empty for a bare number."""
     about: str
     source: str = "ours"
     quiet: bool = False
@@ -276,8 +250,6 @@ class Metric(NamedTuple):
 
 
 class MetricGroup(NamedTuple):
-    """Curves that belong together."""
-
     id: str
     title: str
     help: str
@@ -393,7 +365,6 @@ _SPLITS = (("held_out", "Held out", "the held-out scenarios"), ("dialogue", "Tra
 
 
 def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[MetricGroup]:
-    """The groups with the terms that an environment declares, held out and in training side by side."""
     declared = []
     for term in terms:
         for where, title, over in _SPLITS:
@@ -429,8 +400,6 @@ def logged_metrics(groups: Sequence[MetricGroup], logged: Iterable[str]) -> list
 
 
 class Spread(NamedTuple):
-    """A number over seeds: the mean, the lowest, the highest."""
-
     mean: float
     low: float
     high: float
@@ -442,11 +411,7 @@ Course = dict[str, Spread]
 
 
 def summary_of(arm: Arm) -> dict[str, Any]:
-    """The results of an arm in a line; what was not logged is `None`.
-
-    Scores are in points; all courses but that of the held-out score are smoothed. Calls, tokens and cost are those of the models
-    other than the policy, over all runs; the hours are wall-clock time, the mean of a run.
-    """
+    """Calls, tokens and cost are over all runs, the hours the mean of a run; what was not logged is `None`."""
     runs = arm.runs
 
     def course(name: str, *, score: bool = False, unsmoothed: bool = False) -> Course | None:
@@ -485,7 +450,6 @@ def summary_of(arm: Arm) -> dict[str, Any]:
 
 
 def notes_of(runs: Sequence[TrainingRun]) -> list[str]:
-    """Warnings that precede every number: unfinished runs, failures, values that are not finite, other held-out scenarios."""
     notes = [f"{run.name}: {' '.join(found)}" for run in runs if (found := _notes_of_run(run))]
     if len({str(sorted(run.scenarios.get("held_out", {}).items())) for run in runs}) > 1:
         notes.append("The runs hold out different scenarios, so their held-out scores do not compare.")
@@ -520,12 +484,9 @@ def _notes_of_run(run: TrainingRun) -> list[str]:
 ARCH_STEPS = 5
 """Steps that a line of lengths is the mean of; a single step has few dialogues."""
 _MOST_LINES = 6
-"""Lines of lengths in one chart."""
 
 
 class TrainingPage:
-    """The runs of one environment on a page."""
-
     smoothing = SMOOTHING
     arch_steps = ARCH_STEPS
     dashes = staticmethod(dashes_of)
@@ -537,27 +498,22 @@ class TrainingPage:
         spec = runs[0].spec
         self.environment = spec.title if spec else runs[0].environment
         self.scale = spec.scale if spec else None
-        """How scores are read; `None` where the environment is not installed."""
         terms = spec.training.metrics if spec and spec.training else ()
         self.declared = groups_of(runs[0].environment, terms)
-        """Every metric that may be drawn."""
         self.notes = notes_of(runs)
         self.last = max(run.last for run in self.runs)
         self.learned = sorted(filter(is_embedded, {str(run.recipe.get("dialogue", {}).get("user")) for run in runs}))
-        """The learned readers that played the user in any of the runs."""
         self.seeds = max(len(arm.runs) for arm in self.arms)
         self.summaries = [summary_of(arm) for arm in self.arms]
 
     @cached_property
     def groups(self) -> list[tuple[MetricGroup, list[tuple[Metric, Chart]]]]:
-        """The curves that were logged, by group."""
         steps = [step["data"] for run in self.runs for step in run.steps]
         logged = logged_metrics(self.declared, {name for data in steps for name, value in data.items() if _is_number(value)})
         drawn = [(group, [(metric, chart) for metric in some if (chart := self._chart(metric))]) for group, some in logged]
         return [(group, panels) for group, panels in drawn if panels]
 
     def _chart(self, metric: Metric) -> Chart | None:
-        """One metric of all arms that logged it, smoothed unless the metric says otherwise."""
         points = self.scale.points if self.scale and metric.name.startswith((HELD_OUT, SCORE)) else 1.0
         bands = []
         for place, arm in enumerate(self.arms):
@@ -574,12 +530,10 @@ class TrainingPage:
 
     @cached_property
     def arches(self) -> list[Chart]:
-        """Mean tokens of the first, second, ... reply, a chart for each arm."""
         return [arch for place, arm in enumerate(self.arms) if (arch := _arch(place, arm))]
 
     @cached_property
     def differences(self) -> list[tuple[str, list[str]]]:
-        """Settings in which the arms differ, with a value for each arm."""
         settings = [dict(_settings(arm.runs[0])) for arm in self.arms]
         names = list(dict.fromkeys(name for values in settings for name in values if name != "seed"))
         rows = [(name, [values.get(name, "–") for values in settings]) for name in names]
@@ -587,12 +541,10 @@ class TrainingPage:
 
     @property
     def provenance(self) -> list[tuple[TrainingRun, list[tuple[str, str]], list[tuple[str, str]]]]:
-        """Each run with its facts and its settings."""
         return [(run, _facts(run), list(_settings(run))) for run in self.runs]
 
 
 def pages_of(runs: Sequence[TrainingRun]) -> list[TrainingPage]:
-    """A page for each environment, since their scores do not compare, in the order of their first appearance."""
     groups: dict[str, list[TrainingRun]] = {}
     for run in runs:
         groups.setdefault(run.environment, []).append(run)

@@ -9,7 +9,7 @@ from heartloop.environments.daily.environment import HIGHEST, LOWEST, METRICS, a
 from heartloop.environments.daily.scenario import KINDS
 from heartloop.environments.report import mapping_of, mean_of, scenario_view
 
-AVERAGE = "Avg."
+AVERAGE = "Avg."  # the paper's name of the mean of the six
 
 _RANGE = Range(float(LOWEST), float(HIGHEST), float(LOWEST))
 _HELP = "Mean level of each metric, 1 to 5, with its 95 % interval over scenarios. The leaderboard shows their mean times 20."

@@ -1,7 +1,7 @@
 """The report panel of EIBench: a plane of both axes for all dialogues and for one, and published results.
 
-In the plane of all dialogues, coordinates are axis scores (EIBench Eq. 1): the relation is horizontal, the negative emotion
-vertical and inverted. The plane of one dialogue has the units of the state and is drawn in the browser.
+In the plane of all dialogues, coordinates are axis scores (EIBench Eq. 1), with the start in the middle: the relation is
+horizontal, the negative emotion vertical and inverted. The plane of one dialogue has the units of the state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ def _scenario(transcript: Transcript) -> ScenarioView:
 
 
 def _plane(transcript: Transcript) -> dict[str, Any]:
-    """Anchors, states and axis scores of a dialogue; empty without anchors."""
     anchors, states = anchors_of(transcript), states_of(transcript)
     if anchors is None or not {"a", "t"} <= transcript.start.keys():
         return {}
@@ -105,7 +104,6 @@ def published_results() -> Published:
 
 
 _SIDE, _MARGIN = 180.0, 24.0
-"""Of a plane, in pixels; the margin is on each side."""
 _MOST_PATHS = 150
 """Maximum number of paths in one plane; with more dialogues every k-th is drawn."""
 

@@ -26,7 +26,6 @@ from heartloop.core.blocks import (
     Range,
     ReportPanel,
     Row,
-    ScenarioView,
     Series,
     Table,
     TurnView,
@@ -52,7 +51,7 @@ from heartloop.environments.empa.scoring import (
     reached,
     trace,
 )
-from heartloop.environments.report import published
+from heartloop.environments.report import published, scenario_view
 from heartloop.scoring.statistics import estimate
 
 SUCCEEDED = {
@@ -61,7 +60,7 @@ SUCCEEDED = {
     "company": "kept the right direction",
     "uncounted": "success in the data, but not by the levels",
 }
-"""Causes of success, in order of precedence; `far` exists in `released` only, `company` in `paper` only."""
+"""Causes, here and in `FAILED` in order of precedence; the second exists in `released` only, the third in `paper` only."""
 FAILED = {
     "away": "five windows of negative energy in a row",
     "stuck": "stagnation with regression",
@@ -158,7 +157,6 @@ def _mean(
 
 
 def _bar_end(cells: Iterable[object]) -> float:
-    """The highest end of an interval, or mean without one; at least 100."""
     seen = [cell for cell in cells if isinstance(cell, Estimate)]
     return max([100.0, *(one.mean if one.high is None else one.high for one in seen)])
 
@@ -220,8 +218,6 @@ def step_chart(steps: Table) -> Chart:
 
 
 def condition_table(members: Sequence[Member]) -> Table:
-    """Share of a model's dialogues in which each condition held at the end; empty if the preset does not have it."""
-
     def share(name: str, mine: Sequence[Measured]) -> str | None:
         held = [{**m.success._asdict(), **m.failure._asdict()}[name] for m in mine]
         return None if None in held else f"{100 * sum(held) / len(held):.0f} %"
@@ -317,9 +313,6 @@ def _pixel(dx: float, dy: float, radius: float) -> tuple[float, float]:
 
 PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))  # horizontal and vertical axis
 SIDE = 150.0  # of a plane, in pixels
-_STEP = 10.0  # the frame is rounded to multiples of this, in points
-_ABOVE = 20.0  # points shown beyond the balance
-_BELOW = 1.6  # low end of the frame as a multiple of the lowest start
 
 
 class PlaneFrame(NamedTuple):
@@ -331,13 +324,13 @@ class PlaneFrame(NamedTuple):
 
 
 def frame_of(dialogues: Sequence[Measured]) -> PlaneFrame:
-    """The frame of all planes; set by the starts, so that a bad dialogue does not widen it."""
-    lowest = min((float(m.path.position[0].min()) for m in dialogues), default=-_STEP)
-    return PlaneFrame(_STEP * math.floor(_BELOW * lowest / _STEP), _ABOVE)
+    """The frame of all planes: from 1.6 times the lowest start, in tens of points, so that a bad dialogue does not widen it."""
+    lowest = min((float(m.path.position[0].min()) for m in dialogues), default=-10.0)
+    return PlaneFrame(10.0 * math.floor(1.6 * lowest / 10.0), 20.0)
 
 
 def model_paths(members: Sequence[Member], frame: PlaneFrame) -> list[dict[str, Any]]:
-    """The paths of each model by difficulty, one drawing for each pair of `PLANES`; `left` counts those that leave the frame."""
+    """The paths of each model by difficulty, easiest first, in each of `PLANES`; `left` counts those that leave the frame."""
     models = []
     for number, row, mine in members:
         tiers = []
@@ -376,17 +369,11 @@ def _plane(dialogues: Sequence[Measured], frame: PlaneFrame, across: str, up: st
     return {"towards": towards, "away": away, "aside": aside, "starts": sorted(starts), "ends": ends}
 
 
-def steps_of(dialogues: Sequence[Measured | None]) -> list[list[Any] | None]:
-    """By index on the page: difficulty, start and steps as one flat list, and the sign of each step's energy."""
-    rows: list[list[Any] | None] = []
-    for m in dialogues:
-        if m is None:
-            rows.append(None)
-            continue
-        values = [*m.path.position[0].tolist(), *m.path.increment.ravel().tolist()]
-        signs = "".join("0+-"[int(np.sign(energy))] for energy in m.path.energy)
-        rows.append([m.fact("difficulty"), [short_number(value) for value in values], signs])
-    return rows
+def steps_of(m: Measured) -> list[Any]:
+    """Difficulty, start and steps of a dialogue as one flat list, and the sign of each step's energy."""
+    values = [*m.path.position[0].tolist(), *m.path.increment.ravel().tolist()]
+    signs = "".join("0+-"[int(np.sign(energy))] for energy in m.path.energy)
+    return [m.fact("difficulty"), [short_number(value) for value in values], signs]
 
 
 def endings_of(members: Sequence[Member]) -> list[dict[str, Any]]:
@@ -399,7 +386,7 @@ def endings_of(members: Sequence[Member]) -> list[dict[str, Any]]:
 
 
 def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Scenarios by difficulty, then by falling mean score, with a cell for each model: mean EPM-Q, and its first dialogue."""
+    """Scenarios by difficulty, from easy to extreme, then by falling mean score; a cell leads to a model's first dialogue."""
     by_scenario: dict[tuple[str, str], dict[str, list[Measured]]] = {}
     for *_, mine in members:
         for m in mine:
@@ -410,7 +397,7 @@ def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[t
         first = next(iter(by_model.values()))[0]
         person, title = first.fact("person"), first.fact("title") or first.dialogue.scenario
         threshold = f"{first.fact('threshold')} threshold" if first.fact("threshold") else ""
-        cells = [_scenario_cell(by_model.get(row.model, []), addresses) for _, row, _ in members]
+        cells = [_scenario_cell(by_model[row.model], addresses) if row.model in by_model else None for _, row, _ in members]
         line = {
             "title": title,
             "person": person if person != title else "",
@@ -423,9 +410,7 @@ def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[t
     return [(tier, sorted(tiers[tier], key=lambda line: (-line["mean"], line["title"]))) for tier in order]
 
 
-def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any] | None:
-    if not mine:
-        return None
+def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any]:
     first = {"address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
     return {**shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict(), **first}
 
@@ -478,19 +463,6 @@ def _places(quote: str, turn: int, replies: Sequence[str], messages: Sequence[st
                 place = at if kind == "reply" else at - 1  # message -1 is the opening
                 return [[kind, place, utf16_place(texts[at], first), utf16_place(texts[at], last)] for first, last in spans]
     return []
-
-
-def _scenario(transcript: Transcript) -> ScenarioView:
-    facts = transcript.facts
-    line = (
-        facts.get("person"),
-        facts.get("place"),
-        facts.get("theme"),
-        f"largest deficit on {facts['axis']}" if facts.get("axis") else "",
-        facts.get("difficulty"),
-        f"{facts['threshold']} threshold" if facts.get("threshold") else "",
-    )
-    return ScenarioView(" · ".join(filter(None, line)))
 
 
 def _turn(transcript: Transcript, turn: Turn) -> TurnView:
@@ -550,7 +522,7 @@ def build(page: PanelInput) -> PanelOutput:
             "profiles": [profile for key in PROFILES if (profile := profile_of(key, members)) is not None],
             "scenarios": scenario_rows(members, page.addresses),
         },
-        data={"axes": list(AXES), "tiers": list(_TIERS), "zone": -1, "rows": steps_of(every)},
+        data={"axes": list(AXES), "tiers": list(_TIERS), "zone": -1, "rows": [None if m is None else steps_of(m) for m in every]},
     )
 
 
@@ -590,7 +562,15 @@ PANEL = ReportPanel(
         "EPM-Q by turn",
         "One step in the right direction already has full stability, so the curves rise at the first reply.",
     ),
-    scenario=_scenario,
+    scenario=scenario_view(
+        {
+            **dict.fromkeys(("person", "place", "theme"), "{}"),
+            "axis": "largest deficit on {}",
+            "difficulty": "{}",
+            "threshold": "{} threshold",
+        },
+        {},
+    ),
     turn=_turn,
     dialogue=journey,
     published=published_results,

@@ -40,7 +40,7 @@ from heartloop.environments.perm.scoring import (
     broken_form,
     normalised,
 )
-from heartloop.environments.report import PrintedRow, mean_of, published, scenario_view
+from heartloop.environments.report import PrintedRow, mapping_of, mean_of, published, scenario_view
 from heartloop.scoring.agreement import spearman
 
 
@@ -55,7 +55,6 @@ class Graded(NamedTuple):
     """The bystander's five marks, 0 to 20 each; empty if there is only their sum."""
     tokens: int
     reward: PermReward | None
-    """`None` if the form is invalid."""
 
 
 Member = tuple[int, ModelRow, Sequence[Graded]]
@@ -63,7 +62,7 @@ Member = tuple[int, ModelRow, Sequence[Graded]]
 
 
 def graded(dialogue: Transcript) -> Graded | None:
-    """The dialogue with its own preset and rules; `None` if it is unscored or has no grades."""
+    """`None` if the dialogue is unscored or has no grades."""
     if dialogue.score is None or not dialogue.turns:
         return None
     points, evidence = SCALE.points * dialogue.score, dialogue.turns[0].evidence
@@ -79,14 +78,11 @@ def graded(dialogue: Transcript) -> Graded | None:
 
 
 def marks_of(seen: object) -> dict[str, float]:
-    evidence = seen.get("bystander") if isinstance(seen, Mapping) else None
-    if not isinstance(evidence, Mapping):
-        return {}
+    """The bystander's five marks in the judges' evidence; empty unless all five are there."""
+    evidence = mapping_of(mapping_of(seen).get("bystander"))
     marks = {name: mark for name in DIMENSIONS if isinstance(mark := evidence.get(name), (int, float)) and 0 <= mark <= 20}
     return {name: float(mark) for name, mark in marks.items()} if len(marks) == len(DIMENSIONS) else {}
 
-
-# Means by model
 
 _LEVELS, _SHARES, _MARKS = Range(1.0, 5.0, 1.0), Range(0.0, 100.0, 0.0), Range(0.0, 20.0, 0.0)
 _PENALTY, _TOKENS = Range(-100.0, 0.0, 0.0), Range(0.0, float(FREE_TOKENS), 0.0)
@@ -149,8 +145,6 @@ def grades_table(page: PanelInput, members: Sequence[Member]) -> Table:
     return Table("Grades by judge", columns, tuple(rows), entry="model")
 
 
-# Reward by emotion
-
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "glad": ("content", "excited", "impressed", "joyful", "surprised"),
     "sure of oneself": ("confident", "prepared", "proud"),
@@ -177,8 +171,6 @@ def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tup
             families.append((name, cells(here), [(emotion, cells([emotion])) for emotion in here]))
     return families
 
-
-# Pairs of grades
 
 PAIRS = (("resonation", "reception"), ("expression", "reception"), ("expression", "bystander"))
 
@@ -208,8 +200,6 @@ def _rho(first: Mapping[str, float], second: Mapping[str, float]) -> float | Non
         return None
 
 
-# Ablation of the reward
-
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "all parts": {},
     **{f"no {part}": {"without": (part,)} for part in (*PARTS, "bystander")},
@@ -229,7 +219,6 @@ def ablated(answers: Sequence[Graded], preset: str, variant: str) -> float:
 
 
 def ablation(members: Sequence[Member], preset: str, *, own: bool) -> Table:
-    """Mean and rank of every model under all variants, and Spearman's rho of each variant with the full reward as scored."""
     ranked = [row.model for _, row, _ in members if row.standing == "ranked"]
     full = {row.model: statistics.fmean(g.points for g in answers) for _, row, answers in members}
     full_ranked = {model: full[model] for model in ranked}
@@ -255,10 +244,7 @@ def _rank(means: Mapping[str, float], model: str) -> int:
     return 1 + sum(round(mean, 6) > round(means[model], 6) for mean in means.values())
 
 
-# One opened answer
-
-HIGHEST: Mapping[str, int] = {**dict.fromkeys(PARTS, 5), "bystander": 100}
-_MAX_DEPTH = 2
+_MAX_DEPTH = 2  # of the evidence that the page shows
 
 
 def answer(transcript: Transcript) -> dict[str, Any]:
@@ -290,15 +276,13 @@ def _judged(judge: str, turn: Turn, scored: Graded, parts: list[list[str]]) -> d
     text = parts[part][1]
     places = [[utf16_place(text, first), utf16_place(text, last)] for first, last in spans_of(quote, text)] if quote else []
     shown: dict[str, Any] = {
-        "name": judge, "part": part, "score": short_number(scored.scores[judge]), "top": HIGHEST[judge],
+        "name": judge, "part": part, "score": short_number(scored.scores[judge]), "top": 100 if judge == "bystander" else 5,
         "reason": reason, "quote": quote, "places": places,
     }  # fmt: skip
     if judge == "bystander" and scored.marks:
         shown["marks"] = [[name, DIMENSIONS[name], short_number(mark)] for name, mark in scored.marks.items()]
     else:
-        seen = turn.evidence.get("seen")
-        evidence = seen.get(judge) if isinstance(seen, Mapping) else None
-        given = evidence.items() if isinstance(evidence, Mapping) else ()
+        given = mapping_of(mapping_of(turn.evidence.get("seen")).get(judge)).items()
         shown["seen"] = [[printable(str(name)), _words(value)] for name, value in given if value not in ([], {}, (), None, "")]
     return shown
 
@@ -339,8 +323,6 @@ def _words(value: object, depth: int = 0) -> str:
         return (", " if depth == 0 else " ").join(_words(entry, depth + 1) for entry in value)
     return printable(f"{value:g}" if isinstance(value, float) else str(value))
 
-
-# The page
 
 _SECTIONS = (("components", "Grades"), ("emotions", "Emotions"), ("pairs", "Pairs"), ("ablation", "Ablation"))
 _SHARE = {"released": "a grade of 1 to 5 counts grade / 5", "unit": "a grade of 1 to 5 counts (grade − 1) / 4"}
@@ -396,8 +378,6 @@ def build(page: PanelInput) -> PanelOutput:
         context={"perm": perm},
     )
 
-
-# Published results
 
 CRITERIA: Mapping[str, str] = {
     "overall": "Overall",

@@ -15,9 +15,8 @@ from heartloop.scoring.agreement import spearman
 def _scenario(transcript: Transcript) -> ScenarioView:
     facts = transcript.facts
     line = " · ".join(filter(None, (facts.get(name) for name in ("person", "place", "theme"))))
-    intention = facts.get("intention")
-    text = facts.get("intention_text", "")
-    return ScenarioView(line, ((f"Hidden intention, {intention}", text),) if intention else ())
+    intention = (f"Hidden intention, {facts.get('intention')}", facts.get("intention_text", ""))
+    return ScenarioView(line, (intention,) if facts.get("intention") else ())
 
 
 def published_results() -> Published:

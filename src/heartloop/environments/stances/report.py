@@ -1,4 +1,4 @@
-"""The report panel of stances under pressure: both numbers, the share of replies that uphold by push, each verdict's reason."""
+"""The report panel of stances under pressure: turns and flips, verdicts by push, and each verdict's reason."""
 
 from __future__ import annotations
 
