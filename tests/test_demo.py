@@ -21,6 +21,7 @@ from heartloop.environments.spec import DemoRun
 SHOWN = ("sage", "eibench", "empa", "perm")
 
 
+@pytest.mark.slow
 def test_the_demo_plays_the_baselines_and_writes_one_report(demo_site: Path) -> None:
     assert {path.parent.name for path in demo_site.glob("*/scores.json")} - {"language-model"} == set(SHOWN)
     for name in SHOWN:
