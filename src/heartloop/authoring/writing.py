@@ -20,6 +20,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -50,7 +51,6 @@ from heartloop.environments.written import Tag
 from heartloop.evaluation.progress import Progress
 
 KEPT_WORDS = 0.5  # least share of words that a corrected text has in common with the old one, of both together (ours)
-AUDIT_PROMPTS = ("auditor", "audit", "duplicate")
 
 _TAGS = ", ".join(get_args(Tag))
 _MOST = 12  # corrections of one scenario; what needs more is another scenario
@@ -96,9 +96,7 @@ def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fi
         parts = one.field.split(".")
         if {parts[0], parts[-1], one.field} & set(fixed):
             raise InputError(f"{one.field} is not the auditor's to change")
-        holder, last = _at(after, parts)
-        if holder is None:
-            raise InputError(f"there is no field {one.field!r}")
+        holder, last = _at(after, one.field)
         old = holder[last]
         if problem := _too_far(one, old):
             raise InputError(problem)
@@ -108,12 +106,12 @@ def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fi
     return Audited(after, changed)
 
 
-def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any]:
-    """The container of the value at a path, and its key there; twice `None` without such a value."""
+def _at(scenario: dict[str, Any], path: str) -> tuple[Any, Any]:
+    """The container of the value at a path, and its key there."""
     holder: Any = None
     place: Any = None
     value: Any = scenario
-    left = list(parts)
+    left = path.split(".")
     while left:
         part = left.pop(0)
         holder = value
@@ -124,7 +122,7 @@ def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any]:
         elif isinstance(holder, dict) and part in holder:
             place = part
         else:
-            return None, None
+            raise InputError(f"there is no field {path!r}")
         value = holder[place]
     return holder, place
 
@@ -187,9 +185,10 @@ _OTHER_LINES = "lines that only this person would say."
 def settings_of(
     writing: Writing, models: Mapping[str, str | None], *, seed: int, only: Sequence[str], sampling: Mapping[str, Sampling]
 ) -> dict[str, Any]:
-    own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if models["auditor"] else ())]
-    asked = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
-    prompts = [*asked, *([writing.audit] if writing.audit else ()), *own]
+    prompts = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
+    prompts += [writing.audit] if writing.audit else []
+    if models["auditor"]:
+        prompts += [load_prompt(__package__, name) for name in ("rewrite", "auditor", "audit", "duplicate")]
     first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0)]
     return {
         "environment": writing.name,
@@ -283,8 +282,9 @@ class WritingRun:
         seeds = self._writing.seeds(n, self._seed, only)
         resumed = self._resume(seeds)
         left = [one for one in seeds if one.id not in {*self._written, *self._refused, *self._skipped}]
-        ended = {one.id: asyncio.Event() for one in left}
-        queue = iter(zip(left, [None, *left], strict=False))
+        ended = [asyncio.Event() for _ in range(len(left) + 1)]
+        ended[0].set()
+        queue = iter(zip(left, pairwise(ended), strict=True))
         started = time.monotonic()
 
         def report_progress() -> None:
@@ -295,14 +295,13 @@ class WritingRun:
                 report(Progress(len(seeds), done, failed, elapsed, elapsed / made * (len(left) - made) if made else None))
 
         async def worker() -> None:
-            for seeded, before in queue:
+            for seeded, (before, own) in queue:
                 if self._stopped is not None:
                     return
-                await self._one(seeded, ended[before.id] if before is not None else None)
+                await self._one(seeded, before)
                 report_progress()
-                if before is not None:  # one that ended early must not let a later one overtake those before it
-                    await ended[before.id].wait()
-                ended[seeded.id].set()
+                await before.wait()  # one that ended early must not let a later one overtake those before it
+                own.set()
 
         report_progress()
         if left:
@@ -346,7 +345,7 @@ class WritingRun:
                     done[one.id] = verdict.get("reason", "")
         return len(self._written)
 
-    async def _one(self, seeded: Seeded, before: asyncio.Event | None) -> None:
+    async def _one(self, seeded: Seeded, before: asyncio.Event) -> None:
         steps = self._files.steps(seeded.number)
         steps.note("seed", id=seeded.id, seed=dict(seeded.facts))
         try:
@@ -374,7 +373,7 @@ class WritingRun:
             self._written[seeded.id] = corrections
             steps.note("verdict", verdict="kept", id=scenario.id)
 
-    async def _scenario(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> tuple[Any, int]:
+    async def _scenario(self, seeded: Seeded, steps: Steps, before: asyncio.Event) -> tuple[Any, int]:
         stages = [stage.name for stage in self._writing.stages]
         first_written = next((stage.name for stage in self._writing.stages if stage.system is None), stages[0])
         done: dict[str, BaseModel] = {}
@@ -388,14 +387,12 @@ class WritingRun:
                 self._check_skip(seeded, done)
             scenario = self._writing.assemble(seeded, done)
             if self._known is None:
-                if before is not None:
-                    await before.wait()
+                await before.wait()
                 return self._writing.scenario.model_validate(scenario), 0
             audited, corrections = await self._audit(scenario, draft)
             again = await self._copied(audited, draft)
             if again is None:
-                if before is not None:
-                    await before.wait()
+                await before.wait()
                 again = await asyncio.to_thread(self._known.clash, audited)
             if again is None:
                 return audited, corrections
@@ -443,8 +440,7 @@ class WritingRun:
             accepted.append(after)
             return None
 
-        prompt = load_prompt(__package__, "audit")
-        data = json.dumps(scenario, ensure_ascii=False)
+        prompt, data = load_prompt(__package__, "audit"), json.dumps(scenario, ensure_ascii=False)
         text = prompt.fill(scenario=data, fixed=", ".join(writing.fixed), tags=_TAGS, looked_for=own, **example)
         seed_of = f"{draft.seeded.id}|audit"
         await self._ask("auditor", "audit", prompt, (self._auditor, text), _Audit, check, draft, seed_of)

@@ -39,9 +39,7 @@ from heartloop.environments.training import Returns, Training, rewards_by_turn, 
 
 VARIANTS = ("plain",)
 
-MAX_TURNS = 45
-
-MIN_TURNS = 12
+MAX_TURNS, MIN_TURNS = 45, 12
 
 
 class EmpaOptions(Options):
@@ -98,8 +96,7 @@ def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None
     if releases(act) and act.argument in released:
         return f"{act.argument!r} is released already"
     if act.function == "reveal_stage":
-        missing = next((stage for stage in STAGES[: STAGES.index(act.argument)] if stage not in released), None)
-        if missing is not None:
+        if missing := next((stage for stage in STAGES[: STAGES.index(act.argument)] if stage not in released), None):
             return f"{act.argument!r} would be told before {missing!r}; the pieces of the story come in order"
     if act.function == "end" and turns < MIN_TURNS:
         return f"nothing ends before {MIN_TURNS} replies, and there were {turns}"
@@ -212,20 +209,17 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         if stop is None:
             view = self._view()
             act = await answered("director", user.direct(view, self._log))
-            problem = call_problem(act, released=view.released, turns=turns)
-            if problem is not None:
+            if problem := call_problem(act, released=view.released, turns=turns):
                 raise RoleFailed("director", AnswerError(f"the director called {act.function}({act.argument}): {problem}"))
             self._acts.append(act)
             stop = "goodbye" if act.function == "end" else None
-        message = await self._speak(stop)
-        return UserTurn(message=message, stop=stop, **judged_turn(judgement, path, act))
+        return UserTurn(message=await self._speak(stop), stop=stop, **judged_turn(judgement, path, act))
 
     def outcome(self) -> Outcome:
         """EPM-Q, from 0, about 100 if the deficit is made good; the energy of each window as reward; the states."""
-        states = tuple(_by_axis(position) for position in self._path.position)
         rewards = tuple(map(float, self._path.energy))
         score = epmq([self._dialogue()], preset=self._environment.preset).score if rewards else None
-        return Outcome(score, rewards, states)
+        return Outcome(score, rewards, tuple(map(_by_axis, self._path.position)))
 
     async def _speak(self, ending: StopReason | None = None) -> str | None:
         """The user's next message. At an end the score is complete, so a failure only loses the last message."""
@@ -273,11 +267,8 @@ def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
 def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) -> dict[str, Any]:
     """State, change, thoughts and evidence of a turn that closes the last window of `path`; rescoring needs nothing else."""
     levels, quotes, reasons = judgement.levels, judgement.quotes, judgement.reasons
-    thoughts: dict[str, str] = {}
-    for axis in AXES:
-        keys = [key for key in form_keys([axis]) if levels[key]]
-        parts = [f"{levels[key]:+d} “{quotes.get(key, '')}” {reasons.get(key, '')}".strip() for key in keys]
-        thoughts[axis] = "; ".join(parts) or "0"
+    parts = {key: f"{level:+d} “{quotes.get(key, '')}” {reasons.get(key, '')}".strip() for key, level in levels.items() if level}
+    thoughts = {axis: "; ".join(parts[key] for key in form_keys([axis]) if key in parts) or "0" for axis in AXES}
     evidence = {
         "levels": dict(levels),
         "quotes": dict(quotes),
@@ -304,12 +295,8 @@ def judged_dialogue(transcript: Transcript) -> Case:
     with reading_transcript(transcript, "the levels of every judged turn"):
         p0 = [transcript.start[axis] for axis in AXES]
         window = int(transcript.facts.get("window", "1"))
-        forms: list[Mapping[str, int] | None] = []
-        for turn in transcript.turns:
-            if turn.state is not None:
-                forms.append({key: int(turn.evidence["levels"][key]) for key in form_keys()})
-            elif window == 1:
-                forms.append(None)
+        closing = [turn for turn in transcript.turns if turn.state is not None or window == 1]
+        forms = [None if turn.state is None else {k: int(turn.evidence["levels"][k]) for k in form_keys()} for turn in closing]
     return Case(p0, forms)
 
 

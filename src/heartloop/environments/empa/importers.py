@@ -158,12 +158,10 @@ def _row(row: ModelResult) -> str:
 
 
 def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
-    models: dict[str, list[Transcript]] = {}
-    for transcript in transcripts:
-        if transcript.score is not None:
-            models.setdefault(transcript.model, []).append(transcript)
+    scored = [transcript for transcript in transcripts if transcript.score is not None]
     results = []
-    for model, of_model in models.items():
+    for model in dict.fromkeys(transcript.model for transcript in scored):
+        of_model = [transcript for transcript in scored if transcript.model == model]
         dialogues = [judged_dialogue(transcript) for transcript in of_model]
         results.append(
             ModelResult(
@@ -194,15 +192,9 @@ def _records(source: Path, counts: Counter[str]) -> Iterator[tuple[Path, dict[st
 
 
 def _form(point: _Point) -> dict[str, int] | None:
-    analysis = point.mdep_analysis or {}
-    form: dict[str, int] = {}
-    for key in form_keys():
-        axis, side = key.split(".")
-        level = analysis.get(f"{axis}_{side}_level")
-        if isinstance(level, bool) or level not in LEVELS[side]:
-            return None
-        form[key] = int(level)
-    return form
+    form = {key: (point.mdep_analysis or {}).get(f"{key.replace('.', '_')}_level") for key in form_keys()}
+    whole = all(not isinstance(level, bool) and level in LEVELS[key[2:]] for key, level in form.items())
+    return {key: int(level or 0) for key, level in form.items()} if whole else None
 
 
 def _with_zeros(dialogue: Case) -> Case:
@@ -248,7 +240,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         variant=VARIANTS[0],
         user=f"{result.actor_model} (imported)",
         facts={
-            "axis": max(shares, key=lambda axis: shares[axis]),
+            "axis": max(shares, key=shares.__getitem__),
             "difficulty": difficulty_of(float(np.linalg.norm(p0))),
             "title": result.script_id,
             "person": result.script_id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -113,8 +114,7 @@ class _Pair(NamedTuple):
 def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
     pairs: list[_Pair] = []
     originals: list[Transcript] = []
-    compared = dict.fromkeys((FLIP, *ATTACKS), 0)
-    left_out = dict.fromkeys((FLIP, *ATTACKS), 0)
+    compared, left_out = (dict.fromkeys((FLIP, *ATTACKS), 0) for _ in range(2))
     for run in runs:
         by_key = {variant: {t.key: t for t in transcripts} for variant, transcripts in run.items()}
         base = by_key[ORIGINAL]
@@ -178,11 +178,8 @@ def _cells(pairs: Sequence[_Pair], scales: Mapping[str, float]) -> Iterator[Scor
                 means = []
                 for scenario in sorted(set(scenarios)):
                     own = [pair for pair in chosen if pair.scenario == scenario]
-                    mean_before, mean_after = (
-                        math.fsum(scores[scorer] for scores in side) / len(own)
-                        for side in ([pair.before for pair in own], [pair.after for pair in own])
-                    )
-                    means.append(ScenarioShift(scenario, mean_before, mean_after, len(own)))
+                    original, changed = fmean(p.before[scorer] for p in own), fmean(p.after[scorer] for p in own)
+                    means.append(ScenarioShift(scenario, original, changed, len(own)))
                 total = shift(before, after, clusters=scenarios, scale=scales[scorer])
                 yield ScorerShift(perturbation, scorer, selection, total, tuple(means))
 
