@@ -25,7 +25,7 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 
 
 class _Step(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(strict=True)
     scenario: int | None = None
     step: str
 

@@ -1,14 +1,9 @@
 """Writing new scenarios with a model, for any environment; many at once, every step stored.
 
-After EIBench section 3.1, SAGE section 2.2, EMPA section 3.2, PERM App. A.1. Without an auditor, 3 to 5 and rewrites are omitted.
-
-1. A seed, by the run's seed and the scenario's number alone. A seed may be skipped, before any question or after one.
-2. The writer answers the environment's questions (`Writing`) in order. An answer that violates schema or rules is re-asked.
-3. The auditor, a second model, may correct single values; a corrected text keeps half of its words, in order.
-4. The auditor says whether the scenario repeats one of the nearest shipped ones.
-5. The scenario is compared with those written before it in this run, in the order of their numbers.
-A scenario that fails 4 or 5 is rewritten, at most `REWRITES` times; then the seed is refused. A failed call or a spent budget
-leaves a scenario open: rerun the same command to continue.
+After EIBench section 3.1, SAGE section 2.2, EMPA section 3.2, PERM App. A.1. From a seed the writer answers the environment's
+questions (`Writing`). Then an auditor, a second model, corrects single values and compares the scenario with the nearest shipped
+ones, and rules compare it with those before it in this run. A scenario that repeats another one is rewritten, at most `REWRITES`
+times; then the seed is refused. After a failed call or a spent budget, rerun the same command to continue.
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from heartloop.authoring.checks import (
     NEAR_DUPLICATE,
@@ -57,15 +52,13 @@ _MOST = 12  # corrections of one scenario; what needs more is another scenario
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 _Number = Annotated[int, Sent(minimum=0, maximum=100)]  # ages, anchors and levels
 _Text = Annotated[str, Sent(maxLength=1200)]
-_Tags = Annotated[
-    list[Annotated[str, Sent(enum=list(get_args(Tag)))]], Sent(maxItems=len(get_args(Tag)) - 1)
-]  # the only whole list
+_Tag = Annotated[str, Sent(enum=list(get_args(Tag)))]
+_Tags = Annotated[list[_Tag], Sent(maxItems=len(get_args(Tag)) - 1)]  # the only whole list
 
 
 class Correction(BaseModel):
     """One value that was wrong."""
 
-    model_config = ConfigDict(extra="ignore")
     field: Annotated[str, Sent(maxLength=80)] = Field(min_length=2)
     """The path to it: `anchors.a.start`, `user.rules.2`, `tags`."""
     value: _Number | _Text | _Tags
@@ -73,12 +66,10 @@ class Correction(BaseModel):
 
 
 class _Audit(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     corrections: list[Correction] = Field(max_length=_MOST)
 
 
 class _Repeats(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     shared: Annotated[str, Sent(maxLength=300)] = Field(min_length=5)
     repeats: Annotated[list[Annotated[str, Sent(maxLength=80)]], Sent(maxItems=NEIGHBOURS)]
 
@@ -178,7 +169,6 @@ class _Skip(Exception):
 _FAILED_IN_A_ROW = 3  # scenarios with failed calls, from which the endpoint is taken to be down
 _DIGEST_SEEDS = 100  # seeds of run 0, whose digest changes when the pools do
 _OTHER_STORY = "another story, with another trouble between the two and another way out."
-_OTHER_PERSON = "another person, of another trade."
 _OTHER_LINES = "lines that only this person would say."
 
 
@@ -229,7 +219,7 @@ class _Known:
             copy = f"It is nearly a copy of a scenario that is there already ({self._ids[nearest]}, {likeness[nearest]:.2f})"
             return _Again(copy, _OTHER_STORY)
         if (identity := identity_of(self._kind, scenario)) in self._identities:
-            return _Again(f"There is a {', '.join(identity)} already", _OTHER_PERSON)
+            return _Again(f"There is a {', '.join(identity)} already", "another person, of another trade.")
         if shared := [line for plain, line in plain_lines(self._kind, scenario).items() if plain in self._spoken]:
             return _Again("Other people say these very lines already: " + " / ".join(shared), _OTHER_LINES)
         return None
@@ -416,7 +406,7 @@ class WritingRun:
 
         system = _system(stage).fill(tags=_TAGS)
         seed_of = f"{draft.seeded.id}|{stage.name}"
-        return await self._ask("writer", stage.name, stage.prompt, (system, text), stage.answer, check, draft, seed_of, REASKS)
+        return await self._ask("writer", stage.name, stage.prompt, (system, text), stage.answer, check, draft, seed_of)
 
     async def _audit(self, scenario: Mapping[str, Any], draft: _Draft) -> tuple[Any, int]:
         writing = self._writing
@@ -476,7 +466,6 @@ class WritingRun:
         check: Callable[[_AnswerT], str | None],
         draft: _Draft,
         seed_of: str,
-        reasks: int = AUDITOR_REASKS,
     ) -> _AnswerT:
         """A new answer or the stored one; each draft has a sampling seed of its own, or a model would repeat its last answer."""
         base = self._sampling.get(role, Sampling())
@@ -485,7 +474,7 @@ class WritingRun:
             StoredAnswers(self._models[role], draft.steps, role=role, of=of, prompt=prompt.hash),
             [Message(role="system", content=texts[0]), Message(role="user", content=texts[1])],
             answer,
-            reasks=reasks,
+            reasks=REASKS if role == "writer" else AUDITOR_REASKS,
             sampling=base.model_copy(update={"seed": int(hashlib.sha256(seed.encode()).hexdigest()[:8], 16) >> 1}),
             check=check,
             on_refusal=lambda problem, n: draft.steps.note("refused", of=of, draft=draft.number, reask=n, problem=problem),

@@ -95,9 +95,9 @@ def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None
         return f"{act.function} takes no argument, not {act.argument!r}"
     if releases(act) and act.argument in released:
         return f"{act.argument!r} is released already"
-    if act.function == "reveal_stage":
-        if missing := next((stage for stage in STAGES[: STAGES.index(act.argument)] if stage not in released), None):
-            return f"{act.argument!r} would be told before {missing!r}; the pieces of the story come in order"
+    earlier = STAGES[: STAGES.index(act.argument)] if act.function == "reveal_stage" else ()
+    if missing := [stage for stage in earlier if stage not in released]:
+        return f"{act.argument!r} would be told before {missing[0]!r}; the pieces of the story come in order"
     if act.function == "end" and turns < MIN_TURNS:
         return f"nothing ends before {MIN_TURNS} replies, and there were {turns}"
     return None
@@ -160,10 +160,7 @@ class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
         facts = {
-            "axis": scenario.axis,
-            "domain": scenario.domain,
-            "difficulty": scenario.difficulty,
-            "threshold": scenario.threshold,
+            **{name: getattr(scenario, name) for name in ("axis", "domain", "difficulty", "threshold")},
             "theme": scenario.domain,
             "title": scenario.title,
             "person": scenario.who,
@@ -266,7 +263,7 @@ def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
 
 def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) -> dict[str, Any]:
     """State, change, thoughts and evidence of a turn that closes the last window of `path`; rescoring needs nothing else."""
-    levels, quotes, reasons = judgement.levels, judgement.quotes, judgement.reasons
+    levels, quotes, reasons, more = judgement
     parts = {key: f"{level:+d} “{quotes.get(key, '')}” {reasons.get(key, '')}".strip() for key, level in levels.items() if level}
     thoughts = {axis: "; ".join(parts[key] for key in form_keys([axis]) if key in parts) or "0" for axis in AXES}
     evidence = {
@@ -275,7 +272,7 @@ def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) 
         "reasons": dict(reasons),
         **numbers_of(path),
         **({} if act is None else {"director": act._asdict()}),
-        **judgement.evidence,
+        **more,
     }
     state, change = _by_axis(path.position[-1]), _by_axis(path.increment[-1])
     return {"state": state, "change": change, "thoughts": thoughts, "evidence": evidence}

@@ -225,7 +225,15 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         form = None if point is None else _form(point)
         if point is not None and form is not None:
             forms.append(form)
-            base |= judged_turn(_judgement(point, form), trace(Case(p0, forms), preset="released"))
+            quotes, reasons = (
+                {
+                    k: str((point.mdep_analysis or {}).get(f"{k.replace('.', '_')}_{what}", ""))
+                    for k, level in form.items()
+                    if level
+                }
+                for what in ("evidence", "reasoning")
+            )
+            base |= judged_turn(Judgement(form, quotes, reasons), trace(Case(p0, forms), preset="released"))
         elif point is not None or window == 1:
             counts["unjudged turns"] += 1
         turns.append(Turn(**base))
@@ -265,15 +273,6 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         counts={**{what: n for what, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
     )
     return transcript, counts
-
-
-def _judgement(point: _Point, form: Mapping[str, int]) -> Judgement:
-    analysis = point.mdep_analysis or {}
-    quotes, reasons = (
-        {key: str(analysis.get(f"{key.replace('.', '_')}_{what}", "")) for key, level in form.items() if level}
-        for what in ("evidence", "reasoning")
-    )
-    return Judgement(form, quotes, reasons)
 
 
 def _stop(result: ReleasedResult) -> StopReason:

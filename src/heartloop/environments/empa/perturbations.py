@@ -14,7 +14,7 @@ from importlib import resources
 from statistics import fmean
 from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling, Transcript
@@ -87,19 +87,16 @@ class DirectJudge(Protocol):
 
     async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
         """How well the replies of the window care for the user, in [0, 100]; a model does not see `judged`."""
-        ...
 
 
 class _Impression(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     reason: Annotated[str, Sent(maxLength=500)] = ""
     score: float = Field(ge=0, le=100, strict=True)
 
 
 class LLMDirectJudge:
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
-        self._model = model
-        self._sampling = sampling or Sampling()
+        self._model, self._sampling = model, sampling or Sampling()
         self._prompts = {name: load_prompt(__package__, name) for name in ("impression", "impression_turn")}
 
     def describe(self) -> Mapping[str, str]:
@@ -133,10 +130,7 @@ class EmbeddedDirectJudge:
 
 class _BothJudges:
     def __init__(self, judge: EmpaUser, direct: DirectJudge, original: Transcript | None) -> None:
-        self._judge = judge
-        self._direct = direct
-        self._original = original
-        self.name = judge.name
+        self._judge, self._direct, self._original, self.name = judge, direct, original, judge.name
 
     def describe(self) -> Mapping[str, Any]:
         about = self._judge.describe()

@@ -432,11 +432,9 @@ def _window(turn: Turn, replies: Sequence[str], messages: Sequence[str]) -> dict
     quotes, reasons = (printable_texts(turn.evidence.get(name)) for name in ("quotes", "reasons"))
     claims = []
     for key in form_keys():
-        level = levels.get(key)
-        if not isinstance(level, int) or not level:
-            continue
-        quote = quotes.get(key, "")
-        claims.append([key, level, quote, reasons.get(key, ""), _places(quote, turn.index, replies, messages)])
+        level, quote = levels.get(key), quotes.get(key, "")
+        if isinstance(level, int) and level:
+            claims.append([key, level, quote, reasons.get(key, ""), _places(quote, turn.index, replies, messages)])
     numbers = [turn.evidence.get(name) for name in ("energy", "alignment", "total")]
     window: dict[str, Any] = {
         "at": [short_number(turn.state.get(axis, 0.0)) for axis in AXES],
