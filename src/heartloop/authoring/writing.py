@@ -232,10 +232,9 @@ class _Draft(NamedTuple):
 
 
 class WritingRun:
-    """Writes the missing ones of the first scenarios of a run.
+    """The same files, models, seed and answers give the same scenarios in the same order, despite concurrency and interruptions.
 
-    The same files, models, seed and answers give the same scenarios in the same order, whatever the concurrency or interruptions.
-    `sampling` is by role; every question has a seed of its own. Without an auditor, scenarios are neither audited nor compared.
+    `sampling` is by role. Without an auditor, scenarios are neither audited nor compared.
     """
 
     def __init__(

@@ -190,9 +190,8 @@ class EmpaEmbeddedUser(AppraisingPlayer):
         return decide(view)
 
     async def speak(self, view: EmpaView, log: CallLog) -> str:
-        if view.ending is None and len(view.judgements) < len(view.heard):
-            return line_of(view, judge(view._replace(window=1), self.appraiser))
-        return line_of(view)
+        own = view.ending is None and len(view.judgements) < len(view.heard)
+        return line_of(view, judge(view._replace(window=1), self.appraiser) if own else None)
 
 
 def _effect_of(view: EmpaView, own: Judgement | None) -> tuple[float, Missed, str]:

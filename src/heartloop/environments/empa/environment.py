@@ -58,7 +58,6 @@ class EmpaOptions(Options):
 
 
 STAGES: tuple[str, ...] = tuple(source for source in SOURCES if source.startswith("stage") or source == "epilogue")
-
 MEMORIES: tuple[str, ...] = tuple(source for source in SOURCES if source not in ("opening", *STAGES))
 
 FUNCTIONS: dict[str, tuple[str, ...]] = {
@@ -299,10 +298,9 @@ def judged_dialogue(transcript: Transcript) -> Case:
 
 def _epmqs(transcript: Transcript) -> list[float]:
     """EPM-Q of the dialogue up to every judged reply; 0 before the first."""
-    preset = transcript.preset
     try:
-        path = trace(judged_dialogue(transcript), preset=preset)
-        by_reply = (indices_of(path.until(n), preset=preset) for n in range(1, len(path.energy) + 1))
+        path = trace(judged_dialogue(transcript), preset=transcript.preset)
+        by_reply = (indices_of(path.until(n), preset=transcript.preset) for n in range(1, len(path.energy) + 1))
         return [0.0, *(composed(indices).score for indices in by_reply)]
     except InputError:
         return []

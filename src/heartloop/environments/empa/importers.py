@@ -213,30 +213,23 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
     forms: list[Mapping[str, int]] = []
     turns: list[Turn] = []
     for number in range(1, max(len(replies), *points) + 1):
-        reply = replies[number - 1] if number <= len(replies) else ""
-        counts["missing replies"] += number > len(replies)
-        base: dict[str, Any] = {
-            "index": number - 1,
-            "reply": reply,
-            "silent": number <= len(replies) and not reply.strip(),
-            "message": messages[number] if number < len(messages) else None,
-        }
+        missing = number > len(replies)
+        counts["missing replies"] += missing
+        reply = "" if missing else replies[number - 1]
+        message = messages[number] if number < len(messages) else None
+        judged: dict[str, Any] = {}
         point = points.get(number)
         form = None if point is None else _form(point)
         if point is not None and form is not None:
             forms.append(form)
-            quotes, reasons = (
-                {
-                    k: str((point.mdep_analysis or {}).get(f"{k.replace('.', '_')}_{what}", ""))
-                    for k, level in form.items()
-                    if level
-                }
-                for what in ("evidence", "reasoning")
-            )
-            base |= judged_turn(Judgement(form, quotes, reasons), trace(Case(p0, forms), preset="released"))
+            analysis = point.mdep_analysis or {}
+            names = {key: key.replace(".", "_") for key, level in form.items() if level}
+            quotes = {key: str(analysis.get(f"{name}_evidence", "")) for key, name in names.items()}
+            reasons = {key: str(analysis.get(f"{name}_reasoning", "")) for key, name in names.items()}
+            judged = judged_turn(Judgement(form, quotes, reasons), trace(Case(p0, forms), preset="released"))
         elif point is not None or window == 1:
             counts["unjudged turns"] += 1
-        turns.append(Turn(**base))
+        turns.append(Turn(index=number - 1, reply=reply, silent=not (missing or reply.strip()), message=message, **judged))
     dialogue, shares = Case(p0, forms), shares_of(p0)
     transcript = Transcript(
         environment="empa",

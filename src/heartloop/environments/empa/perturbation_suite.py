@@ -269,13 +269,11 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
         for cell in shifts.cells
         if cell.pairs == pairs
     )
-    title, help = "Shifts, all replies", "Every paired reply."
-    if pairs == ALIGNED:
-        title = "Shifts"
-        help = (
-            "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy, so it favours a "
-            "decrease of the energy over a decrease of the other scorers."
-        )
+    aligned = (
+        "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy, so it favours a "
+        "decrease of the energy over a decrease of the other scorers."
+    )
+    title, help = ("Shifts", aligned) if pairs == ALIGNED else ("Shifts, all replies", "Every paired reply.")
     return Table(title, tuple(map(Column, _COLUMNS)), rows, help, "Perturbation, scorer")
 
 

@@ -192,8 +192,7 @@ def step_table(members: Sequence[Member]) -> Table:
 
 
 def step_chart(steps: Table) -> Chart:
-    series = []
-    most = 1.0  # if all steps are 0
+    series, most = [], 1.0  # if all steps are 0
     for row in steps.rows:
         size, alignment = row.cells
         if isinstance(size, Estimate) and isinstance(alignment, Estimate):
@@ -282,8 +281,7 @@ def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
 
 def _radar(row: Row, groups: Sequence[str], high: float) -> dict[str, Any]:
     """A closed SVG path through the means, clockwise from the top; none if a group has no mean."""
-    spokes = []
-    corners = []
+    spokes, corners = [], []
     for place, (name, seen) in enumerate(zip(groups, row.cells, strict=True)):
         angle = 2.0 * math.pi * place / len(groups)
         dx, dy = math.sin(angle), -math.cos(angle)

@@ -191,8 +191,7 @@ class EmpaLLMUser:
                     return f"{key} is {line.level} without a reason"
             return None
 
-        blanks = window_blanks(view)
-        form = await self._ask("judge", view, log, _Form, check, blanks, passages=passages_of(messages))
+        form = await self._ask("judge", view, log, _Form, check, window_blanks(view), passages=passages_of(messages))
         lines = form.lines()
         not_zero = {key: line for key, line in lines.items() if line.level}
         return Judgement(

@@ -173,12 +173,11 @@ class EmpaDistilling(Writing):
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         if only:
             raise UseError(f"--only is {only[0]!r}, but does not apply to dialogues; use --exclude-tag")
-        check_size(min(n, MAX_SCENARIOS), seed)
-        shuffled = sorted(self._dialogues, key=lambda raw: hashlib.sha256(f"{seed}|{raw.place}".encode()).digest())
-        return [
-            Seeded(number, f"empa-{run_number(seed, number)}", self._facts(raw, seed))
-            for number, raw in enumerate(shuffled[: min(n, MAX_SCENARIOS)], start=1)
-        ]
+        n = min(n, MAX_SCENARIOS)
+        check_size(n, seed)
+        chosen = sorted(self._dialogues, key=lambda raw: hashlib.sha256(f"{seed}|{raw.place}".encode()).digest())[:n]
+        numbered = enumerate(chosen, start=1)
+        return [Seeded(number, f"empa-{run_number(seed, number)}", self._facts(raw, seed)) for number, raw in numbered]
 
     def removed_from(self, seeded: Seeded) -> Mapping[str, int]:
         return dict(seeded.facts["removed"])
