@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
@@ -24,7 +25,7 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 
 
 class _Step(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(strict=True)
     scenario: int | None = None
     step: str
 
@@ -196,9 +197,8 @@ class StoredAnswers:
         asked = [self.name, *((m.role, m.content) for m in messages), sampling.model_dump() if sampling else None]
         question = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:24]
         nth = self._given[question] = self._given.get(question, 0) + 1
-        kept = [facts for facts in self._steps.of("answer") if facts["question"] == question]
-        if len(kept) >= nth:
-            facts = kept[nth - 1]
+        kept = (facts for facts in self._steps.of("answer") if facts["question"] == question)
+        if facts := next(islice(kept, nth - 1, None), None):
             return Reply(facts["text"], finish_reason=facts["finish_reason"], usage=Usage.model_validate(facts["usage"]))
         reply = await self._model.complete(messages, schema=schema, sampling=sampling)
         self._steps.note(

@@ -1,14 +1,9 @@
 """Writing new scenarios with a model, for any environment; many at once, every step stored.
 
-After EIBench section 3.1, SAGE section 2.2, EMPA section 3.2, PERM App. A.1. Without an auditor, 3 to 5 and rewrites are omitted.
-
-1. A seed, by the run's seed and the scenario's number alone. A seed may be skipped, before any question or after one.
-2. The writer answers the environment's questions (`Writing`) in order. An answer that violates schema or rules is re-asked.
-3. The auditor, a second model, may correct single values; a corrected text keeps half of its words, in order.
-4. The auditor says whether the scenario repeats one of the nearest shipped ones.
-5. The scenario is compared with those written before it in this run, in the order of their numbers.
-A scenario that fails 4 or 5 is rewritten, at most `REWRITES` times; then the seed is refused. A failed call or a spent budget
-leaves a scenario open: rerun the same command to continue.
+After EIBench section 3.1, SAGE section 2.2, EMPA section 3.2, PERM App. A.1. From a seed the writer answers the environment's
+questions (`Writing`). Then an auditor, a second model, corrects single values and compares the scenario with the nearest shipped
+ones, and rules compare it with those before it in this run. A scenario that repeats another one is rewritten, at most `REWRITES`
+times; then the seed is refused. After a failed call or a spent budget, rerun the same command to continue.
 """
 
 from __future__ import annotations
@@ -20,9 +15,10 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from heartloop.authoring.checks import (
     NEAR_DUPLICATE,
@@ -50,22 +46,19 @@ from heartloop.environments.written import Tag
 from heartloop.evaluation.progress import Progress
 
 KEPT_WORDS = 0.5  # least share of words that a corrected text has in common with the old one, of both together (ours)
-AUDIT_PROMPTS = ("auditor", "audit", "duplicate")
 
 _TAGS = ", ".join(get_args(Tag))
 _MOST = 12  # corrections of one scenario; what needs more is another scenario
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 _Number = Annotated[int, Sent(minimum=0, maximum=100)]  # ages, anchors and levels
 _Text = Annotated[str, Sent(maxLength=1200)]
-_Tags = Annotated[
-    list[Annotated[str, Sent(enum=list(get_args(Tag)))]], Sent(maxItems=len(get_args(Tag)) - 1)
-]  # the only whole list
+_Tag = Annotated[str, Sent(enum=list(get_args(Tag)))]
+_Tags = Annotated[list[_Tag], Sent(maxItems=len(get_args(Tag)) - 1)]  # the only whole list
 
 
 class Correction(BaseModel):
     """One value that was wrong."""
 
-    model_config = ConfigDict(extra="ignore")
     field: Annotated[str, Sent(maxLength=80)] = Field(min_length=2)
     """The path to it: `anchors.a.start`, `user.rules.2`, `tags`."""
     value: _Number | _Text | _Tags
@@ -73,12 +66,10 @@ class Correction(BaseModel):
 
 
 class _Audit(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     corrections: list[Correction] = Field(max_length=_MOST)
 
 
 class _Repeats(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     shared: Annotated[str, Sent(maxLength=300)] = Field(min_length=5)
     repeats: Annotated[list[Annotated[str, Sent(maxLength=80)]], Sent(maxItems=NEIGHBOURS)]
 
@@ -96,9 +87,7 @@ def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fi
         parts = one.field.split(".")
         if {parts[0], parts[-1], one.field} & set(fixed):
             raise InputError(f"{one.field} is not the auditor's to change")
-        holder, last = _at(after, parts)
-        if holder is None:
-            raise InputError(f"there is no field {one.field!r}")
+        holder, last = _at(after, one.field)
         old = holder[last]
         if problem := _too_far(one, old):
             raise InputError(problem)
@@ -108,12 +97,12 @@ def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fi
     return Audited(after, changed)
 
 
-def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any]:
-    """The container of the value at a path, and its key there; twice `None` without such a value."""
+def _at(scenario: dict[str, Any], path: str) -> tuple[Any, Any]:
+    """The container of the value at a path, and its key there."""
     holder: Any = None
     place: Any = None
     value: Any = scenario
-    left = list(parts)
+    left = path.split(".")
     while left:
         part = left.pop(0)
         holder = value
@@ -124,7 +113,7 @@ def _at(scenario: dict[str, Any], parts: Sequence[str]) -> tuple[Any, Any]:
         elif isinstance(holder, dict) and part in holder:
             place = part
         else:
-            return None, None
+            raise InputError(f"there is no field {path!r}")
         value = holder[place]
     return holder, place
 
@@ -180,16 +169,16 @@ class _Skip(Exception):
 _FAILED_IN_A_ROW = 3  # scenarios with failed calls, from which the endpoint is taken to be down
 _DIGEST_SEEDS = 100  # seeds of run 0, whose digest changes when the pools do
 _OTHER_STORY = "another story, with another trouble between the two and another way out."
-_OTHER_PERSON = "another person, of another trade."
 _OTHER_LINES = "lines that only this person would say."
 
 
 def settings_of(
     writing: Writing, models: Mapping[str, str | None], *, seed: int, only: Sequence[str], sampling: Mapping[str, Sampling]
 ) -> dict[str, Any]:
-    own = [load_prompt(__package__, name) for name in (("rewrite", *AUDIT_PROMPTS) if models["auditor"] else ())]
-    asked = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
-    prompts = [*asked, *([writing.audit] if writing.audit else ()), *own]
+    prompts = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
+    prompts += [writing.audit] if writing.audit else []
+    if models["auditor"]:
+        prompts += [load_prompt(__package__, name) for name in ("rewrite", "auditor", "audit", "duplicate")]
     first = [one.facts for one in writing.seeds(_DIGEST_SEEDS, 0)]
     return {
         "environment": writing.name,
@@ -230,7 +219,7 @@ class _Known:
             copy = f"It is nearly a copy of a scenario that is there already ({self._ids[nearest]}, {likeness[nearest]:.2f})"
             return _Again(copy, _OTHER_STORY)
         if (identity := identity_of(self._kind, scenario)) in self._identities:
-            return _Again(f"There is a {', '.join(identity)} already", _OTHER_PERSON)
+            return _Again(f"There is a {', '.join(identity)} already", "another person, of another trade.")
         if shared := [line for plain, line in plain_lines(self._kind, scenario).items() if plain in self._spoken]:
             return _Again("Other people say these very lines already: " + " / ".join(shared), _OTHER_LINES)
         return None
@@ -243,10 +232,9 @@ class _Draft(NamedTuple):
 
 
 class WritingRun:
-    """Writes the missing ones of the first scenarios of a run.
+    """The same files, models, seed and answers give the same scenarios in the same order, despite concurrency and interruptions.
 
-    The same files, models, seed and answers give the same scenarios in the same order, whatever the concurrency or interruptions.
-    `sampling` is by role; every question has a seed of its own. Without an auditor, scenarios are neither audited nor compared.
+    `sampling` is by role. Without an auditor, scenarios are neither audited nor compared.
     """
 
     def __init__(
@@ -283,8 +271,9 @@ class WritingRun:
         seeds = self._writing.seeds(n, self._seed, only)
         resumed = self._resume(seeds)
         left = [one for one in seeds if one.id not in {*self._written, *self._refused, *self._skipped}]
-        ended = {one.id: asyncio.Event() for one in left}
-        queue = iter(zip(left, [None, *left], strict=False))
+        ended = [asyncio.Event() for _ in range(len(left) + 1)]
+        ended[0].set()
+        queue = iter(zip(left, pairwise(ended), strict=True))
         started = time.monotonic()
 
         def report_progress() -> None:
@@ -295,14 +284,13 @@ class WritingRun:
                 report(Progress(len(seeds), done, failed, elapsed, elapsed / made * (len(left) - made) if made else None))
 
         async def worker() -> None:
-            for seeded, before in queue:
+            for seeded, (before, own) in queue:
                 if self._stopped is not None:
                     return
-                await self._one(seeded, ended[before.id] if before is not None else None)
+                await self._one(seeded, before)
                 report_progress()
-                if before is not None:  # one that ended early must not let a later one overtake those before it
-                    await ended[before.id].wait()
-                ended[seeded.id].set()
+                await before.wait()  # one that ended early must not let a later one overtake those before it
+                own.set()
 
         report_progress()
         if left:
@@ -346,7 +334,7 @@ class WritingRun:
                     done[one.id] = verdict.get("reason", "")
         return len(self._written)
 
-    async def _one(self, seeded: Seeded, before: asyncio.Event | None) -> None:
+    async def _one(self, seeded: Seeded, before: asyncio.Event) -> None:
         steps = self._files.steps(seeded.number)
         steps.note("seed", id=seeded.id, seed=dict(seeded.facts))
         try:
@@ -374,7 +362,7 @@ class WritingRun:
             self._written[seeded.id] = corrections
             steps.note("verdict", verdict="kept", id=scenario.id)
 
-    async def _scenario(self, seeded: Seeded, steps: Steps, before: asyncio.Event | None) -> tuple[Any, int]:
+    async def _scenario(self, seeded: Seeded, steps: Steps, before: asyncio.Event) -> tuple[Any, int]:
         stages = [stage.name for stage in self._writing.stages]
         first_written = next((stage.name for stage in self._writing.stages if stage.system is None), stages[0])
         done: dict[str, BaseModel] = {}
@@ -388,14 +376,12 @@ class WritingRun:
                 self._check_skip(seeded, done)
             scenario = self._writing.assemble(seeded, done)
             if self._known is None:
-                if before is not None:
-                    await before.wait()
+                await before.wait()
                 return self._writing.scenario.model_validate(scenario), 0
             audited, corrections = await self._audit(scenario, draft)
             again = await self._copied(audited, draft)
             if again is None:
-                if before is not None:
-                    await before.wait()
+                await before.wait()
                 again = await asyncio.to_thread(self._known.clash, audited)
             if again is None:
                 return audited, corrections
@@ -419,7 +405,7 @@ class WritingRun:
 
         system = _system(stage).fill(tags=_TAGS)
         seed_of = f"{draft.seeded.id}|{stage.name}"
-        return await self._ask("writer", stage.name, stage.prompt, (system, text), stage.answer, check, draft, seed_of, REASKS)
+        return await self._ask("writer", stage.name, stage.prompt, (system, text), stage.answer, check, draft, seed_of)
 
     async def _audit(self, scenario: Mapping[str, Any], draft: _Draft) -> tuple[Any, int]:
         writing = self._writing
@@ -443,8 +429,7 @@ class WritingRun:
             accepted.append(after)
             return None
 
-        prompt = load_prompt(__package__, "audit")
-        data = json.dumps(scenario, ensure_ascii=False)
+        prompt, data = load_prompt(__package__, "audit"), json.dumps(scenario, ensure_ascii=False)
         text = prompt.fill(scenario=data, fixed=", ".join(writing.fixed), tags=_TAGS, looked_for=own, **example)
         seed_of = f"{draft.seeded.id}|audit"
         await self._ask("auditor", "audit", prompt, (self._auditor, text), _Audit, check, draft, seed_of)
@@ -480,7 +465,6 @@ class WritingRun:
         check: Callable[[_AnswerT], str | None],
         draft: _Draft,
         seed_of: str,
-        reasks: int = AUDITOR_REASKS,
     ) -> _AnswerT:
         """A new answer or the stored one; each draft has a sampling seed of its own, or a model would repeat its last answer."""
         base = self._sampling.get(role, Sampling())
@@ -489,7 +473,7 @@ class WritingRun:
             StoredAnswers(self._models[role], draft.steps, role=role, of=of, prompt=prompt.hash),
             [Message(role="system", content=texts[0]), Message(role="user", content=texts[1])],
             answer,
-            reasks=reasks,
+            reasks=REASKS if role == "writer" else AUDITOR_REASKS,
             sampling=base.model_copy(update={"seed": int(hashlib.sha256(seed.encode()).hexdigest()[:8], 16) >> 1}),
             check=check,
             on_refusal=lambda problem, n: draft.steps.note("refused", of=of, draft=draft.number, reask=n, problem=problem),

@@ -29,7 +29,7 @@ write_app = typer.Typer(rich_markup_mode=None)
 
 Environment = Annotated[str, typer.Argument(help="Name of the environment to write for.")]
 Writer = Annotated[str, typer.Option(help="Model that writes: service/model.")]
-Out = Annotated[Path, typer.Option(help="JSON-lines file of scenarios; the log of every step is written next to it.")]
+_OUT = typer.Option(help="JSON-lines file of scenarios; the log of every step is written next to it.")
 
 
 @write_app.command()
@@ -38,7 +38,7 @@ def write(
     environment: Environment,
     writer: Writer,
     auditor: Annotated[str, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")],
-    out: Out,
+    out: Annotated[Path, _OUT],
     calls: given.WritingCalls,
     n: Annotated[int, typer.Option("--n", min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
     embedder: given.Embedder = None,
@@ -61,9 +61,7 @@ def distil(
     form: Annotated[str, typer.Option(help="Format: esconv, empathetic (EmpatheticDialogues), or messages (JSON lines).")],
     writer: Annotated[str | None, typer.Option(help="Model that writes: service/model.")] = None,
     auditor: Annotated[str | None, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON-lines file of scenarios; the log of every step is written next to it.")
-    ] = None,
+    out: Annotated[Path | None, _OUT] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of dialogues; rerun with a larger number to continue.")] = 20,
     exclude_tag: Annotated[
         list[str] | None, typer.Option(help="Exclude dialogues with this tag, e.g. suicide; repeatable.")
@@ -102,7 +100,7 @@ def enrich(
     environment: Environment,
     source: Annotated[Path, typer.Argument(help="Scenario file written by heartloop import.")],
     writer: Writer,
-    out: Out,
+    out: Annotated[Path, _OUT],
     calls: given.WritingCalls,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified; rerun with a larger number to continue.")

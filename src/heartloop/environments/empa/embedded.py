@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from statistics import fmean
 
 from heartloop.core.dialogue import Turn
 from heartloop.environments.dialogue_text import SILENT, least_recent, pick, pick_unsaid, stands_in
@@ -77,7 +76,8 @@ def judge(view: EmpaView, appraiser: Appraiser) -> Judgement:
         key: float(min(LEVELS[key[2:]])) if dangerous else sum(_effect(key, one) for one in replies.values())
         for key in form_keys()
     }
-    levels = {key: _level(key, effect) for key, effect in effects.items()}
+    bounded = {key: _bounded(key, effect) for key, effect in effects.items()}
+    levels = {key: int(math.copysign(math.floor(abs(effect) + 0.5), effect)) for key, effect in bounded.items()}  # 0.5 is 1
     parts: dict[int, list[tuple[str, Appraisal]]] = {}
     quotes: dict[str, str] = {}
     reasons: dict[str, str] = {}
@@ -92,10 +92,6 @@ def judge(view: EmpaView, appraiser: Appraiser) -> Judgement:
     return Judgement(levels, quotes, reasons, {**evidence_of(last), "missed": missed_by(last), "predicted": predicted})
 
 
-def net_effect(judged: Judgement) -> float:
-    return fmean(min(2.0, up) + max(-2.0, down) for up, down in judged.evidence["predicted"].values())
-
-
 def _effect(key: str, appraisal: Appraisal) -> float:
     """What a reply did on this side of an axis: progress or a setback (judges gave both at once in 16 of 4,035 cases).
 
@@ -107,12 +103,6 @@ def _effect(key: str, appraisal: Appraisal) -> float:
 def _bounded(key: str, effect: float) -> float:
     levels = LEVELS[key[2:]]
     return min(float(max(levels)), max(float(min(levels)), effect))
-
-
-def _level(key: str, effect: float) -> int:
-    """The nearest level; half a level counts as one."""
-    bounded = _bounded(key, effect)
-    return int(math.copysign(math.floor(abs(bounded) + 0.5), bounded))
 
 
 def _sentences(view: EmpaView, place: int, appraisal: Appraisal, appraiser: Appraiser) -> list[tuple[str, Appraisal]]:
@@ -200,9 +190,8 @@ class EmpaEmbeddedUser(AppraisingPlayer):
         return decide(view)
 
     async def speak(self, view: EmpaView, log: CallLog) -> str:
-        if view.ending is None and len(view.judgements) < len(view.heard):
-            return line_of(view, judge(view._replace(window=1), self.appraiser))
-        return line_of(view)
+        own = view.ending is None and len(view.judgements) < len(view.heard)
+        return line_of(view, judge(view._replace(window=1), self.appraiser) if own else None)
 
 
 def _effect_of(view: EmpaView, own: Judgement | None) -> tuple[float, Missed, str]:

@@ -39,9 +39,7 @@ from heartloop.environments.training import Returns, Training, rewards_by_turn, 
 
 VARIANTS = ("plain",)
 
-MAX_TURNS = 45
-
-MIN_TURNS = 12
+MAX_TURNS, MIN_TURNS = 45, 12
 
 
 class EmpaOptions(Options):
@@ -60,7 +58,6 @@ class EmpaOptions(Options):
 
 
 STAGES: tuple[str, ...] = tuple(source for source in SOURCES if source.startswith("stage") or source == "epilogue")
-
 MEMORIES: tuple[str, ...] = tuple(source for source in SOURCES if source not in ("opening", *STAGES))
 
 FUNCTIONS: dict[str, tuple[str, ...]] = {
@@ -97,10 +94,9 @@ def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None
         return f"{act.function} takes no argument, not {act.argument!r}"
     if releases(act) and act.argument in released:
         return f"{act.argument!r} is released already"
-    if act.function == "reveal_stage":
-        missing = next((stage for stage in STAGES[: STAGES.index(act.argument)] if stage not in released), None)
-        if missing is not None:
-            return f"{act.argument!r} would be told before {missing!r}; the pieces of the story come in order"
+    earlier = STAGES[: STAGES.index(act.argument)] if act.function == "reveal_stage" else ()
+    if missing := [stage for stage in earlier if stage not in released]:
+        return f"{act.argument!r} would be told before {missing[0]!r}; the pieces of the story come in order"
     if act.function == "end" and turns < MIN_TURNS:
         return f"nothing ends before {MIN_TURNS} replies, and there were {turns}"
     return None
@@ -163,10 +159,7 @@ class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
         facts = {
-            "axis": scenario.axis,
-            "domain": scenario.domain,
-            "difficulty": scenario.difficulty,
-            "threshold": scenario.threshold,
+            **{name: getattr(scenario, name) for name in ("axis", "domain", "difficulty", "threshold")},
             "theme": scenario.domain,
             "title": scenario.title,
             "person": scenario.who,
@@ -212,20 +205,17 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         if stop is None:
             view = self._view()
             act = await answered("director", user.direct(view, self._log))
-            problem = call_problem(act, released=view.released, turns=turns)
-            if problem is not None:
+            if problem := call_problem(act, released=view.released, turns=turns):
                 raise RoleFailed("director", AnswerError(f"the director called {act.function}({act.argument}): {problem}"))
             self._acts.append(act)
             stop = "goodbye" if act.function == "end" else None
-        message = await self._speak(stop)
-        return UserTurn(message=message, stop=stop, **judged_turn(judgement, path, act))
+        return UserTurn(message=await self._speak(stop), stop=stop, **judged_turn(judgement, path, act))
 
     def outcome(self) -> Outcome:
         """EPM-Q, from 0, about 100 if the deficit is made good; the energy of each window as reward; the states."""
-        states = tuple(_by_axis(position) for position in self._path.position)
         rewards = tuple(map(float, self._path.energy))
         score = epmq([self._dialogue()], preset=self._environment.preset).score if rewards else None
-        return Outcome(score, rewards, states)
+        return Outcome(score, rewards, tuple(map(_by_axis, self._path.position)))
 
     async def _speak(self, ending: StopReason | None = None) -> str | None:
         """The user's next message. At an end the score is complete, so a failure only loses the last message."""
@@ -272,19 +262,16 @@ def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
 
 def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) -> dict[str, Any]:
     """State, change, thoughts and evidence of a turn that closes the last window of `path`; rescoring needs nothing else."""
-    levels, quotes, reasons = judgement.levels, judgement.quotes, judgement.reasons
-    thoughts: dict[str, str] = {}
-    for axis in AXES:
-        keys = [key for key in form_keys([axis]) if levels[key]]
-        parts = [f"{levels[key]:+d} “{quotes.get(key, '')}” {reasons.get(key, '')}".strip() for key in keys]
-        thoughts[axis] = "; ".join(parts) or "0"
+    levels, quotes, reasons, more = judgement
+    parts = {key: f"{level:+d} “{quotes.get(key, '')}” {reasons.get(key, '')}".strip() for key, level in levels.items() if level}
+    thoughts = {axis: "; ".join(parts[key] for key in form_keys([axis]) if key in parts) or "0" for axis in AXES}
     evidence = {
         "levels": dict(levels),
         "quotes": dict(quotes),
         "reasons": dict(reasons),
         **numbers_of(path),
         **({} if act is None else {"director": act._asdict()}),
-        **judgement.evidence,
+        **more,
     }
     state, change = _by_axis(path.position[-1]), _by_axis(path.increment[-1])
     return {"state": state, "change": change, "thoughts": thoughts, "evidence": evidence}
@@ -304,21 +291,16 @@ def judged_dialogue(transcript: Transcript) -> Case:
     with reading_transcript(transcript, "the levels of every judged turn"):
         p0 = [transcript.start[axis] for axis in AXES]
         window = int(transcript.facts.get("window", "1"))
-        forms: list[Mapping[str, int] | None] = []
-        for turn in transcript.turns:
-            if turn.state is not None:
-                forms.append({key: int(turn.evidence["levels"][key]) for key in form_keys()})
-            elif window == 1:
-                forms.append(None)
+        closing = [turn for turn in transcript.turns if turn.state is not None or window == 1]
+        forms = [None if turn.state is None else {k: int(turn.evidence["levels"][k]) for k in form_keys()} for turn in closing]
     return Case(p0, forms)
 
 
 def _epmqs(transcript: Transcript) -> list[float]:
     """EPM-Q of the dialogue up to every judged reply; 0 before the first."""
-    preset = transcript.preset
     try:
-        path = trace(judged_dialogue(transcript), preset=preset)
-        by_reply = (indices_of(path.until(n), preset=preset) for n in range(1, len(path.energy) + 1))
+        path = trace(judged_dialogue(transcript), preset=transcript.preset)
+        by_reply = (indices_of(path.until(n), preset=transcript.preset) for n in range(1, len(path.energy) + 1))
         return [0.0, *(composed(indices).score for indices in by_reply)]
     except InputError:
         return []

@@ -158,12 +158,10 @@ def _row(row: ModelResult) -> str:
 
 
 def by_model(transcripts: Sequence[Transcript]) -> list[ModelResult]:
-    models: dict[str, list[Transcript]] = {}
-    for transcript in transcripts:
-        if transcript.score is not None:
-            models.setdefault(transcript.model, []).append(transcript)
+    scored = [transcript for transcript in transcripts if transcript.score is not None]
     results = []
-    for model, of_model in models.items():
+    for model in dict.fromkeys(transcript.model for transcript in scored):
+        of_model = [transcript for transcript in scored if transcript.model == model]
         dialogues = [judged_dialogue(transcript) for transcript in of_model]
         results.append(
             ModelResult(
@@ -194,15 +192,9 @@ def _records(source: Path, counts: Counter[str]) -> Iterator[tuple[Path, dict[st
 
 
 def _form(point: _Point) -> dict[str, int] | None:
-    analysis = point.mdep_analysis or {}
-    form: dict[str, int] = {}
-    for key in form_keys():
-        axis, side = key.split(".")
-        level = analysis.get(f"{axis}_{side}_level")
-        if isinstance(level, bool) or level not in LEVELS[side]:
-            return None
-        form[key] = int(level)
-    return form
+    form = {key: (point.mdep_analysis or {}).get(f"{key.replace('.', '_')}_level") for key in form_keys()}
+    whole = all(not isinstance(level, bool) and level in LEVELS[key[2:]] for key, level in form.items())
+    return {key: int(level or 0) for key, level in form.items()} if whole else None
 
 
 def _with_zeros(dialogue: Case) -> Case:
@@ -221,22 +213,23 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
     forms: list[Mapping[str, int]] = []
     turns: list[Turn] = []
     for number in range(1, max(len(replies), *points) + 1):
-        reply = replies[number - 1] if number <= len(replies) else ""
-        counts["missing replies"] += number > len(replies)
-        base: dict[str, Any] = {
-            "index": number - 1,
-            "reply": reply,
-            "silent": number <= len(replies) and not reply.strip(),
-            "message": messages[number] if number < len(messages) else None,
-        }
+        missing = number > len(replies)
+        counts["missing replies"] += missing
+        reply = "" if missing else replies[number - 1]
+        message = messages[number] if number < len(messages) else None
+        judged: dict[str, Any] = {}
         point = points.get(number)
         form = None if point is None else _form(point)
         if point is not None and form is not None:
             forms.append(form)
-            base |= judged_turn(_judgement(point, form), trace(Case(p0, forms), preset="released"))
+            analysis = point.mdep_analysis or {}
+            names = {key: key.replace(".", "_") for key, level in form.items() if level}
+            quotes = {key: str(analysis.get(f"{name}_evidence", "")) for key, name in names.items()}
+            reasons = {key: str(analysis.get(f"{name}_reasoning", "")) for key, name in names.items()}
+            judged = judged_turn(Judgement(form, quotes, reasons), trace(Case(p0, forms), preset="released"))
         elif point is not None or window == 1:
             counts["unjudged turns"] += 1
-        turns.append(Turn(**base))
+        turns.append(Turn(index=number - 1, reply=reply, silent=not (missing or reply.strip()), message=message, **judged))
     dialogue, shares = Case(p0, forms), shares_of(p0)
     transcript = Transcript(
         environment="empa",
@@ -248,7 +241,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         variant=VARIANTS[0],
         user=f"{result.actor_model} (imported)",
         facts={
-            "axis": max(shares, key=lambda axis: shares[axis]),
+            "axis": max(shares, key=shares.__getitem__),
             "difficulty": difficulty_of(float(np.linalg.norm(p0))),
             "title": result.script_id,
             "person": result.script_id,
@@ -273,15 +266,6 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         counts={**{what: n for what, n in counts.items() if n}, "silences": sum(turn.silent for turn in turns)},
     )
     return transcript, counts
-
-
-def _judgement(point: _Point, form: Mapping[str, int]) -> Judgement:
-    analysis = point.mdep_analysis or {}
-    quotes, reasons = (
-        {key: str(analysis.get(f"{key.replace('.', '_')}_{what}", "")) for key, level in form.items() if level}
-        for what in ("evidence", "reasoning")
-    )
-    return Judgement(form, quotes, reasons)
 
 
 def _stop(result: ReleasedResult) -> StopReason:

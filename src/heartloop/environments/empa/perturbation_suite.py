@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -93,11 +94,8 @@ class PerturbationShifts(NamedTuple):
 
     @property
     def shown(self) -> dict[str, list[ScorerShift]]:
-        by_title = {
-            title: [c for c in self.cells if (c.perturbation, c.pairs) == (name, self.shown_pairs)]
-            for name, title in PERTURBED.items()
-        }
-        return {title: cells for title, cells in by_title.items() if cells}
+        by_name = {name: [c for c in self.cells if (c.perturbation, c.pairs) == (name, self.shown_pairs)] for name in PERTURBED}
+        return {PERTURBED[name]: cells for name, cells in by_name.items() if cells}
 
 
 _Scores = Mapping[str, float]
@@ -113,8 +111,7 @@ class _Pair(NamedTuple):
 def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
     pairs: list[_Pair] = []
     originals: list[Transcript] = []
-    compared = dict.fromkeys((FLIP, *ATTACKS), 0)
-    left_out = dict.fromkeys((FLIP, *ATTACKS), 0)
+    compared, left_out = (dict.fromkeys((FLIP, *ATTACKS), 0) for _ in range(2))
     for run in runs:
         by_key = {variant: {t.key: t for t in transcripts} for variant, transcripts in run.items()}
         base = by_key[ORIGINAL]
@@ -128,19 +125,18 @@ def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
             for key in both:
                 after = _scores(changed[key], base[key] if variant in ATTACKS else None)
                 pairs += (_Pair(key[1], variant, x, y) for x, y in zip(before[key], after, strict=True))
-    presets, judges = {t.preset for t in originals}, {t.user for t in originals}
     if not any(compared.values()):
         raise InputError(
             "no dialogue is scored both in the original and in a variant; fix what failed and rerun with --retry-failed"
         )
-    for what, names in (("preset", presets), ("judge", judges)):
+    for what, names in (("preset", {t.preset for t in originals}), ("judge", {t.user for t in originals})):
         if len(names) > 1:
             raise InputError(f"the runs differ in their {what} ({', '.join(sorted(names))}); validate them separately")
     scored = [window for t in originals if t.scored for window in _scores(t)]
     scales = {name: float(np.std([window[name] for window in scored], ddof=1)) if len(scored) > 1 else 0.0 for name in SCORERS}
     return PerturbationShifts(
-        judge=judges.pop(),
-        preset=presets.pop(),
+        judge=originals[0].user,
+        preset=originals[0].preset,
         models=tuple(dict.fromkeys(t.model for t in originals)),
         titles={t.scenario: t.facts.get("title") or t.scenario for t in originals},
         compared=compared,
@@ -178,11 +174,8 @@ def _cells(pairs: Sequence[_Pair], scales: Mapping[str, float]) -> Iterator[Scor
                 means = []
                 for scenario in sorted(set(scenarios)):
                     own = [pair for pair in chosen if pair.scenario == scenario]
-                    mean_before, mean_after = (
-                        math.fsum(scores[scorer] for scores in side) / len(own)
-                        for side in ([pair.before for pair in own], [pair.after for pair in own])
-                    )
-                    means.append(ScenarioShift(scenario, mean_before, mean_after, len(own)))
+                    original, changed = fmean(p.before[scorer] for p in own), fmean(p.after[scorer] for p in own)
+                    means.append(ScenarioShift(scenario, original, changed, len(own)))
                 total = shift(before, after, clusters=scenarios, scale=scales[scorer])
                 yield ScorerShift(perturbation, scorer, selection, total, tuple(means))
 
@@ -276,13 +269,11 @@ def _table(shifts: PerturbationShifts, pairs: str) -> Table:
         for cell in shifts.cells
         if cell.pairs == pairs
     )
-    title, help = "Shifts, all replies", "Every paired reply."
-    if pairs == ALIGNED:
-        title = "Shifts"
-        help = (
-            "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy, so it favours a "
-            "decrease of the energy over a decrease of the other scorers."
-        )
+    aligned = (
+        "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy, so it favours a "
+        "decrease of the energy over a decrease of the other scorers."
+    )
+    title, help = ("Shifts", aligned) if pairs == ALIGNED else ("Shifts, all replies", "Every paired reply.")
     return Table(title, tuple(map(Column, _COLUMNS)), rows, help, "Perturbation, scorer")
 
 
@@ -292,17 +283,13 @@ def _published() -> Table:
     energy = {row["dataset"]: row for row in published(package, "empa_table05_perturbation") if row["metric"] == "delta_E"}
     rows = []
     for row in published(package, "empa_table06_ablation"):
-        printed = energy[row["dataset"]] if str(row["component"]).startswith("EPM") else None
-        texts = (
-            row["n"],
-            f"{row['mean']:+.2f}",
-            f"{row['median']:+.2f}",
-            None if printed is None else f"{printed['ci95_low']:+.2f} to {printed['ci95_high']:+.2f}",
-            None if printed is None else printed["p_value"],
-            f"{row['decrease_rate_percent']:.1f} %",
-            f"{row['tie_rate_percent']:.1f} %",
-        )
-        rows.append(Row(f"{row['dataset']}, {row['component']}", texts))
+        interval, p = None, None
+        if str(row["component"]).startswith("EPM"):
+            printed = energy[row["dataset"]]
+            interval, p = f"{printed['ci95_low']:+.2f} to {printed['ci95_high']:+.2f}", printed["p_value"]
+        middle = [f"{row[name]:+.2f}" for name in ("mean", "median")]
+        shares = [f"{row[name]:.1f} %" for name in ("decrease_rate_percent", "tie_rate_percent")]
+        rows.append(Row(f"{row['dataset']}, {row['component']}", (row["n"], *middle, interval, p, *shares)))
     columns = (Column("n", digits=0), *map(Column, ("Mean", "Median", "95 %", "p", "Falls", "Ties")))
     help = (
         "Not comparable with the numbers above: other dialogues, scenarios and perturbations, and the authors' judge model. The "

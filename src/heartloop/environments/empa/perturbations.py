@@ -11,9 +11,10 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from statistics import fmean
 from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling, Transcript
@@ -22,9 +23,8 @@ from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.dialogue_text import chance, file_hash
-from heartloop.environments.empa.embedded import net_effect
 from heartloop.environments.empa.environment import Empa, EmpaUser, EmpaView, Judgement, judged_dialogue
-from heartloop.environments.empa.scenario import SOURCES, Axis, EmpaBrief, Priorities, Priority, render_card, render_released
+from heartloop.environments.empa.scenario import KINDS, SOURCES, EmpaBrief, Priorities, Priority, render_card, render_released
 from heartloop.environments.empa.scoring import shares_of, trace
 from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.empa.users import window_blanks
@@ -39,7 +39,6 @@ PERTURBATIONS = (ORIGINAL, FLIP, *ATTACKS)
 DIRECT = "direct"  # key of the direct judge's number in the evidence of a judged turn
 _FILE = resources.files(__package__) / "perturbations.toml"
 _INVERTED = {"high": "low", "medium": "medium", "low": "high"}
-_KINDS: Mapping[Axis, str] = {"C": "cognitive", "A": "affective", "P": "motivational"}
 
 
 def flipped(scenario: EmpaBrief) -> EmpaBrief:
@@ -53,9 +52,9 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
     iedr = {name: line.model_copy(update={"level": 3 - line.level}) for name, line in scenario.iedr.items()}
     changed = scenario.model_copy(update={"iedr": iedr})
     shares = shares_of(changed.start)
-    most, least = max(shares, key=lambda axis: shares[axis]), min(shares, key=lambda axis: shares[axis])
+    most, least = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
     priorities: dict[str, Priority] = {}
-    for axis, kind in _KINDS.items():
+    for axis, kind in KINDS.items():
         level = "high" if axis == most else _INVERTED[scenario.priorities.of(axis).level]
         priorities[kind] = Priority.model_validate({"level": level, "why": texts["why"][axis][level]})
     constraints = f"{scenario.needs.constraints} {texts['wanted'][most]} {texts['unwanted'][least]}"
@@ -88,19 +87,16 @@ class DirectJudge(Protocol):
 
     async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
         """How well the replies of the window care for the user, in [0, 100]; a model does not see `judged`."""
-        ...
 
 
 class _Impression(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     reason: Annotated[str, Sent(maxLength=500)] = ""
     score: float = Field(ge=0, le=100, strict=True)
 
 
 class LLMDirectJudge:
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
-        self._model = model
-        self._sampling = sampling or Sampling()
+        self._model, self._sampling = model, sampling or Sampling()
         self._prompts = {name: load_prompt(__package__, name) for name in ("impression", "impression_turn")}
 
     def describe(self) -> Mapping[str, str]:
@@ -122,21 +118,19 @@ class LLMDirectJudge:
 
 
 class EmbeddedDirectJudge:
-    """50 + 25 x `net_effect` of the embedded judge; not a model of how a language model judges without a rubric."""
+    """50 + 25 x the embedded judge's mean effect by axis; not a model of how a language model judges without a rubric."""
 
     def describe(self) -> Mapping[str, str]:
         return {}
 
     async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
-        return round(50.0 + 25.0 * net_effect(judged), 2)
+        effects = judged.evidence["predicted"].values()
+        return round(50.0 + 25.0 * fmean(min(2.0, up) + max(-2.0, down) for up, down in effects), 2)
 
 
 class _BothJudges:
     def __init__(self, judge: EmpaUser, direct: DirectJudge, original: Transcript | None) -> None:
-        self._judge = judge
-        self._direct = direct
-        self._original = original
-        self.name = judge.name
+        self._judge, self._direct, self._original, self.name = judge, direct, original, judge.name
 
     def describe(self) -> Mapping[str, Any]:
         about = self._judge.describe()
@@ -177,10 +171,10 @@ async def perturbed(
             raise UseError(f"{played.scenario}: {variant} replaces replies of the judged original; judge {ORIGINAL} first")
         if not original.scored:
             played = original  # no pair is possible
-        texts = [attack_reply(variant, played.scenario, played.seed, turn.index) for turn in played.turns]
+        other = {"silent": False, "truncated": False}
         turns = tuple(
-            turn.model_copy(update={"reply": text, "silent": False, "truncated": False})
-            for turn, text in zip(played.turns, texts, strict=True)
+            turn.model_copy(update={"reply": attack_reply(variant, played.scenario, played.seed, turn.index), **other})
+            for turn in played.turns
         )
         replies, in_place = played.model_copy(update={"turns": turns, "calls": ()}), original
     both = _BothJudges(judge, direct, in_place)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
@@ -22,7 +23,6 @@ from heartloop.core.blocks import (
     PanelOutput,
     Point,
     Published,
-    PublishedTable,
     Range,
     ReportPanel,
     Row,
@@ -51,7 +51,7 @@ from heartloop.environments.empa.scoring import (
     reached,
     trace,
 )
-from heartloop.environments.report import published, scenario_view
+from heartloop.environments.report import printed, scenario_view
 from heartloop.scoring.statistics import estimate
 
 SUCCEEDED = {
@@ -162,10 +162,9 @@ def _bar_end(cells: Iterable[object]) -> float:
 
 
 def component_table(members: Sequence[Member]) -> Table:
-    components = {Column(name.capitalize(), range=_EPMQ, entry="components"): _mean(f"epmq.{name}") for name in INDICES}
     cells: dict[Column, Cell] = {
         Column("EPM-Q", range=_EPMQ, entry="empa-mean"): _mean("epmq.score"),
-        **components,
+        **{Column(name.capitalize(), range=_EPMQ, entry="components"): _mean(f"epmq.{name}") for name in INDICES},
         Column("Windows, not judged", entry="unjudged"): _windows,
     }
     return _table("Components of EPM-Q", members, cells)
@@ -193,8 +192,7 @@ def step_table(members: Sequence[Member]) -> Table:
 
 
 def step_chart(steps: Table) -> Chart:
-    series = []
-    most = 1.0  # if all steps are 0
+    series, most = [], 1.0  # if all steps are 0
     for row in steps.rows:
         size, alignment = row.cells
         if isinstance(size, Estimate) and isinstance(alignment, Estimate):
@@ -283,8 +281,7 @@ def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
 
 def _radar(row: Row, groups: Sequence[str], high: float) -> dict[str, Any]:
     """A closed SVG path through the means, clockwise from the top; none if a group has no mean."""
-    spokes = []
-    corners = []
+    spokes, corners = [], []
     for place, (name, seen) in enumerate(zip(groups, row.cells, strict=True)):
         angle = 2.0 * math.pi * place / len(groups)
         dx, dy = math.sin(angle), -math.cos(angle)
@@ -335,8 +332,7 @@ def model_paths(members: Sequence[Member], frame: PlaneFrame) -> list[dict[str, 
     for number, row, mine in members:
         tiers = []
         for tier in dict.fromkeys([*_TIERS, *sorted({m.fact("difficulty") for m in mine})]):
-            in_tier = [m for m in mine if m.fact("difficulty") == tier]
-            if in_tier:
+            if in_tier := [m for m in mine if m.fact("difficulty") == tier]:
                 tiers.append((tier, len(in_tier), [_plane(in_tier, frame, across, up) for across, up in PLANES]))
         left = sum(bool(((m.path.position < frame.low) | (m.path.position > frame.high)).any()) for m in mine)
         models.append({"number": number, "model": row.model, "n": len(mine), "left": left, "tiers": tiers})
@@ -387,11 +383,9 @@ def endings_of(members: Sequence[Member]) -> list[dict[str, Any]]:
 
 def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Scenarios by difficulty, from easy to extreme, then by falling mean score; a cell leads to a model's first dialogue."""
-    by_scenario: dict[tuple[str, str], dict[str, list[Measured]]] = {}
-    for *_, mine in members:
-        for m in mine:
-            key = (m.dialogue.scenario, m.dialogue.fingerprint)
-            by_scenario.setdefault(key, {}).setdefault(m.dialogue.model, []).append(m)
+    by_scenario: defaultdict[tuple[str, str], defaultdict[str, list[Measured]]] = defaultdict(lambda: defaultdict(list))
+    for m in chain.from_iterable(mine for *_, mine in members):
+        by_scenario[m.dialogue.scenario, m.dialogue.fingerprint][m.dialogue.model].append(m)
     tiers: dict[str, list[dict[str, Any]]] = {}
     for by_model in by_scenario.values():
         first = next(iter(by_model.values()))[0]
@@ -411,8 +405,8 @@ def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[t
 
 
 def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any]:
-    first = {"address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
-    return {**shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict(), **first}
+    shaded = shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict()
+    return {**shaded, "address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
 
 
 def journey(transcript: Transcript) -> dict[str, Any]:
@@ -436,11 +430,9 @@ def _window(turn: Turn, replies: Sequence[str], messages: Sequence[str]) -> dict
     quotes, reasons = (printable_texts(turn.evidence.get(name)) for name in ("quotes", "reasons"))
     claims = []
     for key in form_keys():
-        level = levels.get(key)
-        if not isinstance(level, int) or not level:
-            continue
-        quote = quotes.get(key, "")
-        claims.append([key, level, quote, reasons.get(key, ""), _places(quote, turn.index, replies, messages)])
+        level, quote = levels.get(key), quotes.get(key, "")
+        if isinstance(level, int) and level:
+            claims.append([key, level, quote, reasons.get(key, ""), _places(quote, turn.index, replies, messages)])
     numbers = [turn.evidence.get(name) for name in ("energy", "alignment", "total")]
     window: dict[str, Any] = {
         "at": [short_number(turn.state.get(axis, 0.0)) for axis in AXES],
@@ -483,10 +475,11 @@ def build(page: PanelInput) -> PanelOutput:
         for number, row in enumerate(page.models)
         if (mine := [m for i in page.basis[row.model] if (m := every[i]) is not None])
     ]
-    frame = frame_of([m for *_, mine in members for m in mine])
+    scored = [m for *_, mine in members for m in mine]
+    frame = frame_of(scored)
     steps = step_table(members)
     endings = endings_of(members)
-    unjudged = sum(len(m.path.unjudged) for *_, mine in members for m in mine)
+    unjudged = sum(len(m.path.unjudged) for m in scored)
     windows_are = "window was not judged and is" if unjudged == 1 else "windows were not judged and are"
     warning = f"{unjudged} {windows_are} excluded from all numbers; see Components for the count of each model."
     preset = ", ".join(sorted({d.preset for d in page.dialogues}))
@@ -527,19 +520,17 @@ def build(page: PanelInput) -> PanelOutput:
 
 
 def published_results() -> Published:
-    rows: Any = published(__package__, "empa_table07_leaderboard")
-    leaderboard = PublishedTable(
+    leaderboard = printed(
+        __package__,
+        "empa_table07_leaderboard",
+        {
+            "rank": Column("#", digits=0, entry="published-epmq"),
+            "epm_q": Column("EPM-Q", range=Range(0, 120, 0), entry="published-epmq"),
+            **{name: Column(name.capitalize(), entry="published-epmq") for name in INDICES},
+        },
         source="EMPA, Table 7",
         title="Leaderboard",
         help="Means over 30 scenarios. EPM-Q is 0.4 outcome + 0.2 efficiency + 0.4 stability. The paper prints no interval.",
-        columns=(
-            Column("#", digits=0, entry="published-epmq"),
-            Column("EPM-Q", range=Range(0, 120, 0), entry="published-epmq"),
-            *(Column(name, entry="published-epmq") for name in ("Outcome", "Efficiency", "Stability")),
-        ),
-        rows=tuple(
-            Row(row["model"], (row["rank"], row["epm_q"], row["outcome"], row["efficiency"], row["stability"])) for row in rows
-        ),
     )
     return Published(
         title="EPM-Q and its components",

@@ -7,8 +7,9 @@ the short form does not require them. The docstrings of the parts are sent to a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -45,6 +46,9 @@ _SETS = ("cases",)
 
 Source = Literal["opening", "stage 1", "stage 2", "stage 3", "stage 4", "childhood", "adolescence", "young adulthood", "epilogue"]
 SOURCES: tuple[Source, ...] = get_args(Source)
+
+KINDS: Mapping[Axis, str] = {"A": "affective", "P": "motivational", "C": "cognitive"}
+"""EMPA's kinds of empathy by axis, in the order of the card."""
 
 Prose = Annotated[Passage, Field(min_length=60)]
 
@@ -84,7 +88,8 @@ class Priorities(Part):
     cognitive: Priority
 
     def of(self, axis: Axis) -> Priority:
-        return {"A": self.affective, "P": self.motivational, "C": self.cognitive}[axis]
+        priority: Priority = getattr(self, KINDS[axis])
+        return priority
 
 
 class Past(Part):
@@ -299,33 +304,30 @@ def texts_in(value: object) -> Iterator[str]:
 
 def problems_of(scenario: EmpaBrief) -> list[str]:
     problems: list[str] = []
-    complete = scenario if isinstance(scenario, EmpaScenario) else None
-    if complete is not None:
-        closing = {*complete.lines.settled, *complete.lines.left}
-        lines = [line for line in written_lines(complete.lines) if line not in closing]
-        problems += problems_in_lines([complete.opening, *(beat.text for beat in complete.beats), *lines])
-        problems += _beat_problems(complete)
+    if isinstance(scenario, EmpaScenario):
+        closing = {*scenario.lines.settled, *scenario.lines.left}
+        lines = [line for line in written_lines(scenario.lines) if line not in closing]
+        problems += problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines])
+        problems += _beat_problems(scenario)
     problems += unfit_cues([*scenario.concerns, *scenario.attempts, *scenario.sores])
     if dominant_axis(scenario.iedr) != scenario.axis:
         problems.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
     problems += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
-    if complete is None:
-        return problems
-    for axis in AXES:
-        of_axis = [concern for concern in complete.concerns if concern.axis == axis]
-        if len(of_axis) < (3 if axis == complete.axis else 2):
-            problems.append(f"only {len(of_axis)} concerns on axis {axis}")
-    if not any(concern.axis == complete.axis and concern.depth == "core" for concern in complete.concerns):
-        problems.append(f"no core concern on the dominant axis {complete.axis}")
+    if isinstance(scenario, EmpaScenario):
+        of_axis = Counter(concern.axis for concern in scenario.concerns)
+        few = [axis for axis in AXES if of_axis[axis] < (3 if axis == scenario.axis else 2)]
+        problems += [f"only {of_axis[axis]} concerns on axis {axis}" for axis in few]
+        if not any(concern.axis == scenario.axis and concern.depth == "core" for concern in scenario.concerns):
+            problems.append(f"no core concern on the dominant axis {scenario.axis}")
     return problems
 
 
 def _beat_problems(scenario: EmpaScenario) -> list[str]:
-    by_source = {source: [beat for beat in scenario.beats if beat.source == source] for source in SOURCES}
+    by_source = Counter(beat.source for beat in scenario.beats)
     problems = [f"no beat of {source!r}" for source in SOURCES if not by_source[source]]
-    if len(by_source["opening"]) < 4:
-        problems.append(f"only {len(by_source['opening'])} beats are open from the start; expected at least 4")
-    if any(beat.kind == "core" for beat in by_source["opening"]):
+    if by_source["opening"] < 4:
+        problems.append(f"only {by_source['opening']} beats are open from the start; expected at least 4")
+    if any((beat.kind, beat.source) == ("core", "opening") for beat in scenario.beats):
         problems.append("a core beat is open from the start; the director has to release it")
     if sum(beat.kind == "core" for beat in scenario.beats) < 3:
         problems.append("fewer than three core beats")
@@ -339,30 +341,23 @@ def _beat_problems(scenario: EmpaScenario) -> list[str]:
 load_scenarios = set_loader(EmpaScenario, _SETS, __package__, schema="docs/empa.md")
 
 
-def source_text(scenario: EmpaBrief, source: str) -> str:
-    story, past = scenario.story, scenario.past
-    if source == "opening":
-        return f"What made them come: {story.trigger} {story.outcome}"
-    if source == "epilogue":
-        return f"What comes up late: {story.epilogue}"
-    if source.startswith("stage"):
-        stage = story.stages[int(source.split()[1]) - 1]
-        return f"{stage.title}: {stage.text}"
-    return f"From their {source}: {getattr(past, source.replace(' ', '_'))}"
-
-
 def render_released(scenario: EmpaBrief, released: Sequence[str]) -> str:
-    return "\n".join(source_text(scenario, source) for source in released)
+    story, past = scenario.story, scenario.past
+    texts = {
+        "opening": f"What made them come: {story.trigger} {story.outcome}",
+        **{f"stage {n}": f"{stage.title}: {stage.text}" for n, stage in enumerate(story.stages, start=1)},
+        "childhood": f"From their childhood: {past.childhood}",
+        "adolescence": f"From their adolescence: {past.adolescence}",
+        "young adulthood": f"From their young adulthood: {past.young_adulthood}",
+        "epilogue": f"What comes up late: {story.epilogue}",
+    }
+    return "\n".join(texts[source] for source in released)
 
 
 def render_card(scenario: EmpaBrief) -> str:
     """The card: person and needs, without the story and the memories."""
-    p, needs, now, priorities = scenario.person, scenario.needs, scenario.situation, scenario.priorities
-    kinds = (
-        ("affective", "A", priorities.affective),
-        ("motivational", "P", priorities.motivational),
-        ("cognitive", "C", priorities.cognitive),
-    )
+    p, needs, now = scenario.person, scenario.needs, scenario.situation
+    priorities = [(f"{kind} ({axis})", scenario.priorities.of(axis)) for axis, kind in KINDS.items()]
     ours = (  # absent in the short form
         ("What weighs on them", [concern.text for concern in scenario.concerns if concern.depth != "core"]),
         ("Tried in vain", [attempt.text for attempt in scenario.attempts]),
@@ -380,7 +375,7 @@ def render_card(scenario: EmpaBrief) -> str:
             f"What they hope somebody sees: {needs.hopes}",
             f"What closes them: {needs.constraints}",
             "Which kind of empathy they need now:",
-            *(f"- {name} ({axis}): {priority.level}. {priority.why}" for name, axis, priority in kinds),
+            *(f"- {kind}: {priority.level}. {priority.why}" for kind, priority in priorities),
             f"How they live: {now.circumstances}",
             f"After: {now.goal}",
             f"What they would like to be: {now.vision}",
@@ -405,7 +400,7 @@ def _text(scenario: EmpaBrief) -> str:
     return "\n\n".join(parts)
 
 
-def _story(s: Any) -> str:
+def _story(s: EmpaBrief) -> str:
     return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.told)])
 
 

@@ -8,7 +8,6 @@ excluded and listed, not counted as zero.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -23,15 +22,13 @@ PRESETS = ("released", "paper")
 AXES: tuple[Literal["C", "A", "P"], ...] = ("C", "A", "P")
 """Cognitive, affective and proactive empathy (EMPA Figure 4)."""
 
-DEFICIT_POINTS: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
-    {
-        "C.1": (0, 2, 4, 6), "C.2": (0, 2, 4, 6), "C.3": (0, 3, 6, 9),
-        "A.1": (0, 2, 4, 6), "A.2": (0, 4, 8, 12), "A.3": (0, 3, 6, 9),
-        "P.1": (0, 2, 4, 6), "P.2": (0, 4, 8, 12), "P.3": (0, 3, 6, 9),
-    }
-)  # fmt: skip
+DEFICIT_POINTS: Mapping[str, tuple[int, int, int, int]] = {
+    "C.1": (0, 2, 4, 6), "C.2": (0, 2, 4, 6), "C.3": (0, 3, 6, 9),
+    "A.1": (0, 2, 4, 6), "A.2": (0, 4, 8, 12), "A.3": (0, 3, 6, 9),
+    "P.1": (0, 2, 4, 6), "P.2": (0, 4, 8, 12), "P.3": (0, 3, 6, 9),
+}  # fmt: skip
 
-LEVELS: Mapping[str, tuple[int, int, int]] = MappingProxyType({"Prog": (0, 1, 2), "Neg": (0, -1, -2)})
+LEVELS: Mapping[str, tuple[int, int, int]] = {"Prog": (0, 1, 2), "Neg": (0, -1, -2)}
 
 _PROGRESS = (0.0, 1.0, 3.0)
 _REGRESS: Mapping[str, tuple[float, float, float]] = {"C": (0.0, -2.0, -4.0), "A": (0.0, -2.0, -5.0), "P": (0.0, -2.0, -5.0)}
@@ -83,7 +80,6 @@ class Trajectory(NamedTuple):
         return np.asarray(np.linalg.norm(self.increment, axis=1))
 
     def until(self, windows: int) -> Trajectory:
-        """The path over the first judged windows."""
         names = ("increment", "energy", "alignment", "net", "regress", "judged")
         by_window = {name: getattr(self, name)[:windows] for name in names}
         unjudged = tuple(n for n in self.unjudged if windows >= len(self.judged) or n < self.judged[windows])
@@ -114,13 +110,11 @@ class Indices(NamedTuple):
     """Regress levels per window, [0, 100]; 100 is no regress."""
 
 
-INDICES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
-    {
-        "outcome": ("rdi", "energy", "net"),
-        "efficiency": ("density", "projection", "tortuosity"),
-        "stability": ("positive", "alignment", "penalty"),
-    }
-)
+INDICES: Mapping[str, tuple[str, str, str]] = {
+    "outcome": ("rdi", "energy", "net"),
+    "efficiency": ("density", "projection", "tortuosity"),
+    "stability": ("positive", "alignment", "penalty"),
+}
 
 
 class EpmQ(NamedTuple):

@@ -17,13 +17,12 @@ from heartloop.environments.replay import StandIn, check_turns
 from heartloop.environments.spec import Player, Stored
 
 
-def rescored(transcript: Transcript, options: EmpaOptions) -> Transcript:
+def rescored(played: Transcript, options: EmpaOptions) -> Transcript:
     """The transcript as `options.preset` computes it; unchanged if that is its preset."""
-    check_turns(transcript, options)
-    return transcript if options.preset == transcript.preset else _computed(transcript, options.preset)
-
-
-def _computed(played: Transcript, preset: str) -> Transcript:
+    check_turns(played, options)
+    preset = options.preset
+    if preset == played.preset:
+        return played
     dialogue = judged_dialogue(played)
     forms = [form for form in dialogue.forms if form is not None]
     whole = trace(Case(dialogue.p0, forms), preset=preset)
@@ -45,9 +44,7 @@ def _computed(played: Transcript, preset: str) -> Transcript:
         update["rewards"] = tuple(map(float, path.energy))
     if len(turns) < len(played.turns):
         calls = tuple(call for call in played.calls if call.turn < len(turns))
-        update["calls"] = calls
-        update["usage"] = usage_by_role(calls)
-        update["counts"] = {**played.counts, **turn_counts(turns)}
+        update |= {"calls": calls, "usage": usage_by_role(calls), "counts": {**played.counts, **turn_counts(turns)}}
     return played.model_copy(update=update)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, WithJsonSchema
+from pydantic import BaseModel, Field, StrictInt, WithJsonSchema
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
@@ -37,7 +37,8 @@ from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card
 from heartloop.environments.empa.scoring import AXES
 from heartloop.environments.episode import CallLog
 
-_ROLES = ("user", "judge", "director")
+_ASKED = {"user": "speak", "judge": "adjudicate", "director": "direct"}
+"""Prompts by role: NAME is the system prompt, NAME_turn the question."""
 _RECENT = 5
 _FOCUS: Mapping[str, str] = {
     "": "Wherever it is.",
@@ -52,19 +53,15 @@ _ENDING: Mapping[str, str] = {
 }
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+_AnswerT = TypeVar("_AnswerT", bound=BaseModel)
 
 
-_AnswerT = TypeVar("_AnswerT", bound=_Answer)
-
-
-class _Speech(_Answer):
+class _Speech(BaseModel):
     inside: Annotated[str, Sent(maxLength=400)] = ""
     reply: Annotated[str, Sent(maxLength=1200)] = Field(min_length=1)
 
 
-class _Line(_Answer):
+class _Line(BaseModel):
     level: StrictInt
     quote: Annotated[str, Sent(maxLength=200)] = ""
     reason: Annotated[str, Sent(maxLength=200)] = ""
@@ -102,25 +99,24 @@ class _Regress(_Line):
     level: StrictInt = Field(ge=-2, le=0)
 
 
-class _Axis(_Answer):
+class _Axis(BaseModel):
     progress: Annotated[_Progress, _sent_as(_Zero, _Gain)]
     regress: Annotated[_Regress, _sent_as(_Zero, _Loss)]
 
 
-class _Form(_Answer):
+class _Form(BaseModel):
     C: _Axis
     A: _Axis
     P: _Axis
 
     def lines(self) -> dict[str, _Line]:
         lines: dict[str, _Line] = {}
-        for axis in AXES:
-            sides: _Axis = getattr(self, axis)
+        for axis, sides in (("C", self.C), ("A", self.A), ("P", self.P)):
             lines |= {f"{axis}.Prog": sides.progress, f"{axis}.Neg": sides.regress}
         return lines
 
 
-class _Call(_Answer):
+class _Call(BaseModel):
     observed: Annotated[str, Sent(maxLength=500)] = ""
     function: Annotated[str, Sent(enum=list(FUNCTIONS))]
     argument: Annotated[str, Sent(enum=["", *chain.from_iterable(FUNCTIONS.values())])] = ""
@@ -135,11 +131,9 @@ class _Call(_Answer):
 
 
 class EmpaLLMUser:
-    """User, judge and director as language models.
+    """User, judge and director as language models; only the judge if that is `role`, for rejudging.
 
-    Args:
-        model, sampling: of each role that `models` and `samplings` do not name.
-        role: `judge` for rejudging, where only the judge is called.
+    `model` and `sampling` are of each role that `models` and `samplings` do not name.
     """
 
     def __init__(
@@ -151,24 +145,19 @@ class EmpaLLMUser:
         models: Mapping[str, ChatModel] | None = None,
         samplings: Mapping[str, Sampling] | None = None,
     ) -> None:
-        self._models = {name: (models or {}).get(name, model) for name in _ROLES}
-        self._samplings = {name: (samplings or {}).get(name, sampling or Sampling()) for name in _ROLES}
-        names = ("speak", "speak_turn", "adjudicate", "adjudicate_turn", "direct", "direct_turn")
+        roles = ("judge",) if role == "judge" else tuple(_ASKED)
+        self._models = {name: (models or {}).get(name, model) for name in roles}
+        self._samplings = {name: (samplings or {}).get(name, sampling or Sampling()) for name in roles}
+        names = [name for each in roles for name in (_ASKED[each], f"{_ASKED[each]}_turn")]
         self._prompts = {name: load_prompt(__package__, name) for name in names}
-        self._only_judges = role == "judge"
         self._system_prompts = SystemPrompts()
         self.name = model.name
 
     def describe(self) -> Mapping[str, Any]:
-        used = ("judge",) if self._only_judges else _ROLES
         return {
-            "models": {role: self._models[role].name for role in used},
-            "sampling": {role: self._samplings[role] for role in used},
-            "prompts": {
-                name: prompt.hash
-                for name, prompt in self._prompts.items()
-                if not self._only_judges or name.startswith("adjudicate")
-            },
+            "models": {role: model.name for role, model in self._models.items()},
+            "sampling": self._samplings,
+            "prompts": {name: prompt.hash for name, prompt in self._prompts.items()},
         }
 
     def admit(self, scenario: EmpaBrief) -> None:
@@ -187,7 +176,7 @@ class EmpaLLMUser:
             "guidance": f"{_FOCUS[view.focus]} {note}".strip(),
             "ending": _ENDING.get(view.ending or "", ""),
         }
-        return (await self._ask("user", "speak", view, log, _Speech, check, blanks)).reply.strip()
+        return (await self._ask("user", view, log, _Speech, check, blanks)).reply.strip()
 
     async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
         messages = (*view.said, *view.heard)
@@ -202,8 +191,7 @@ class EmpaLLMUser:
                     return f"{key} is {line.level} without a reason"
             return None
 
-        blanks = window_blanks(view)
-        form = await self._ask("judge", "adjudicate", view, log, _Form, check, blanks, passages=passages_of(messages))
+        form = await self._ask("judge", view, log, _Form, check, window_blanks(view), passages=passages_of(messages))
         lines = form.lines()
         not_zero = {key: line for key, line in lines.items() if line.level}
         return Judgement(
@@ -228,12 +216,11 @@ class EmpaLLMUser:
             "released": ", ".join(view.released),
             "acts": ", ".join(f"{act.function}({act.argument})" for act in view.acts[-_RECENT:]) or "none",
         }
-        return (await self._ask("director", "direct", view, log, _Call, check, blanks)).act
+        return (await self._ask("director", view, log, _Call, check, blanks)).act
 
     async def _ask(
         self,
         role: str,
-        name: str,
         view: EmpaView,
         log: CallLog,
         answer: type[_AnswerT],
@@ -241,12 +228,13 @@ class EmpaLLMUser:
         blanks: Mapping[str, str],
         passages: Sequence[str] = (),
     ) -> _AnswerT:
+        name = _ASKED[role]
         system = self._system_prompts.of(view.scenario, name, lambda: self._system_text(name, view))  # constant in a dialogue
         return await ask(
             self._models[role],
             [system, Message(role="user", content=self._prompts[f"{name}_turn"].fill(**blanks))],
             answer,
-            sampling=self._samplings[role].seeded(view.seed, 3 * view.turn + _ROLES.index(role)),
+            sampling=self._samplings[role].seeded(view.seed, 3 * view.turn + list(_ASKED).index(role)),
             check=check,
             passages=passages,
             on_reply=log.recorder(name, view.turn, role),
@@ -294,11 +282,11 @@ class MixedRoles:
 
 def players(models: Mapping[str, ChatModel | None], samplings: Mapping[str, Sampling]) -> EmpaUser:
     """The three roles; one without a language model is embedded: by the learned reader, or by a student."""
-    appraisers = {role: SPEC.appraiser(models.get(role)) for role in _ROLES}
-    llm = {role: model for role in _ROLES if appraisers[role] is None and (model := models.get(role)) is not None}
-    parts: dict[str, EmpaUser] = {role: EmpaEmbeddedUser(appraisers[role], role=role) for role in _ROLES if role not in llm}
+    appraisers = {role: SPEC.appraiser(models.get(role)) for role in _ASKED}
+    llm = {role: model for role in _ASKED if appraisers[role] is None and (model := models.get(role)) is not None}
+    parts: dict[str, EmpaUser] = {role: EmpaEmbeddedUser(appraisers[role], role=role) for role in _ASKED if role not in llm}
     if llm:
         speaker = llm.get("user") or next(iter(llm.values()))
         parts |= dict.fromkeys(llm, EmpaLLMUser(speaker, models=llm, samplings=samplings))
     alike = not llm and len({part.name for part in parts.values()}) == 1
-    return parts["user"] if alike or len(llm) == len(_ROLES) else MixedRoles(parts)
+    return parts["user"] if alike or len(llm) == len(_ASKED) else MixedRoles(parts)

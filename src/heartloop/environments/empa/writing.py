@@ -23,14 +23,7 @@ from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.empa import scenario as parts
-from heartloop.environments.empa.scenario import (
-    DOMAINS,
-    EmpaScenario,
-    dominant_axis,
-    problems_of,
-    texts_in,
-    unquoted,
-)
+from heartloop.environments.empa.scenario import DOMAINS, EmpaScenario, dominant_axis, problems_of, texts_in, unquoted
 from heartloop.environments.empa.scoring import DEFICIT_POINTS
 from heartloop.environments.importing import RawDialogue
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
@@ -180,16 +173,14 @@ class EmpaDistilling(Writing):
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         if only:
             raise UseError(f"--only is {only[0]!r}, but does not apply to dialogues; use --exclude-tag")
-        check_size(min(n, MAX_SCENARIOS), seed)
-        shuffled = sorted(self._dialogues, key=lambda raw: hashlib.sha256(f"{seed}|{raw.place}".encode()).digest())
-        return [
-            Seeded(number, f"empa-{run_number(seed, number)}", self._facts(raw, seed))
-            for number, raw in enumerate(shuffled[: min(n, MAX_SCENARIOS)], start=1)
-        ]
+        n = min(n, MAX_SCENARIOS)
+        check_size(n, seed)
+        chosen = sorted(self._dialogues, key=lambda raw: hashlib.sha256(f"{seed}|{raw.place}".encode()).digest())[:n]
+        numbered = enumerate(chosen, start=1)
+        return [Seeded(number, f"empa-{run_number(seed, number)}", self._facts(raw, seed)) for number, raw in numbered]
 
     def removed_from(self, seeded: Seeded) -> Mapping[str, int]:
-        removed: Mapping[str, int] = seeded.facts["removed"]
-        return removed
+        return dict(seeded.facts["removed"])
 
     def as_read(self, seeded: Seeded) -> str:
         return f"{_metadata(seeded.facts['told'])}\n{_numbered(seeded.facts['turns'], None)}"
@@ -260,9 +251,8 @@ class EmpaDistilling(Writing):
     def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
         log = [text for _, text in seeded.facts["turns"]] + list(seeded.facts["told"].values())
         excluded = sorted(self._exclude.intersection(scenario.get("tags", ())))
-        return carried_over(log, scenario) + [
-            f"tags: this run leaves out {tag}; invent what does not touch it" for tag in excluded
-        ]
+        notes = [f"tags: this run leaves out {tag}; invent what does not touch it" for tag in excluded]
+        return carried_over(log, scenario) + notes
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
         written = _joined(done, "card", "story", "label", "voice")
@@ -336,13 +326,8 @@ def _numbered(turns: Sequence[Sequence[str]], filtered: BaseModel | None) -> str
 def carried_over(log: Sequence[str], value: Any) -> list[str]:
     """One sentence for each text within a JSON value that repeats words of a log, whatever its punctuation and case."""
     runs = {run for text in log for part in PLACEHOLDER.split(text) for run in _runs(_words(part), RUN)}
-    sentences = {
-        tuple(words)
-        for text in log
-        for sentence in re.split(r"[.!?…\n]+", text)
-        for words in [_words(sentence)]
-        if SENTENCE <= len(words) < RUN and not PLACEHOLDER.search(sentence)
-    }
+    parts = [part for text in log for part in re.split(r"[.!?…\n]+", text) if not PLACEHOLDER.search(part)]
+    sentences = {words for words in map(tuple, map(_words, parts)) if SENTENCE <= len(words) < RUN}
     problems: dict[str, None] = {}
     for text in texts_in(value):
         words = _words(text)
