@@ -10,7 +10,7 @@ import functools
 import random
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib import resources
 from itertools import product, zip_longest
 from pathlib import Path
@@ -99,7 +99,7 @@ class Combination(NamedTuple):
         return Seed(theme=theme, **self._asdict())
 
 
-def combinations(keyword: str, relationships: Sequence[str], used: set[Combination]) -> list[Combination]:
+def combinations(keyword: str, relationships: Sequence[str], used: Set[Combination]) -> list[Combination]:
     """The combinations of a keyword with these relationships that are not in `used`, in a fixed order."""
     choices = product(sorted(relationships), pools().intensity, pools().personality)
     return [one for choice in choices if (one := Combination(keyword, *choice)) not in used]

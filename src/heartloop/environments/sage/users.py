@@ -95,8 +95,7 @@ _PLANNING: Mapping[str, str] = {
     "activity": "What goes through your mind",
     "feeling": "How you feel about it",
 }
-_MANNERS = {variant: f"manner_{variant}" for variant in VARIANTS}
-_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *_MANNERS.values())
+_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *map("manner_{}".format, VARIANTS))
 
 
 class SageLLMUser(RoleModel):
@@ -105,7 +104,7 @@ class SageLLMUser(RoleModel):
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in _NAMES}
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        others = {name for key, name in _MANNERS.items() if key != variant}
+        others = {f"manner_{other}" for other in VARIANTS if other != variant}
         prompts = {name: prompt.hash for name, prompt in self.prompts.items() if name not in others}
         return {**super().describe(), "prompts": prompts}
 
@@ -154,7 +153,7 @@ class SageLLMUser(RoleModel):
             purpose=self.prompts[f"purpose_{scenario.family}"].text,
             intention=scenario.intention_text,
             goal=scenario.goal,
-            manner=self.prompts[_MANNERS[variant]].text,
+            manner=self.prompts[f"manner_{variant}"].text,
             persona=render_persona(scenario),
             background=render_background(scenario),
         )
