@@ -51,13 +51,8 @@ def speaks_for(text: str, *others: str) -> bool:
     >>> speaks_for("Hm.\\nNPC: I see.", "NPC"), speaks_for("Ask the NPC: it knows.", "NPC")
     (True, False)
     """
-    return _speaker_pattern(others).search(text) is not None
-
-
-@lru_cache(maxsize=4096)
-def _speaker_pattern(others: tuple[str, ...]) -> re.Pattern[str]:
     names = "|".join(re.escape(name) for name in ("npc", "assistant", "supporter", "partner", "ai", "chatbot", *others) if name)
-    return re.compile(rf"^\s*\**({names})\**\s*[:：]", re.IGNORECASE | re.MULTILINE)
+    return re.search(rf"^\s*\**({names})\**\s*[:：]", text, re.IGNORECASE | re.MULTILINE) is not None
 
 
 SILENT = "(silence)"

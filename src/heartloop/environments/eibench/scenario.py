@@ -465,9 +465,6 @@ AnyEIBenchScenario = EIBenchBrief | EIBenchReleasedScenario
 """A scenario of this project, complete or in the short form, or a released record."""
 
 
-# Scenarios as text
-
-
 def line_of(s: Any) -> str:
     if isinstance(s, EIBenchReleasedScenario):
         return f"{s.id:30} {s.scene:8} {s.title}"

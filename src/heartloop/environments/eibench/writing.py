@@ -228,11 +228,7 @@ def _mixed(seed: int, scenes: tuple[Scene, ...], used: frozenset[Combination]) -
 def _alternating(scene: Scene, used: Set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
     pool = [(theme, keyword, fit) for theme, keywords in pools().scenes[scene].items() for keyword, fit in keywords.items()]
     rng.shuffle(pool)
-    free: list[list[tuple[Scene, str, Combination]]] = []
-    for theme, keyword, fit in pool:
-        unused = combinations(keyword, fit, used)
-        rng.shuffle(unused)
-        free.append([(scene, theme, one) for one in unused])
+    free = [[(scene, theme, one) for one in combinations(keyword, fit, used, rng)] for theme, keyword, fit in pool]
     return [one for row in zip_longest(*free) for one in row if one is not None]
 
 

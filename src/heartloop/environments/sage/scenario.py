@@ -355,16 +355,11 @@ class ReleasedProfile(Released):
     """One line of a released profile file. Training files lack `first_talk`; unknown fields are preserved."""
 
     id: str = Field(min_length=1)
-    player: str = Field(min_length=1)
-    """Persona."""
-    scene: str = Field(min_length=1)
-    """Background, with reactions by mood."""
-    main_cha: str
-    """Character type."""
-    cha_group: tuple[str, ...]
-    """Traits."""
-    task: str
-    """Hidden intention."""
+    player: str = Field(min_length=1)  # persona
+    scene: str = Field(min_length=1)  # background, with reactions by mood
+    main_cha: str  # character type
+    cha_group: tuple[str, ...]  # traits
+    task: str  # hidden intention
     first_talk: str | None = None
 
 
@@ -450,9 +445,6 @@ def scenario_of(raw: bytes) -> SageReleasedScenario:
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise InputError("expected a released dialogue (JSON)") from error
     return SageReleasedScenario(form=FORM, source="raw.jsonl", record=profile)
-
-
-# Scenarios as text
 
 
 def render_persona(scenario: AnySageScenario) -> str:

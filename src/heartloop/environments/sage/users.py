@@ -171,9 +171,6 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
     return "the reply speaks for the NPC; write only what the person says" if speaks_for(answer.reply) else None
 
 
-# The embedded user
-
-
 def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
     background = scenario.background
     return Context(
@@ -193,8 +190,7 @@ READING = LearnedReading(
 class _Variant(NamedTuple):
     up: float
     down: float
-    core_from: float
-    """Emotion from which the person says what matters most."""
+    core_from: float  # emotion from which the person says what matters most
 
 
 _BY_VARIANT: Mapping[str, _Variant] = {
@@ -227,7 +223,23 @@ class SageEmbeddedUser(AppraisingPlayer):
         return Feeling(change, _thoughts(appraisal, change, after, view), evidence_of(appraisal))
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
-        return Speech(answer(view, feeling))
+        """A farewell at the ends, else `next_line`; the core only from the mood that the variant asks for."""
+        scenario = view.scenario
+        assert isinstance(scenario, SageScenario)  # others are not admitted
+        lines = scenario.lines
+        if view.manner in ("S", "F"):
+            return Speech(pick(lines.thanks if view.manner == "S" else lines.leave, "line", scenario.id, view.seed, view.turn))
+        core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
+        beats = open_beats(scenario.beats, view.messages, good=feeling.change >= GOOD_FROM, core=core)
+        line = next_line(
+            view,
+            worth=feeling.change,
+            beat=_asked_about(beats, view.replies[-1]),
+            missed=getattr(lines, _LINES[feeling.evidence.get("missed", "vague")]),
+            general=lines.vague,
+            cold=view.emotion < _COLD_BELOW,
+        )
+        return Speech(line)
 
 
 _ACTIVITIES: Mapping[str, Sequence[str]] = {
@@ -280,25 +292,6 @@ _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
     ("other", r"\b(he|she|they|him|her|them|who|think\w*|say|said)\b"),
     ("event", r"\b(happen\w*|next|how did|when|where|come to)\b"),
 )
-
-
-def answer(view: SageView, feeling: Feeling) -> str:
-    """The person's next line: a farewell at the ends, else `next_line`; the core only from the mood that the variant asks for."""
-    scenario = view.scenario
-    assert isinstance(scenario, SageScenario)  # others are not admitted
-    lines = scenario.lines
-    if view.manner in ("S", "F"):
-        return pick(lines.thanks if view.manner == "S" else lines.leave, "line", scenario.id, view.seed, view.turn)
-    core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
-    beats = open_beats(scenario.beats, view.messages, good=feeling.change >= GOOD_FROM, core=core)
-    return next_line(
-        view,
-        worth=feeling.change,
-        beat=_asked_about(beats, view.replies[-1]),
-        missed=getattr(lines, _LINES[feeling.evidence.get("missed", "vague")]),
-        general=lines.vague,
-        cold=view.emotion < _COLD_BELOW,
-    )
 
 
 def _asked_about(beats: Sequence[SageBeat], reply: str) -> SageBeat | None:

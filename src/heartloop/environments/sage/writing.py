@@ -126,23 +126,17 @@ class SageWriting(Writing):
                 "traits": "; ".join(facts["traits"]),
                 "sentences": "\n".join(f"- {sentence}" for sentence in facts["sentences"]),
             }
-        family, wish = facts["family"], INTENTIONS[facts["intention"]].text
-        if stage.name == "scene":
-            supportive = family == "support"
-            return {
-                "persona": as_json(done["persona"]),
-                "theme": facts["theme"],
-                "purpose": _PURPOSE[family],
-                "intention": wish,
-                "conflict_form": _CONFLICT if supportive else "null",
-                "tried_form": _TRIED if supportive else "[]",
-                "problem_form": _PROBLEM[family],
-            }
+        family, supportive = facts["family"], facts["family"] == "support"
+        known = {"persona": as_json(done["persona"]), "intention": INTENTIONS[facts["intention"]].text}
+        if stage.name == "voice":
+            return {**known, "scene": as_json(done["scene"]), "beats_need": _NEED[family]}
         return {
-            "persona": as_json(done["persona"]),
-            "scene": as_json(done["scene"]),
-            "intention": wish,
-            "beats_need": _NEED[family],
+            **known,
+            "theme": facts["theme"],
+            "purpose": _PURPOSE[family],
+            "conflict_form": _CONFLICT if supportive else "null",
+            "tried_form": _TRIED if supportive else "[]",
+            "problem_form": _PROBLEM[family],
         }
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
