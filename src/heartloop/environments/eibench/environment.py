@@ -168,8 +168,8 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
     def outcome(self) -> Outcome:
         """Outcome in [-1, 1] (Eq. 2); one process reward per turn (Eq. 3); the states."""
         score = outcome(*self._states[-1], *self._scenario.axes, self._environment.options.relation_weight)
-        rewards = process_rewards(*zip(*self._states, strict=True))
-        return Outcome(score, tuple(map(float, rewards)), tuple(map(_state, self._states)))
+        rewards = map(float, process_rewards(*zip(*self._states, strict=True)))
+        return Outcome(score, tuple(rewards), tuple(map(_state, self._states)))
 
 
 def briefing(scenario: AnyEIBenchScenario, options: EIBenchOptions) -> str:
