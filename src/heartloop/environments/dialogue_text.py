@@ -51,13 +51,8 @@ def speaks_for(text: str, *others: str) -> bool:
     >>> speaks_for("Hm.\\nNPC: I see.", "NPC"), speaks_for("Ask the NPC: it knows.", "NPC")
     (True, False)
     """
-    return _speaker_pattern(others).search(text) is not None
-
-
-@lru_cache(maxsize=4096)
-def _speaker_pattern(others: tuple[str, ...]) -> re.Pattern[str]:
     names = "|".join(re.escape(name) for name in ("npc", "assistant", "supporter", "partner", "ai", "chatbot", *others) if name)
-    return re.compile(rf"^\s*\**({names})\**\s*[:：]", re.IGNORECASE | re.MULTILINE)
+    return re.search(rf"^\s*\**({names})\**\s*[:：]", text, re.IGNORECASE | re.MULTILINE) is not None
 
 
 SILENT = "(silence)"
@@ -77,7 +72,8 @@ def stands_in(quote: str, messages: Iterable[str]) -> bool:
     parts = [plain for part in _LEFT_OUT.split(quote) if (plain := _plain(part))]
     if sum(len(part.replace(" ", "")) for part in parts) < _LEAST:
         return _plain(quote) in whole and bool(_plain(quote))
-    return any(_in_order(parts, message) for message in whole)
+    patterns = [(part, re.escape(part)) for part in parts]
+    return any(_spans(patterns, message) for message in whole)
 
 
 def passages_of(messages: Iterable[str]) -> list[str]:
@@ -99,26 +95,22 @@ def spans_of(quote: str, message: str) -> list[tuple[int, int]]:
     """
     if not stands_in(quote, [message]):
         return []
+    gap = r"(?:[^\w']|(?<!\w)['’]|['’](?!\w))+"
+    parts = filter(None, map(_plain, _LEFT_OUT.split(quote)))
+    patterns = ((part, gap.join(re.escape(word).replace("'", "['’]") for word in part.split())) for part in parts)
+    return _spans(patterns, message, re.IGNORECASE)
+
+
+def _spans(parts: Iterable[tuple[str, str]], text: str, flags: int = 0) -> list[tuple[int, int]]:
+    """Where the parts, each with its pattern, occur in this order; empty if one does not."""
     spans: list[tuple[int, int]] = []
-    for part in filter(None, map(_plain, _LEFT_OUT.split(quote))):
-        words = r"(?:[^\w']|(?<!\w)['’]|['’](?!\w))+".join(re.escape(word).replace("'", "['’]") for word in part.split())
-        found = re.compile(rf"(?<!\w){words}(?!\w)" if part.isascii() else words, re.IGNORECASE).search(
-            message, spans[-1][1] if spans else 0
-        )
+    for part, pattern in parts:
+        whole_words = rf"(?<!\w){pattern}(?!\w)" if part.isascii() else pattern
+        found = re.compile(whole_words, flags).search(text, spans[-1][1] if spans else 0)
         if found is None:
             return []
         spans.append(found.span())
     return spans
-
-
-def _in_order(parts: list[str], message: str) -> bool:
-    at = 0
-    for part in parts:
-        found = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)" if part.isascii() else re.escape(part)).search(message, at)
-        if found is None:
-            return False
-        at = found.end()
-    return True
 
 
 def _plain(text: str) -> str:
@@ -141,10 +133,8 @@ def pick(lines: Sequence[str], *parts: object) -> str:
 def pick_unsaid(groups: Iterable[Sequence[str]], said: Sequence[str], *parts: object) -> str | None:
     """A line that was not said yet, of the first group that has one; else `None`."""
     spoken = " ".join(said)
-    for group in groups:
-        if left := [line for line in group if line not in spoken]:
-            return pick(left, *parts)
-    return None
+    left = next(filter(None, ([line for line in group if line not in spoken] for group in groups)), None)
+    return pick(left, *parts) if left else None
 
 
 def least_recent(lines: Sequence[str], said: Sequence[str]) -> str:

@@ -52,6 +52,7 @@ def unsaid(concerns: Iterable[Concern], beats: Iterable[Beat], messages: Sequenc
 LAYOUT = FeatureLayout(bits=13, words=(1, 2), characters=(3, 4))
 OVERLAPS = ("story_overlap", "unsaid_overlap", "known_overlap", "demand_overlap", "ways_overlap")
 _LOWEST, _HIGHEST = 1.0, 5.0
+_loaded = cache(LinearModel.load)
 
 
 class LearnedAnalysis(NamedTuple):
@@ -62,7 +63,7 @@ class LearnedAnalysis(NamedTuple):
 
     @property
     def model(self) -> LinearModel:
-        return _loaded(self.weights)
+        return _loaded(self.weights, SHIPPED)
 
     def level(self, scenario: Any, analysis: str) -> tuple[int, Mapping[str, float]]:
         """The level of an analysis, and the numbers behind it; 1 if it has no words."""
@@ -82,11 +83,6 @@ def combined(level: float, about: float) -> float:
     """
     within = min(_HIGHEST, max(_LOWEST, level))
     return _LOWEST + min(1.0, max(0.0, about)) * (within - _LOWEST)
-
-
-@cache
-def _loaded(path: Path) -> LinearModel:
-    return LinearModel.load(path, SHIPPED)
 
 
 def whole(value: float) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from heartloop.environments.dialogue_text import least_recent, pick_unsaid
 from heartloop.environments.reading import Appraisal, reason_of
+from heartloop.environments.written import Beat
 
 GOOD_FROM, HARM_FROM = 1.0, -1.0
 """Worth of a reply, in points of the state, from which it did good, and to which it did harm; between them it is neutral."""
@@ -15,14 +16,7 @@ CORE_FROM = 1 / 6
 _ACKNOWLEDGED_FROM = 3.0
 
 
-class _Beat(Protocol):
-    @property
-    def kind(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
-BeatT = TypeVar("BeatT", bound=_Beat)
+BeatT = TypeVar("BeatT", bound=Beat)
 
 
 def open_beats(beats: Iterable[BeatT], said: Sequence[str], *, good: bool, core: bool) -> list[BeatT]:
@@ -32,13 +26,10 @@ def open_beats(beats: Iterable[BeatT], said: Sequence[str], *, good: bool, core:
     return [beat for beat in beats if beat.kind in kinds and beat.text not in spoken]
 
 
-def next_line(view: Any, *, worth: float, beat: _Beat | None, missed: Sequence[str], general: Sequence[str], cold: bool) -> str:
+def next_line(view: Any, *, worth: float, beat: Beat | None, missed: Sequence[str], general: Sequence[str], cold: bool) -> str:
     """The person's next line: the next beat, unless the reply did harm; without a beat, an acknowledgement or what was missed.
 
-    Args:
-        view: the dialogue; its scenario has lines `acks`, `cold` and `repeat`.
-        missed: lines that answer what was wrong with the reply; those of `general` answer any reply that did no good.
-        cold: whether every second line is a cold one.
+    `missed` are lines for what was wrong with the reply, `general` for any that did no good; `cold`: every second line is cold.
     """
     lines, said = view.scenario.lines, view.messages
 

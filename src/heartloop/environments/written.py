@@ -103,6 +103,9 @@ class Concern(Cued, Protocol):
 
 class Beat(Protocol):
     @property
+    def kind(self) -> str: ...
+
+    @property
     def concern(self) -> str: ...
 
     @property
@@ -113,16 +116,15 @@ def stands(cue: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(cue)}", text) is not None
 
 
+_CUE = re.compile(r"[a-z0-9àâäáãåçéèêëíîïñóôöõøúûüýšžčćğışąęłńśźżőű' -]+")
+
+
 def problems_in_cues(named: Iterable[tuple[str, Cued]]) -> list[str]:
     """Cues that are not one to four lower-case words, or that repeat within their matter."""
     found: list[str] = []
     for name, matter in named:
         for cue in matter.cues:
-            if (
-                cue != cue.lower()
-                or len(cue.split()) > 4
-                or not re.fullmatch(r"[a-z0-9àâäáãåçéèêëíîïñóôöõøúûüýšžčćğışąęłńśźżőű' -]+", cue)
-            ):
+            if len(cue.split()) > 4 or not _CUE.fullmatch(cue):
                 found.append(f"cue {cue!r} of {name} is not one to four lower-case words")
         if len(set(matter.cues)) < len(matter.cues):
             found.append(f"a cue of {name} stands twice")
@@ -198,9 +200,9 @@ def problems_in_lines(lines: Iterable[str], *, marks: bool = True) -> list[str]:
     return found
 
 
-def check_concerns(concerns: Sequence[Concern], beats: Iterable[Beat]) -> None:
+def problems_in_concerns(concerns: Sequence[Concern], beats: Iterable[Beat]) -> list[str]:
     keys = [concern.key for concern in concerns]
     if len(set(keys)) < len(keys):
-        raise ValueError("concern keys repeat")
-    if unknown := {beat.concern for beat in beats} - set(keys):
-        raise ValueError(f"beats name concerns that are not listed: {', '.join(sorted(unknown))}")
+        return ["concern keys repeat"]
+    unknown = sorted({beat.concern for beat in beats} - set(keys))
+    return [f"beats name concerns that are not listed: {', '.join(unknown)}"] if unknown else []

@@ -10,7 +10,7 @@ import functools
 import random
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib import resources
 from itertools import product, zip_longest
 from pathlib import Path
@@ -99,10 +99,12 @@ class Combination(NamedTuple):
         return Seed(theme=theme, **self._asdict())
 
 
-def combinations(keyword: str, relationships: Sequence[str], used: set[Combination]) -> list[Combination]:
-    """The combinations of a keyword with these relationships that are not in `used`, in a fixed order."""
+def combinations(keyword: str, relationships: Iterable[str], used: Set[Combination], rng: random.Random) -> list[Combination]:
+    """The combinations of a keyword with these relationships that are not in `used`, shuffled."""
     choices = product(sorted(relationships), pools().intensity, pools().personality)
-    return [one for choice in choices if (one := Combination(keyword, *choice)) not in used]
+    unused = [one for choice in choices if (one := Combination(keyword, *choice)) not in used]
+    rng.shuffle(unused)
+    return unused
 
 
 @functools.cache
@@ -205,8 +207,7 @@ def training() -> tuple[EIBenchScenario, ...]:
     for scene, size in SIZES.items():
         free: list[list[tuple[Core, int, Combination]]] = []
         for core in (core for core in cores if core.scene == scene):
-            unused = combinations(core.keyword, tuple(core.roles), used)
-            random.Random(core.id).shuffle(unused)
+            unused = combinations(core.keyword, core.roles, used, random.Random(core.id))
             free.append([(core, number, one) for number, one in enumerate(unused, start=1)])
         rows = [one for row in zip_longest(*free) for one in row if one is not None]
         scenarios += [compose(core, one.seed(core.theme), number) for core, number, one in rows[:size]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript
@@ -114,7 +114,6 @@ class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
 
     def describe(self, scenario_id: str) -> Mapping[str, Any]:
         scenario = self.scenarios[scenario_id]
-        anchors = {axis: list(values) for axis, values in zip("at", scenario.axes, strict=True)}
         facts = {
             "scene": scenario.scene,
             **scenario.facts,
@@ -122,7 +121,7 @@ class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
             "person": scenario.person,
             "place": scenario.place,
             "tags": " ".join(scenario.tags),
-            "anchors": json.dumps(anchors),
+            "anchors": json.dumps(dict(zip("at", scenario.axes, strict=True))),
             "relation_weight": f"{self.options.relation_weight:g}",
         }
         prompts = {p.name: p.hash for p in _policy_prompts(self.variant, isinstance(scenario, EIBenchReleasedScenario))}
@@ -161,17 +160,16 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         after = (move(before[0], reaction.a), move(before[1], reaction.t))
         self._states.append(after)
         self._messages.append(reaction.reply)
-        stop: StopReason | None = "turn_limit" if len(self._replies) >= bench.max_turns else None
-        if not reaction.goes_on:
-            stop = "goodbye"
+        last = len(self._replies) >= bench.max_turns
+        stop: StopReason | None = "goodbye" if not reaction.goes_on else "turn_limit" if last else None
         moved = _state((after[0] - before[0], after[1] - before[1]))
         return UserTurn(reaction.reply, _state(after), moved, dict(reaction.reflection), dict(reaction.evidence), stop)
 
     def outcome(self) -> Outcome:
         """Outcome in [-1, 1] (Eq. 2); one process reward per turn (Eq. 3); the states."""
         score = outcome(*self._states[-1], *self._scenario.axes, self._environment.options.relation_weight)
-        rewards = process_rewards(*zip(*self._states, strict=True))
-        return Outcome(score, tuple(map(float, rewards)), tuple(map(_state, self._states)))
+        rewards = map(float, process_rewards(*zip(*self._states, strict=True)))
+        return Outcome(score, tuple(rewards), tuple(map(_state, self._states)))
 
 
 def briefing(scenario: AnyEIBenchScenario, options: EIBenchOptions) -> str:
@@ -193,13 +191,8 @@ def _policy_prompts(form: str, released: bool) -> tuple[Prompt, Prompt]:
 
 def anchors_of(transcript: Transcript) -> tuple[Anchors, Anchors] | None:
     """Anchors of a and of t that a dialogue was played with; `None` if its facts have none."""
-    return _read_anchors(transcript.facts.get("anchors", ""))
-
-
-@lru_cache(maxsize=4096)
-def _read_anchors(text: str) -> tuple[Anchors, Anchors] | None:
     try:
-        anchors = json.loads(text)
+        anchors = json.loads(transcript.facts.get("anchors", ""))
         return Anchors(*anchors["a"]), Anchors(*anchors["t"])
     except (ValueError, LookupError, TypeError):
         return None

@@ -54,7 +54,6 @@ def published_results() -> Published:
     scenes: dict[str, Column] = {scene: score._replace(name=scene.capitalize()) for scene in SCENES}
     rank = Column("#", digits=0, entry="published-eibench-rank")
     general = {"aime_2025": "AIME 2025", "gpqa_diamond": "GPQA Diamond", "humaneval_plus": "HumanEval+", "ifeval": "IFEval"}
-    names = tuple(general)
     tables = (
         printed(
             __package__,
@@ -88,7 +87,7 @@ def published_results() -> Published:
             help="Percent. Whether training for people costs something elsewhere.",
             columns=tuple(Column(name, entry="published-model") for name in general.values()),
             rows=tuple(
-                Row(f"{row['base_model']}, {row['variant']}", tuple(row[name] for name in names))
+                Row(f"{row['base_model']}, {row['variant']}", tuple(row[name] for name in general))
                 for row in published(__package__, "eibench_table08_general_capability")
             ),
             fold=True,

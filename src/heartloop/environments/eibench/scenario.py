@@ -3,7 +3,7 @@
 Published fields (EIBench sections 3.1, 3.2, App. C): two profiles, the opening line (none in Charm, where the model speaks
 first), anchors of negative emotion a and relation t, and the seed combination. Ours, for the embedded user: `concerns`, `demand`,
 `ways`, `wrongs`, `sores`, `beats` and the written lines. Released texts are Chinese and the authors' (CC BY-NC); their anchors
-are not changed (`scoring.check_anchors` is for our scenarios only), and a record without a defined score is refused.
+are not changed (`scoring.anchor_problem` is for our scenarios only), and a record without a defined score is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -26,9 +26,8 @@ from pydantic import (
     model_validator,
 )
 
-from heartloop.core.errors import InputError
 from heartloop.core.schemas import Sent
-from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, check_anchors
+from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, anchor_problem
 from heartloop.environments.records import set_loader
 from heartloop.environments.written import (
     Cue,
@@ -41,8 +40,8 @@ from heartloop.environments.written import (
     Tags,
     Written,
     beats_of,
-    check_concerns,
     fingerprint_of,
+    problems_in_concerns,
     problems_in_lines,
     unfit_cues,
     written_lines,
@@ -102,10 +101,6 @@ class AxisAnchors(Part):
     start: int
     success: int
     fail: int
-
-    @property
-    def values(self) -> Anchors:
-        return Anchors(self.start, self.success, self.fail)
 
 
 class ScenarioAnchors(Part):
@@ -193,10 +188,8 @@ class EIBenchBrief(Written):
         for name in ("relationship", "intensity", "personality"):
             if (value := getattr(self.seed, name)) not in (pool := getattr(pools(), name)):
                 problems.append(f"seed.{name} is {value!r}; expected one of {', '.join(pool)}")
-        try:
-            check_anchors(self.anchors.a.values, self.anchors.t.values)
-        except InputError as error:
-            problems.append(str(error))
+        if problem := anchor_problem(*self.axes):
+            problems.append(problem)
         if (self.opening is None) != (self.scene == "charm"):
             problems.append("in charm the model speaks first, so opening is null; every other scene needs an opening")
         return problems
@@ -211,7 +204,8 @@ class EIBenchBrief(Written):
 
     @property
     def axes(self) -> tuple[Anchors, Anchors]:
-        return self.anchors.a.values, self.anchors.t.values
+        a, t = self.anchors.a, self.anchors.t
+        return Anchors(a.start, a.success, a.fail), Anchors(t.start, t.success, t.fail)
 
     @property
     def other(self) -> str:
@@ -245,10 +239,7 @@ class EIBenchScenario(EIBenchBrief):
             problems.append("wrongs belong to repair: two of them, the deed and what it cost")
         if bool(self.ways) if self.scene == "charm" else not 2 <= len(self.ways) <= 3:
             problems.append("ways: two or three, and none in charm")
-        try:
-            check_concerns(self.concerns, self.beats)
-        except ValueError as error:
-            problems.append(str(error))
+        problems += problems_in_concerns(self.concerns, self.beats)
         problems += [
             f"lines.{group} belongs to {scene}, and {scene} needs two of them"
             for scene, groups in LINES.items()
@@ -313,11 +304,7 @@ SETS = ("test", "train")
 """The shipped test set, and the training set, which `composer` composes when it is loaded."""
 
 load_scenarios = set_loader(EIBenchScenario, SETS, __package__, schema="docs/eibench.md")
-
-load_any: Callable[..., list[EIBenchBrief]] = set_loader(
-    EIBenchScenario, SETS, __package__, schema="docs/eibench.md", brief=EIBenchBrief
-)
-
+load_any = set_loader(EIBenchScenario, SETS, __package__, schema="docs/eibench.md", brief=EIBenchBrief)
 
 FORM: Literal["eibench-released/1"] = "eibench-released/1"
 
@@ -465,11 +452,7 @@ class EIBenchReleasedScenario(BaseModel):
     @property
     def odd_anchors(self) -> bool:
         """Whether the anchors violate the rules for this project's scenarios."""
-        try:
-            check_anchors(*self.axes)
-        except InputError:
-            return True
-        return False
+        return bool(anchor_problem(*self.axes))
 
     @property
     def fingerprint(self) -> str:
@@ -480,9 +463,6 @@ class EIBenchReleasedScenario(BaseModel):
 
 AnyEIBenchScenario = EIBenchBrief | EIBenchReleasedScenario
 """A scenario of this project, complete or in the short form, or a released record."""
-
-
-# Scenarios as text
 
 
 def line_of(s: Any) -> str:

@@ -31,17 +31,18 @@ class Anchors(NamedTuple):
     fail: float
 
 
-def check_anchors(a: Anchors, t: Anchors) -> None:
-    """Checks the anchors: a success < start < fail, t fail < start < success; multiples of 5 in [0, 100]; gaps of at least 10."""
+def anchor_problem(a: Anchors, t: Anchors) -> str:
+    """A violation or "": a success < start < fail, t fail < start < success; multiples of 5 in [0, 100]; gaps of at least 10."""
     for axis, anchors in (("a", a), ("t", t)):
         shown = f"anchors of {axis} are start {anchors.start:g}, success {anchors.success:g}, fail {anchors.fail:g}"
         low, high = STATE_LIMITS
         if any(not low <= value <= high or value % STEP for value in anchors):
-            raise InputError(f"{shown}; expected multiples of {STEP} from {low:g} to {high:g}")
+            return f"{shown}; expected multiples of {STEP} from {low:g} to {high:g}"
         good, bad = (-1, 1) if axis == "a" else (1, -1)
         if good * (anchors.success - anchors.start) < GAP or bad * (anchors.fail - anchors.start) < GAP:
             order = "success < start < fail" if axis == "a" else "fail < start < success"
-            raise InputError(f"{shown}; expected {order}, each at least {GAP} from the start")
+            return f"{shown}; expected {order}, each at least {GAP} from the start"
+    return ""
 
 
 def move(value: float, change: float) -> float:

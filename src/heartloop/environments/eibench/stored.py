@@ -42,8 +42,7 @@ def rescored(transcript: Transcript, options: EIBenchOptions) -> Transcript:
 def out_of_range(transcript: Transcript) -> bool:
     """Whether an answer with a change outside ±10 was re-asked; `released` would have clamped it."""
     calls = [call for call in transcript.calls if call.purpose == "react"]
-    reasked = (call for call, after in pairwise(calls) if after.turn == call.turn)
-    reactions = (reaction_of(call) for call in reasked)
+    reactions = (reaction_of(call) for call, after in pairwise(calls) if after.turn == call.turn)
     return any(max(abs(r.a), abs(r.t)) > CHANGE_LIMIT for r in reactions if r is not None)
 
 

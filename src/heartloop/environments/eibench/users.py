@@ -174,9 +174,6 @@ def reaction_of(call: Call) -> Reaction | None:
     return None if answer is None or answer.problem() is not None else answer.reaction
 
 
-# The embedded user
-
-
 def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
     """The dialogue so far, what was not mentioned yet, and what the policy knows, must not give, could offer, and did."""
     if isinstance(scenario, EIBenchReleasedScenario):
@@ -220,8 +217,7 @@ class _Felt(NamedTuple):
 
 
 class EIBenchEmbeddedUser(AppraisingPlayer):
-    """The user without a language model: an appraiser gives the changes, and the person says written lines and ends the dialogue
-    at the anchors of success and failure."""
+    """The user without a language model: an appraiser gives the changes, and the person says written lines."""
 
     reading = READING
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.eibench.composer import Combination, combinations
@@ -31,7 +32,7 @@ from heartloop.environments.eibench.scenario import (
     pools,
     problems_of,
 )
-from heartloop.environments.eibench.scoring import Anchors, check_anchors
+from heartloop.environments.eibench.scoring import Anchors, anchor_problem
 from heartloop.environments.writing import (
     Answer,
     Seeded,
@@ -56,7 +57,7 @@ class _Profile(Answer):
     opening: str | None = Field(default=None, min_length=15, max_length=300)
 
 
-_Place = Annotated[int, Sent(minimum=0, maximum=100)]  # `check_anchors` says what is wrong with another
+_Place = Annotated[int, Sent(minimum=0, maximum=100)]  # `anchor_problem` says what is wrong with another
 
 
 class _State(Answer):
@@ -142,25 +143,14 @@ class EIBenchWriting(Writing):
     fixed = ("id", "scene", "seed", "place", "name", "age", "gender", "key", "kind", "concern", "depth")
     sets = ("test",)
 
-    def __init__(self, shipped: Sequence[EIBenchScenario] | None = None) -> None:
-        super().__init__(shipped)
-        self._orders: dict[tuple[int, tuple[Scene, ...]], list[tuple[Scene, str, Combination]]] = {}
-
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         check_only(only, SCENES, "a scene")
         check_size(n, seed)
-        mixed = self._mixed(seed, tuple(scene for scene in SCENES if not only or scene in only))
+        used = frozenset(Combination.of(one.seed) for one in self.shipped)
+        mixed = _mixed(seed, tuple(scene for scene in SCENES if not only or scene in only), used)
         if n > len(mixed):
             raise UseError(f"--n is {n}; there are {len(mixed)} combinations of {' and '.join(only) or 'all scenes'}")
         return [_seeded(scene, one.seed(theme), number, seed) for number, (scene, theme, one) in enumerate(mixed[:n], start=1)]
-
-    def _mixed(self, seed: int, scenes: tuple[Scene, ...]) -> list[tuple[Scene, str, Combination]]:
-        if (seed, scenes) not in self._orders:
-            used = {Combination.of(one.seed) for one in self.shipped}
-            rng = random.Random(f"eibench|{seed}")
-            by_scene = [_alternating(scene, used, rng) for scene in scenes]
-            self._orders[seed, scenes] = [one for row in zip_longest(*by_scene) for one in row if one is not None]
-        return self._orders[seed, scenes]
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts, options = seeded.facts, pools()
@@ -195,15 +185,19 @@ class EIBenchWriting(Writing):
         }
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
-        answer = done[stage.name]
+        answer, facts = done[stage.name], seeded.facts
         if isinstance(answer, _Profile):
-            return _problems_of_profile(answer, seeded.facts)
+            problems = problems_of_person("user.", answer.user, facts)
+            if answer.model.name != facts["other"]:
+                problems.append(f"model.name is {answer.model.name!r}, expected {facts['other']!r}")
+            if (answer.opening is None) != (facts["scene"] == "charm"):
+                problems.append("opening: in charm the model speaks first, so it is null; every other scene needs one")
+            if re.search(r"[(*\[]", answer.opening or ""):
+                problems.append("opening has brackets or asterisks")
+            return problems + problems_of_tags(answer.tags)
         if isinstance(answer, _Anchors):
-            try:
-                check_anchors(Anchors(**answer.of("a")), Anchors(**answer.of("t")))
-            except InputError as error:
-                return [str(error)]
-            return []
+            problem = anchor_problem(Anchors(**answer.of("a")), Anchors(**answer.of("t")))
+            return [problem] if problem else []
         return self.problems_of_whole(seeded, done, problems_of)
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
@@ -224,14 +218,17 @@ class EIBenchWriting(Writing):
         return {"emotion_means": scene.emotion, "relation_means": scene.relation, "field": "anchors.a.success", "value": "35"}
 
 
-def _alternating(scene: Scene, used: set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
+@lru_cache(maxsize=16)
+def _mixed(seed: int, scenes: tuple[Scene, ...], used: frozenset[Combination]) -> list[tuple[Scene, str, Combination]]:
+    rng = random.Random(f"eibench|{seed}")
+    by_scene = [_alternating(scene, used, rng) for scene in scenes]
+    return [one for row in zip_longest(*by_scene) for one in row if one is not None]
+
+
+def _alternating(scene: Scene, used: Set[Combination], rng: random.Random) -> list[tuple[Scene, str, Combination]]:
     pool = [(theme, keyword, fit) for theme, keywords in pools().scenes[scene].items() for keyword, fit in keywords.items()]
     rng.shuffle(pool)
-    free: list[list[tuple[Scene, str, Combination]]] = []
-    for theme, keyword, fit in pool:
-        unused = combinations(keyword, fit, used)
-        rng.shuffle(unused)
-        free.append([(scene, theme, one) for one in unused])
+    free = [[(scene, theme, one) for one in combinations(keyword, fit, used, rng)] for theme, keyword, fit in pool]
     return [one for row in zip_longest(*free) for one in row if one is not None]
 
 
@@ -244,14 +241,3 @@ def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
     slug = re.sub(r"[^a-z0-9]+", "-", seed.keyword.lower()).strip("-")
     facts = {"scene": scene, **seed.model_dump(), "place": place.name, "gender": gender, "name": name, "other": other}
     return Seeded(number, f"{scene}-{slug}-{run_number(run, number)}", facts)
-
-
-def _problems_of_profile(answer: _Profile, facts: Mapping[str, Any]) -> list[str]:
-    problems = problems_of_person("user.", answer.user, facts)
-    if answer.model.name != facts["other"]:
-        problems.append(f"model.name is {answer.model.name!r}, expected {facts['other']!r}")
-    if (answer.opening is None) != (facts["scene"] == "charm"):
-        problems.append("opening: in charm the model speaks first, so it is null; every other scene needs one")
-    if re.search(r"[(*\[]", answer.opening or ""):
-        problems.append("opening has brackets or asterisks")
-    return problems + problems_of_tags(answer.tags)

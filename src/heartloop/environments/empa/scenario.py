@@ -29,8 +29,8 @@ from heartloop.environments.written import (
     Short,
     Tags,
     Written,
-    check_concerns,
     plain_words,
+    problems_in_concerns,
     problems_in_lines,
     unfit_cues,
     written_lines,
@@ -223,10 +223,7 @@ class EmpaBrief(Written):
             problems.append(f"id {self.id!r} names another axis than {self.axis!r}")
         if self.priorities.of(self.axis).level != "high":
             problems.append(f"the dominant axis is {self.axis}, so its priority must be high")
-        try:
-            check_concerns(self.concerns, self.told)
-        except ValueError as error:
-            problems.append(str(error))
+        problems += problems_in_concerns(self.concerns, self.told)
         if problems:
             raise ValueError("; ".join(problems))
         return self

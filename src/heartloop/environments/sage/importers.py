@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn
 from heartloop.core.errors import InputError, UseError
@@ -24,6 +24,7 @@ from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
 from heartloop.environments.sage.scenario import (
     FORM,
     INTENTIONS,
+    Released,
     ReleasedProfile,
     SageReleasedScenario,
     intention_of,
@@ -70,11 +71,7 @@ _TEXTS = {"content": "content", "fit": "TargetCompletion", "activity": "activity
 Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
-class _Released(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-
-class _Planning(_Released):
+class _Planning(Released):
     activity: str = ""
     TargetCompletion: str = ""
     content: str = ""
@@ -82,7 +79,7 @@ class _Planning(_Released):
     change: Points | None = None
 
 
-class _Message(_Released):
+class _Message(Released):
     role: Literal["user", "assistant"]
     content: str
     emotion: Points | None = Field(default=None, alias="emotion-point")
@@ -90,7 +87,7 @@ class _Message(_Released):
     planning: _Planning | None = None
 
 
-class ReleasedLog(_Released):
+class ReleasedLog(Released):
     """One line of a released log: a dialogue with its final emotion. Other fields are allowed."""
 
     id: str = Field(min_length=1)
@@ -200,11 +197,9 @@ def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[fl
         return Turn(index=index, reply=reply, silent=silent)
     before, after = emotions
     planning = answer.planning or _Planning()
-    thoughts: dict[str, str] = {}
-    for name, theirs in _TEXTS.items():
-        text = getattr(planning, theirs)
-        thoughts[name] = _LABEL.sub("", text, count=1)
-        counts["labels taken off"] += thoughts[name] != text
+    texts = {name: getattr(planning, theirs) for name, theirs in _TEXTS.items()}
+    thoughts = {name: _LABEL.sub("", text, count=1) for name, text in texts.items()}
+    counts["labels taken off"] += sum(thoughts[name] != text for name, text in texts.items())
     evidence = {} if answer.thinking is None else {"thinking": answer.thinking}
     if planning.change is not None and planning.change != after - before:
         counts["changes that do not add up"] += 1

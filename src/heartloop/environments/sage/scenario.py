@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -31,8 +31,8 @@ from heartloop.environments.written import (
     Tags,
     Written,
     beats_of,
-    check_concerns,
     fingerprint_of,
+    problems_in_concerns,
     problems_in_lines,
     written_lines,
 )
@@ -236,7 +236,8 @@ class SageBrief(Written):
             raise ValueError(f"intention {self.intention!r} belongs to family {family!r}, not {self.family!r}")
         if self.family == "support" and (self.background.conflict is None or len(self.background.tried) < 2):
             raise ValueError("a support scenario needs background.conflict and at least two background.tried")
-        check_concerns(self.concerns, beats_of(self))
+        if problems := problems_in_concerns(self.concerns, beats_of(self)):
+            raise ValueError("; ".join(problems))
         return self
 
     @property
@@ -300,10 +301,7 @@ def problems_of(scenario: SageBrief) -> list[str]:
 
 
 load_scenarios = set_loader(SageScenario, SETS, __package__, schema="docs/scenarios.md")
-
-load_any: Callable[..., list[SageBrief]] = set_loader(
-    SageScenario, SETS, __package__, schema="docs/scenarios.md", brief=SageBrief
-)
+load_any = set_loader(SageScenario, SETS, __package__, schema="docs/scenarios.md", brief=SageBrief)
 
 
 # Imported scenarios
@@ -349,22 +347,19 @@ def story_fingerprint(player: str, scene: str, task: str, first_message: str | N
     return fingerprint_of([player, scene, task, first_message])
 
 
-class ReleasedProfile(BaseModel):
-    """One line of a released profile file. Training files lack `first_talk`; unknown fields are preserved."""
-
+class Released(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
+
+class ReleasedProfile(Released):
+    """One line of a released profile file. Training files lack `first_talk`; unknown fields are preserved."""
+
     id: str = Field(min_length=1)
-    player: str = Field(min_length=1)
-    """Persona."""
-    scene: str = Field(min_length=1)
-    """Background, with reactions by mood."""
-    main_cha: str
-    """Character type."""
-    cha_group: tuple[str, ...]
-    """Traits."""
-    task: str
-    """Hidden intention."""
+    player: str = Field(min_length=1)  # persona
+    scene: str = Field(min_length=1)  # background, with reactions by mood
+    main_cha: str  # character type
+    cha_group: tuple[str, ...]  # traits
+    task: str  # hidden intention
     first_talk: str | None = None
 
 
@@ -450,9 +445,6 @@ def scenario_of(raw: bytes) -> SageReleasedScenario:
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise InputError("expected a released dialogue (JSON)") from error
     return SageReleasedScenario(form=FORM, source="raw.jsonl", record=profile)
-
-
-# Scenarios as text
 
 
 def render_persona(scenario: AnySageScenario) -> str:

@@ -39,10 +39,7 @@ def band(emotion: float) -> Band:
     """
     if not 0.0 <= emotion <= 100.0:
         raise UseError(f"emotion is {emotion!r}; expected a number from 0 to 100")
-    for bound, name in _LOWER_BOUNDS:
-        if emotion >= bound:
-            return name
-    return "F"
+    return next((name for bound, name in _LOWER_BOUNDS if emotion >= bound), "F")
 
 
 def step(emotion: float, change: float) -> float:

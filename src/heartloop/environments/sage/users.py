@@ -95,8 +95,7 @@ _PLANNING: Mapping[str, str] = {
     "activity": "What goes through your mind",
     "feeling": "How you feel about it",
 }
-_MANNERS = {variant: f"manner_{variant}" for variant in VARIANTS}
-_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *_MANNERS.values())
+_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *map("manner_{}".format, VARIANTS))
 
 
 class SageLLMUser(RoleModel):
@@ -105,7 +104,7 @@ class SageLLMUser(RoleModel):
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in _NAMES}
 
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
-        others = {name for key, name in _MANNERS.items() if key != variant}
+        others = {f"manner_{other}" for other in VARIANTS if other != variant}
         prompts = {name: prompt.hash for name, prompt in self.prompts.items() if name not in others}
         return {**super().describe(), "prompts": prompts}
 
@@ -154,7 +153,7 @@ class SageLLMUser(RoleModel):
             purpose=self.prompts[f"purpose_{scenario.family}"].text,
             intention=scenario.intention_text,
             goal=scenario.goal,
-            manner=self.prompts[_MANNERS[variant]].text,
+            manner=self.prompts[f"manner_{variant}"].text,
             persona=render_persona(scenario),
             background=render_background(scenario),
         )
@@ -170,9 +169,6 @@ def _speaks_for_itself(answer: _SpeakAnswer) -> str | None:
     if not answer.reply.strip():
         return "the reply is blank"
     return "the reply speaks for the NPC; write only what the person says" if speaks_for(answer.reply) else None
-
-
-# The embedded user
 
 
 def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -194,8 +190,7 @@ READING = LearnedReading(
 class _Variant(NamedTuple):
     up: float
     down: float
-    core_from: float
-    """Emotion from which the person says what matters most."""
+    core_from: float  # emotion from which the person says what matters most
 
 
 _BY_VARIANT: Mapping[str, _Variant] = {
@@ -228,7 +223,23 @@ class SageEmbeddedUser(AppraisingPlayer):
         return Feeling(change, _thoughts(appraisal, change, after, view), evidence_of(appraisal))
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
-        return Speech(answer(view, feeling))
+        """A farewell at the ends, else `next_line`; the core only from the mood that the variant asks for."""
+        scenario = view.scenario
+        assert isinstance(scenario, SageScenario)  # others are not admitted
+        lines = scenario.lines
+        if view.manner in ("S", "F"):
+            return Speech(pick(lines.thanks if view.manner == "S" else lines.leave, "line", scenario.id, view.seed, view.turn))
+        core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
+        beats = open_beats(scenario.beats, view.messages, good=feeling.change >= GOOD_FROM, core=core)
+        line = next_line(
+            view,
+            worth=feeling.change,
+            beat=_asked_about(beats, view.replies[-1]),
+            missed=getattr(lines, _LINES[feeling.evidence.get("missed", "vague")]),
+            general=lines.vague,
+            cold=view.emotion < _COLD_BELOW,
+        )
+        return Speech(line)
 
 
 _ACTIVITIES: Mapping[str, Sequence[str]] = {
@@ -281,25 +292,6 @@ _ASKED_ABOUT: tuple[tuple[str, str], ...] = (
     ("other", r"\b(he|she|they|him|her|them|who|think\w*|say|said)\b"),
     ("event", r"\b(happen\w*|next|how did|when|where|come to)\b"),
 )
-
-
-def answer(view: SageView, feeling: Feeling) -> str:
-    """The person's next line: a farewell at the ends, else `next_line`; the core only from the mood that the variant asks for."""
-    scenario = view.scenario
-    assert isinstance(scenario, SageScenario)  # others are not admitted
-    lines = scenario.lines
-    if view.manner in ("S", "F"):
-        return pick(lines.thanks if view.manner == "S" else lines.leave, "line", scenario.id, view.seed, view.turn)
-    core = view.emotion >= _BY_VARIANT[view.options.variant].core_from
-    beats = open_beats(scenario.beats, view.messages, good=feeling.change >= GOOD_FROM, core=core)
-    return next_line(
-        view,
-        worth=feeling.change,
-        beat=_asked_about(beats, view.replies[-1]),
-        missed=getattr(lines, _LINES[feeling.evidence.get("missed", "vague")]),
-        general=lines.vague,
-        cold=view.emotion < _COLD_BELOW,
-    )
 
 
 def _asked_about(beats: Sequence[SageBeat], reply: str) -> SageBeat | None:

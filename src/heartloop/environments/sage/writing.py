@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -39,11 +38,6 @@ from heartloop.environments.writing import (
     run_number,
 )
 from heartloop.environments.written import Line, Tags
-
-
-@cache
-def persona_pools() -> Mapping[str, Sequence[Any]]:
-    return tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
 
 
 class _Scene(Answer):
@@ -97,15 +91,18 @@ class SageWriting(Writing):
         check_only(only, list(INTENTIONS), "a hidden intention")
         check_size(n, seed)
         chosen = [key for key, row in INTENTIONS.items() if (key in only if only else row.family == "support")]
-        taken = {(one.theme, one.intention) for name in SETS for one in _shipped(name)}
+        shipped = [one for name in SETS for one in load_scenarios(name)]
+        taken = {(one.theme, one.intention) for one in shipped}
+        themes = dict.fromkeys((one.family, one.theme) for one in shipped)
         rng = random.Random(f"sage|{seed}")
         rng.shuffle(chosen)
-        pools = persona_pools()
+        pools = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
         used: set[tuple[Any, ...]] = set()
         found: list[Seeded] = []
         while len(found) < n:
             intention = INTENTIONS[chosen[len(found) % len(chosen)]]
-            theme = rng.choice([theme for theme in _themes(intention.family) if (theme, intention.key) not in taken])
+            free = [x for family, x in themes if family == intention.family and (x, intention.key) not in taken]
+            theme = rng.choice(free)
             traits, sentences = rng.sample(pools["traits"], 3), rng.sample(pools["sentences"], 3)
             age, place = rng.choice(pools["ages"]), rng.choice(places())
             gender, name = place.someone(rng)
@@ -129,29 +126,28 @@ class SageWriting(Writing):
                 "traits": "; ".join(facts["traits"]),
                 "sentences": "\n".join(f"- {sentence}" for sentence in facts["sentences"]),
             }
-        family, wish = facts["family"], INTENTIONS[facts["intention"]].text
-        if stage.name == "scene":
-            supportive = family == "support"
-            return {
-                "persona": as_json(done["persona"]),
-                "theme": facts["theme"],
-                "purpose": _PURPOSE[family],
-                "intention": wish,
-                "conflict_form": _CONFLICT if supportive else "null",
-                "tried_form": _TRIED if supportive else "[]",
-                "problem_form": _PROBLEM[family],
-            }
+        family, supportive = facts["family"], facts["family"] == "support"
+        known = {"persona": as_json(done["persona"]), "intention": INTENTIONS[facts["intention"]].text}
+        if stage.name == "voice":
+            return {**known, "scene": as_json(done["scene"]), "beats_need": _NEED[family]}
         return {
-            "persona": as_json(done["persona"]),
-            "scene": as_json(done["scene"]),
-            "intention": wish,
-            "beats_need": _NEED[family],
+            **known,
+            "theme": facts["theme"],
+            "purpose": _PURPOSE[family],
+            "conflict_form": _CONFLICT if supportive else "null",
+            "tried_form": _TRIED if supportive else "[]",
+            "problem_form": _PROBLEM[family],
         }
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer, facts = done[stage.name], seeded.facts
         if isinstance(answer, SagePersona):
-            return _problems_of_persona(answer, facts)
+            found = problems_of_person("", answer, facts)
+            if answer.age != facts["age"]:
+                found.append(f"age is {answer.age!r}, expected {facts['age']!r}")
+            if not answer.place.startswith(facts["place"]):
+                found.append(f"place is {answer.place!r}, expected {facts['place']!r} at its beginning")
+            return found
         if isinstance(answer, _Scene):
             found = give_aways(facts["intention"], answer.first_message)
             if facts["family"] == "support" and (answer.background.conflict is None or len(answer.background.tried) < 2):
@@ -170,22 +166,3 @@ class SageWriting(Writing):
 
     def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
         return {"intention": INTENTIONS[scenario["intention"]].text, "field": "first_message", "value": '"..."'}
-
-
-@cache
-def _shipped(name: str) -> tuple[SageScenario, ...]:
-    return tuple(load_scenarios(name))
-
-
-@cache
-def _themes(family: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.theme for one in _shipped(family)))
-
-
-def _problems_of_persona(answer: SagePersona, facts: Mapping[str, Any]) -> list[str]:
-    problems = problems_of_person("", answer, facts)
-    if answer.age != facts["age"]:
-        problems.append(f"age is {answer.age!r}, expected {facts['age']!r}")
-    if not answer.place.startswith(facts["place"]):
-        problems.append(f"place is {answer.place!r}, expected {facts['place']!r} at its beginning")
-    return problems
