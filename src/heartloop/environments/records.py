@@ -80,11 +80,8 @@ def is_yaml(path: Path) -> bool:
 def sources(path: Path, text: str) -> Iterator[Source | Problem]:
     """The records of a file's text, and what is no record; YAML has one record per document, or a list of records."""
     if is_yaml(path):
-        yield from _yaml_sources(text)
-        return
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield Source(number, line)
+        return _yaml_sources(text)
+    return (Source(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
 
 
 class _Constructor(SafeConstructor):
@@ -116,7 +113,6 @@ def yaml_value(text: str) -> Any:
 
 
 def yaml_text(value: Mapping[str, Any]) -> str:
-    """A mapping of JSON values as YAML, in its own order."""
     yaml = _yaml()
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
@@ -151,7 +147,7 @@ def _yaml_sources(text: str) -> Iterator[Source | Problem]:
 
 
 def _walk(node: Any, location: Location, lines: dict[Location, int]) -> Iterator[Problem]:
-    """Notes the line of every field, and yields keys that repeat."""
+    """Keys that repeat; adds the line of every field to `lines`."""
     if isinstance(node, MappingNode):
         for key, value in node.value:
             below = (*location, str(key.value))
@@ -265,8 +261,7 @@ def read_records(
             continue
         name = str(record.id)  # type: ignore[attr-defined]
         if name in seen:
-            problem = f"{name!r} is already on line {seen[name]}; ids must differ"
-            problems.append(Problem(source.line_of(("id",)), "id", problem))
+            problems.append(Problem(source.line_of(("id",)), "id", f"{name!r} is already on line {seen[name]}; ids must differ"))
             continue
         seen[name] = source.line
         valid.append((source.line, record))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -126,9 +127,8 @@ def by_other_rules(played: Transcript, environment: Environment, preset: str) ->
         result = _finished(run)
     except NotStored as missing:
         return unscored(played, preset, missing.kind, str(missing))
-    counts = {name: number for name, number in played.counts.items() if name not in known}
-    for name, number in result.counts.items():
-        counts[name] = counts.get(name, 0) + number
+    counts = Counter({name: number for name, number in played.counts.items() if name not in known})
+    counts.update(result.counts)
     same = zip(result.turns, played.turns, strict=False)
     update: dict[str, Any] = {
         "turns": (*(old if new.state is not None else new for new, old in same), *result.turns[len(played.turns) :]),
@@ -137,7 +137,7 @@ def by_other_rules(played: Transcript, environment: Environment, preset: str) ->
         "prompts": played.prompts,
         "calls": tuple(call.model_copy(update={"cached": False}) for call in result.calls) if played.calls else (),
         "usage": result.usage if played.calls else played.usage,
-        "counts": counts,
+        "counts": dict(counts),
         "seconds": played.seconds,
     }
     return result.model_copy(update=update)

@@ -125,7 +125,7 @@ class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
             "anchors": json.dumps(anchors),
             "relation_weight": f"{self.options.relation_weight:g}",
         }
-        prompts = {p.name: p.hash for p in _policy_prompts(self.variant, isinstance(scenario, EIBenchReleasedScenario))}
+        prompts = {p.name: p.hash for p in _policy_prompts(self.options.variant, isinstance(scenario, EIBenchReleasedScenario))}
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=prompts)
 
 
@@ -161,7 +161,7 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         after = (move(before[0], reaction.a), move(before[1], reaction.t))
         self._states.append(after)
         self._messages.append(reaction.reply)
-        stop: StopReason | None = "turn_limit" if len(self._replies) >= bench.max_turns else None
+        stop: StopReason | None = "turn_limit" if len(self._replies) >= bench.options.max_turns else None
         if not reaction.goes_on:
             stop = "goodbye"
         moved = _state((after[0] - before[0], after[1] - before[1]))

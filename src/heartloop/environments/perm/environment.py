@@ -161,7 +161,7 @@ class PermEpisode(AnswerEpisode[Perm, AnyScenario]):
         grades = await self.graded({**dict.fromkeys(JUDGES, answer.response), "resonation": answer.analysis})
         tokens = estimate_tokens(answer.response)
         evidence = evidence_of(grades)
-        reward = rules.reward(evidence["scores"], tokens, self._environment.preset)
+        reward = rules.reward(evidence["scores"], tokens, self._environment.options.preset)
         self._score = reward.total
         evidence = {"format": "", **evidence, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
@@ -200,10 +200,6 @@ def rescored(transcript: Transcript, options: PermOptions) -> Transcript:
     return transcript.model_copy(update=update)
 
 
-STORED = Stored(
-    options=lambda played: {"preset": played.preset, "variant": played.variant, **rules_of(played)._asdict()}, rescored=rescored
-)
-
 SPEC = EnvironmentSpec(
     name="perm",
     title="PERM",
@@ -218,7 +214,10 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.perm.users:PermLLMUser",
     report="heartloop.environments.perm.report:PANEL",
     reading="heartloop.environments.perm.users:READING",
-    stored=STORED,
+    stored=Stored(
+        options=lambda played: {"preset": played.preset, "variant": played.variant, **rules_of(played)._asdict()},
+        rescored=rescored,
+    ),
     demo=DemoRun("general", 24, place=4),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=413.5, repeat=121.7, turns=1, tokens=389),
     training="heartloop.environments.perm.training:TRAINING",
