@@ -281,10 +281,9 @@ _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 
 
 def visible(text: str) -> str:
-    """The visible part of a policy's reply: what follows the last `</think>`.
+    """The visible part of a policy's reply: what follows the last `</think>`, up to an unclosed `<think>`.
 
-    Text after an unclosed `<think>` is hidden too. A closing tag counts without an opening one, which some
-    chat templates put into the prompt.
+    A closing tag counts without an opening one, which some chat templates put into the prompt.
 
     >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him."), visible("<think>hmm")
     ('That was unkind of him.', '')
@@ -340,9 +339,8 @@ def transcript_lines(path: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
                 except ValidationError as error:
                     first = error.errors()[0]
                     where = ".".join(str(part) for part in first["loc"]) or "record"
-                    raise InputError(
-                        f"{path}, line {number}, {where}: {first['msg']}; remove or fix that line, then rerun the command"
-                    ) from error
+                    message = f"{path}, line {number}, {where}: {first['msg']}; remove or fix that line, then rerun the command"
+                    raise InputError(message) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
 

@@ -98,9 +98,8 @@ def records(path: Path) -> Iterator[Record]:
         place = f"{path}, line {number}"
         value = _value(place, raw)
         if not isinstance(value, dict):
-            raise InputError(
-                f"{place}: is a {type(value).__name__}; expected one JSON object per line, correct or remove that line"
-            )
+            kind = type(value).__name__
+            raise InputError(f"{place}: is a {kind}; expected one JSON object per line, correct or remove that line")
         yield Record(path, number, raw, value)
 
 

@@ -231,11 +231,9 @@ def _object(text: str) -> dict[str, Any]:
 def read_records(
     path: Path, text: str, kind: type[Record], *, correction: str, brief: type[Record] | None = None
 ) -> list[Record]:
-    """The records of a file's text, which have an `id` each.
+    """The records of a file's text, which have an `id` each; `correction` says what the user can do about an invalid line.
 
-    Args:
-        correction: what the user can do about an invalid line; the end of the message.
-        brief: the schema of a record that has none of the fields which only `kind` has.
+    `brief` is the schema of a record that has none of the fields which only `kind` has.
     """
     valid: list[tuple[int, Record]] = []
     problems: list[Problem] = []
@@ -316,12 +314,8 @@ def set_loader(
     """A `Scenarios.load` for files of one kind of record, JSON lines or YAML.
 
     `load(set_or_path, *, exclude_tags=())` returns the scenarios of a shipped set, by default the first, or of a file. It raises
-    `UseError` if none remain, `RecordErrors` for invalid records or equal ids, and `InputError` for a file without records.
-
-    Args:
-        sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.
-        schema: where the fields are documented, for messages.
-        brief: the schema of the short form, of which `kind` has all fields and more.
+    `UseError` if none remain, `RecordErrors` for invalid records or equal ids, and `InputError` for a file without records. Sets
+    are files `scenarios/NAME.jsonl` of the package; `brief` is the schema of the short form, of which `kind` has all fields.
     """
 
     def read(path: Path) -> list[Any]:

@@ -110,10 +110,8 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
     async def mark(self, view: EQBenchView, log: CallLog) -> tuple[Mapping[str, float], str]:
         prompts = view.scenario.repaired
         replies = [list(answer.sections.values())[-1] if answer.sections else answer.said for answer in view.answers]
-        readings = [
-            self._reader.read(reply, Context(prompts[: number + 1], tuple(replies[:number])))
-            for number, reply in enumerate(replies)
-        ]
+        contexts = [Context(prompts[: number + 1], tuple(replies[:number])) for number in range(len(replies))]
+        readings = [self._reader.read(reply, context) for reply, context in zip(replies, contexts, strict=True)]
         criteria = [name for name in READ if name in view.scenario.form.rubric.criteria]
         marks = {name: round(fmean(_mark(name, reading) for reading in readings), 1) for name in criteria}
         return marks, f"By the learned reader, over {len(replies)} answers: {marks_in_words(marks)}."

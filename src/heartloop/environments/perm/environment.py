@@ -191,10 +191,9 @@ def rescored(transcript: Transcript, options: PermOptions) -> Transcript:
     other_facts = {name: value for name, value in transcript.facts.items() if name not in old_rules.facts}
     update: dict[str, object] = {"preset": preset, "facts": other_facts | rules.facts}
     if transcript.score is not None:
-        reward = reward_of(transcript, preset=preset, rules=rules)
-        total = broken_form(rules.weight) if reward is None else reward.total
-        if reward is not None:
-            turn = transcript.turns[0]
+        total = broken_form(rules.weight)
+        if (reward := reward_of(transcript, preset=preset, rules=rules)) is not None:
+            turn, total = transcript.turns[0], reward.total
             update["turns"] = (turn.model_copy(update={"evidence": {**turn.evidence, "reward": reward._asdict()}}),)
         update["score"], update["rewards"] = total, (total,)
     return transcript.model_copy(update=update)
