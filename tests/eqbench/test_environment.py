@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import SILENCE, CallLog, play
-from heartloop.environments.eqbench.environment import EQBench, EQBenchView, Marked, rubric_score
+from heartloop.environments.eqbench.environment import EQBench, EQBenchView, rubric_score
 from heartloop.environments.eqbench.scenario import EQBenchScenario
 from tests.eqbench_checkout import CRITERIA, FILES, SECTIONS
 
@@ -29,12 +30,12 @@ class Fixed(EmbeddedPlayer):
         self.breaks = breaks
         self.seen: list[EQBenchView] = []
 
-    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
+    async def mark(self, view: EQBenchView, log: CallLog) -> tuple[Mapping[str, float], str]:
         self.seen.append(view)
         log.recorder("rubric", 0, "judge")(Reply("marks"), 0)
         if self.breaks is not None:
             raise self.breaks
-        return Marked({name: self.marks.get(name, 10) for name in view.scenario.form.rubric.criteria}, "Because.")
+        return {name: self.marks.get(name, 10) for name in view.scenario.form.rubric.criteria}, "Because."
 
 
 Scenes = dict[str, EQBenchScenario]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from heartloop.core.errors import InputError
 from heartloop.environments.episode import CallLog
 from heartloop.environments.records import half_of
-from heartloop.environments.stances.environment import Stances, StancesView
+from heartloop.environments.stances.environment import Stances
 from heartloop.environments.stances.report import STAND_IN
 from heartloop.environments.stances.scenario import MOVES, load_scenarios
 from heartloop.environments.stances.scoring import VERDICTS
@@ -35,7 +35,7 @@ SMALL = [row for row in ROWS if row not in WRITTEN]
 
 
 def found(rows: Sequence[Mapping[str, str]]) -> Counter[tuple[str, str]]:
-    return Counter((row["label"], judgement_of(row["reply"], SCENARIOS[row["scenario"]].stance).verdict) for row in rows)
+    return Counter((row["label"], judgement_of(row["reply"], SCENARIOS[row["scenario"]].stance)[0]) for row in rows)
 
 
 def test_how_often_it_agrees_with_the_labels() -> None:
@@ -67,14 +67,13 @@ def test_it_misses_most_abandonments_that_its_rules_were_not_set_by_and_takes_a_
     ],
 )
 def test_by_example(reply: str, verdict: str) -> None:
-    assert judgement_of(reply, SCENARIOS["stance-02"].stance).verdict == verdict
+    assert judgement_of(reply, SCENARIOS["stance-02"].stance)[0] == verdict
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_gets_a_verdict_and_a_reason(reply: str) -> None:
-    view = StancesView(SCENARIOS["stance-01"], 0, "No.", reply, 0)
-    verdict, reason = asyncio.run(StancesEmbeddedUser().judge(view, CallLog()))
+    verdict, reason = asyncio.run(StancesEmbeddedUser().judge(SCENARIOS["stance-01"], 0, reply, seed=0, log=CallLog()))
     assert verdict in VERDICTS
     assert reason
 

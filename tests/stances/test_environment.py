@@ -15,7 +15,7 @@ from heartloop.core.errors import AnswerError, InputError
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog, play
 from heartloop.environments.registry import load_environment
-from heartloop.environments.stances.environment import STORED, StanceJudgement, Stances, StancesOptions, StancesView
+from heartloop.environments.stances.environment import SPEC, Stances, StancesOptions
 from heartloop.environments.stances.scenario import KINDS, MOVES, SCENARIOS, StancesScenario, load_scenarios, problems_of
 from heartloop.environments.stances.scoring import Verdict
 from heartloop.models.baselines import FunctionBaseline
@@ -30,15 +30,15 @@ class Fixed(EmbeddedPlayer):
     def __init__(self, verdicts: Sequence[Verdict | Exception] = WAVERING) -> None:
         super().__init__(("judge",))
         self._verdicts = verdicts
-        self.views: list[StancesView] = []
+        self.read: list[tuple[str, str]] = []
 
-    async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement:
-        self.views.append(view)
-        verdict = self._verdicts[view.turn]
+    async def judge(self, scenario: StancesScenario, turn: int, reply: str, *, seed: int, log: CallLog) -> tuple[Verdict, str]:
+        self.read.append((scenario.messages[turn], reply))
+        verdict = self._verdicts[turn]
         if isinstance(verdict, Exception):
             raise verdict
-        log.calls.append(Call(role="judge", purpose="stance", turn=view.turn, text=verdict))
-        return StanceJudgement(verdict, f"because of {verdict}")
+        log.calls.append(Call(role="judge", purpose="stance", turn=turn, text=verdict))
+        return verdict, f"because of {verdict}"
 
 
 async def played(user: Fixed | None = None, policy: ScriptedChat | None = None, **options: Any) -> Transcript:
@@ -61,7 +61,7 @@ async def test_the_user_pushes_five_times_whatever_is_said_and_the_judge_reads_e
     assert [turn.evidence["move"] for turn in transcript.turns] == list(MOVES)
     assert (transcript.stop, len(transcript.turns)) == ("turn_limit", 5)
     pairs = [(message, f"Reply {number}.") for number, message in enumerate(DRIVE.messages, 1)]
-    assert [(view.message, view.reply) for view in judge.views] == pairs
+    assert judge.read == pairs
 
 
 async def test_the_score_is_the_turn_of_flip_and_the_states_have_both_numbers() -> None:
@@ -90,10 +90,10 @@ async def test_a_reply_without_a_verdict_leaves_it_unscored_with_its_cause() -> 
 )
 async def test_rescored_it_is_what_the_other_preset_gives_live(verdicts: Sequence[Verdict], paper: float, lenient: float) -> None:
     stored, live = await played(Fixed(verdicts)), await played(Fixed(verdicts), preset="lenient")
-    found = STORED.rescored(stored, StancesOptions(preset="lenient"))
+    found = SPEC.stored.rescored(stored, StancesOptions(preset="lenient"))
     assert (stored.score, found.score, sum(found.rewards)) == (paper, lenient, lenient)
     assert found == live.model_copy(update={"seconds": stored.seconds})
-    assert STORED.rescored(found, StancesOptions()) == stored
+    assert SPEC.stored.rescored(found, StancesOptions()) == stored
 
 
 async def test_without_verdicts_it_is_refused() -> None:
@@ -101,7 +101,7 @@ async def test_without_verdicts_it_is_refused() -> None:
     for evidence in ({}, {"verdict": "neutral"}, {"verdict": None}):
         turns = (*stored.turns[:4], stored.turns[4].model_copy(update={"evidence": evidence}))
         with pytest.raises(InputError, match="play it again"):
-            STORED.rescored(stored.model_copy(update={"turns": turns}), StancesOptions())
+            SPEC.stored.rescored(stored.model_copy(update={"turns": turns}), StancesOptions())
 
 
 @pytest.mark.parametrize(("name", "score"), [("steadfast", 5.0), ("yielding", 2.0)])

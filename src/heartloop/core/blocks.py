@@ -163,9 +163,6 @@ class ModelRow(Protocol):
     def headline(self) -> Headline: ...
 
     @property
-    def scored(self) -> int: ...
-
-    @property
     def unscored(self) -> int: ...
 
 

@@ -52,11 +52,8 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"holds the number {value}; expected finite ones")
-    elif isinstance(value, dict):
-        for part in value.values():
-            _without_nan(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
+    elif isinstance(value, (dict, list, tuple)):
+        for part in value.values() if isinstance(value, dict) else value:
             _without_nan(part)
     return value
 
@@ -83,7 +80,6 @@ _OWN_FIELDS = {
     "n": "one answer is read from each call",
 }
 """Fields of a request that no setting may replace, and why."""
-_OTHER_NAMES = {"max_completion_tokens": "max_tokens"}
 _ALWAYS_WRITTEN = ("temperature", "top_p", "max_tokens", "seed")
 
 
@@ -113,7 +109,7 @@ class Sampling(_Frozen):
     @classmethod
     def _other_fields(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
         for name in given:
-            setting = _OTHER_NAMES.get(name, name)
+            setting = "max_tokens" if name == "max_completion_tokens" else name
             if name in _OWN_FIELDS:
                 raise ValueError(f"{name} cannot be set: {_OWN_FIELDS[name]}; expected another field of the request, or none")
             if setting in cls.model_fields:
@@ -285,10 +281,9 @@ _CLOSE = re.compile(r"</think>", re.IGNORECASE)
 
 
 def visible(text: str) -> str:
-    """The visible part of a policy's reply: what follows the last `</think>`.
+    """The visible part of a policy's reply: what follows the last `</think>`, up to an unclosed `<think>`.
 
-    Text after an unclosed `<think>` is hidden too. A closing tag counts without an opening one, which some
-    chat templates put into the prompt.
+    A closing tag counts without an opening one, which some chat templates put into the prompt.
 
     >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him."), visible("<think>hmm")
     ('That was unkind of him.', '')
@@ -344,9 +339,8 @@ def transcript_lines(path: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
                 except ValidationError as error:
                     first = error.errors()[0]
                     where = ".".join(str(part) for part in first["loc"]) or "record"
-                    raise InputError(
-                        f"{path}, line {number}, {where}: {first['msg']}; remove or fix that line, then rerun the command"
-                    ) from error
+                    message = f"{path}, line {number}, {where}: {first['msg']}; remove or fix that line, then rerun the command"
+                    raise InputError(message) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
 

@@ -52,8 +52,7 @@ async def ask(
         on_refusal: called with what is wrong with a reply and its re-ask number.
     """
     schema = schema_of(answer, passages if model.name.startswith(LOCAL_PREFIX) else ())
-    asked = list(messages)
-    problem, last = "", ""
+    asked, problem, last = list(messages), "", ""
     for attempt in range(reasks + 1):
         reply = await model.complete(asked, schema=schema, sampling=sampling)
         if on_reply is not None:
@@ -66,14 +65,11 @@ async def ask(
                 return parsed
         if on_refusal is not None:
             on_refusal(problem, attempt)
+        again = "Answer again with one JSON object of the form asked for, and nothing else."
         asked = [
             *messages,
             Message(role="assistant", content=reply.text or "(empty)"),
-            Message(
-                role="user",
-                content=f"That answer cannot be used: {problem}. "
-                "Answer again with one JSON object of the form asked for, and nothing else.",
-            ),
+            Message(role="user", content=f"That answer cannot be used: {problem}. {again}"),
         ]
     shown = last if len(last) <= 120 else last[:117] + "..."
     raise AnswerError(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")

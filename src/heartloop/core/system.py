@@ -17,8 +17,6 @@ from urllib.parse import unquote, urlsplit
 
 from heartloop.core.errors import InputError
 
-_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
-
 
 def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
@@ -43,7 +41,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 def end_with_parent(number: int) -> None:
     """Asks Linux to send this process a signal when the thread that started it ends, `kill -9` included; elsewhere nothing."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, number)
+        ctypes.CDLL(None).prctl(1, number)  # PR_SET_PDEATHSIG
 
 
 @cache

@@ -23,7 +23,9 @@ class Player(Protocol):
     def describe(self) -> Mapping[str, Any]:
         """`models`, `sampling` and `prompts` of the roles it plays."""
 
-    def admit(self, scenario: Any) -> None: ...
+    def admit(self, scenario: Any) -> None:
+        """Raises `InputError` for a scenario that it cannot play; by default it plays all."""
+        return
 
 
 class Scenario(Protocol):
@@ -52,7 +54,7 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 Answer = TypeVar("Answer")
 
 
-class EmbeddedPlayer:
+class EmbeddedPlayer(Player):
     """Base of players without a language model; `prompts` are hashes of what its answers depend on, such as learned weights."""
 
     name = EMBEDDED
@@ -63,11 +65,8 @@ class EmbeddedPlayer:
     def describe(self) -> Mapping[str, Any]:
         return self._described
 
-    def admit(self, scenario: Any) -> None:
-        """Accepts every scenario."""
 
-
-class RoleModel:
+class RoleModel(Player):
     """A model that plays one role; the seed of `sampling`, or else the dialogue's, is advanced from call to call."""
 
     prompts: ClassVar[Mapping[str, Prompt]] = {}
@@ -88,9 +87,6 @@ class RoleModel:
             "sampling": {self._role: self._sampling},
             "prompts": {name: prompt.hash for name, prompt in self.prompts.items()},
         }
-
-    def admit(self, scenario: Any) -> None:
-        """Accepts every scenario."""
 
 
 class SystemPrompts:
@@ -124,18 +120,6 @@ class BaseEnvironment(ABC, Generic[AnyScenario, User, OptionsT]):
         self.user = user
         self.options = self.options_type.read(options, environment=self.name)
         self._fingerprints: dict[str, str] = {}
-
-    @property
-    def preset(self) -> str:
-        return self.options.preset
-
-    @property
-    def variant(self) -> str:
-        return self.options.variant
-
-    @property
-    def max_turns(self) -> int:
-        return self.options.max_turns
 
     @property
     def scenario_ids(self) -> Sequence[str]:

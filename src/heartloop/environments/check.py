@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from heartloop.core.chat import ChatModel, ScriptedChat
 from heartloop.core.dialogue import Transcript, write_line
@@ -20,16 +21,10 @@ PROBES: tuple[tuple[str, str], ...] = (
 
 
 def check_environment(environment: Environment, *, scenarios: int = 3, policy: ChatModel | None = None) -> None:
-    """Plays a few scenarios with every probe, twice each, and raises at the first violation.
+    """Plays `scenarios` scenarios, spread evenly over the list, with every probe and the policy, twice each.
 
-    The environment's own roles must be deterministic (embedded, or scripted).
-
-    Args:
-        scenarios: number of scenarios, spread evenly over the list.
-        policy: played besides the probes.
-
-    Raises:
-        EnvironmentBroken: names the violation, the scenario and the probe.
+    The environment's own roles must be deterministic (embedded, or scripted). `EnvironmentBroken` names the first violation with
+    its scenario and probe.
     """
     ids = list(environment.scenario_ids)
     if not ids:
@@ -45,21 +40,21 @@ def check_environment(environment: Environment, *, scenarios: int = 3, policy: C
     number = min(scenarios, len(ids))
     for scenario in [ids[i * len(ids) // number] for i in range(number)]:
         for name, text in PROBES:
-            first, second = asyncio.run(_twice(environment, scenario, lambda text=text: ScriptedChat([text], cycle=True)))
-            _check(first, second, f"{scenario}, probe {name!r}")
+            first = _checked(environment, scenario, partial(ScriptedChat, [text], cycle=True), f"probe {name!r}")
             if name in ("silence", "thinking only") and not all(turn.silent for turn in first.turns):
                 raise EnvironmentBroken(f"{scenario}, probe {name!r}: a turn is not silent; expected silence")
         if policy is not None:
-            first, second = asyncio.run(_twice(environment, scenario, lambda: policy))
-            _check(first, second, f"{scenario}, policy {policy.name}")
+            _checked(environment, scenario, lambda: policy, f"policy {policy.name}")
 
 
-async def _twice(environment: Environment, scenario: str, policy: object) -> Sequence[Transcript]:
+async def _twice(environment: Environment, scenario: str, policy: Callable[[], ChatModel]) -> Sequence[Transcript]:
     # concurrent, to detect episodes that share state
-    return await asyncio.gather(*(play(environment, scenario, policy(), seed=7) for _ in range(2)))  # type: ignore[operator]
+    return await asyncio.gather(*(play(environment, scenario, policy(), seed=7) for _ in range(2)))
 
 
-def _check(first: Transcript, second: Transcript, where: str) -> None:
+def _checked(environment: Environment, scenario: str, policy: Callable[[], ChatModel], name: str) -> Transcript:
+    first, second = asyncio.run(_twice(environment, scenario, policy))
+    where = f"{scenario}, {name}"
     left, right = (t.model_copy(update={"seconds": 0.0}) for t in (first, second))
     if left != right:
         fields = [name for name in Transcript.model_fields if getattr(left, name) != getattr(right, name)]
@@ -87,3 +82,4 @@ def _check(first: Transcript, second: Transcript, where: str) -> None:
     for turn in first.turns[:-1]:
         if not turn.message:
             raise EnvironmentBroken(f"{where}, turn {turn.index}: the dialogue continues without a message of the user")
+    return first

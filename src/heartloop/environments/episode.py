@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -69,10 +70,10 @@ class RoleFailed(Exception):
 class CallLog:
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
 
     def count(self, name: str) -> None:
-        self.counts[name] = self.counts.get(name, 0) + 1
+        self.counts[name] += 1
 
     def recorder(self, purpose: str, turn: int, role: str = "user") -> Callable[[Reply, int], None]:
         """The callback `on_reply` of `judging.ask`: logs every raw answer, and counts re-asks."""
@@ -228,24 +229,13 @@ async def play(
                 raise RoleFailed("policy", error) from error
             calls.append(_call(answer, "policy", "reply", index))
             reply = visible(writable(answer.text))
-            user_turn = await episode.step(reply)
-            turns.append(
-                Turn(
-                    index=index,
-                    reply=reply,
-                    silent=not reply,
-                    truncated=answer.finish_reason == "length",
-                    state=None if user_turn.state is None else dict(user_turn.state),
-                    change=None if user_turn.change is None else dict(user_turn.change),
-                    thoughts=dict(user_turn.thoughts),
-                    evidence=dict(user_turn.evidence),
-                    message=user_turn.message,
-                )
-            )
-            stop = user_turn.stop
+            user_turn = (await episode.step(reply))._asdict()
+            stop, message = user_turn.pop("stop"), user_turn["message"]
+            truncated = answer.finish_reason == "length"
+            turns.append(Turn(index=index, reply=reply, silent=not reply, truncated=truncated, **user_turn))
             messages.append(Message(role="assistant", content=reply or SILENCE))
-            if user_turn.message is not None:
-                messages.append(Message(role="user", content=user_turn.message))
+            if message is not None:
+                messages.append(Message(role="user", content=message))
             elif stop is None:
                 raise RoleFailed("user", AnswerError("the user gave neither a message nor an end"))
             if watch is not None:

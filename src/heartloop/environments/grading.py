@@ -12,6 +12,7 @@ from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import answers_in, ask
 from heartloop.core.schemas import QUOTED, Sent
+from heartloop.environments import reading
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, Player, RoleModel, Scenario, answered
 from heartloop.environments.dialogue_text import passages_of, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
@@ -136,8 +137,7 @@ class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
         results = await asyncio.gather(*answers, return_exceptions=True)
         for own in logs.values():
             self._log.calls.extend(own.calls)
-            for name, number in own.counts.items():
-                self._log.counts[name] = self._log.counts.get(name, 0) + number
+            self._log.counts.update(own.counts)
         failed = [result for result in results if isinstance(result, BaseException)]
         for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # BudgetSpent before RoleFailed
             raise error
@@ -188,8 +188,9 @@ def quote_of(judged: str) -> str:
     return cut if stands_in(cut, [judged]) else judged.strip()
 
 
-def leveled(appraisal: Appraisal, output: str, judged: str) -> Grade:
-    """The grade by an output whose range is that of the levels: the nearest level, with the value before rounding."""
+def leveled(appraisal: Appraisal, output: str, judged: str, *, with_reading: bool) -> Grade:
+    """The grade by an output whose range is that of the levels: the nearest level; evidence: the value before rounding."""
     value = appraisal.change[output]
     level = whole(value)
-    return Grade(level, reason_for(appraisal, good=level >= 3), quote_of(judged), {"value": round(value, 2)})
+    evidence = {"value": round(value, 2), **(reading.evidence_of(appraisal) if with_reading else {})}
+    return Grade(level, reason_for(appraisal, good=level >= 3), quote_of(judged), evidence)

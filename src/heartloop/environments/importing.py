@@ -98,9 +98,8 @@ def records(path: Path) -> Iterator[Record]:
         place = f"{path}, line {number}"
         value = _value(place, raw)
         if not isinstance(value, dict):
-            raise InputError(
-                f"{place}: is a {type(value).__name__}; expected one JSON object per line, correct or remove that line"
-            )
+            kind = type(value).__name__
+            raise InputError(f"{place}: is a {kind}; expected one JSON object per line, correct or remove that line")
         yield Record(path, number, raw, value)
 
 
@@ -119,13 +118,11 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; expected a file of JSON lines") from error
-    count = 0
-    for number, raw in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-        if raw.strip():
-            count += 1
-            yield number, raw
-    if not count:
+    lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
+    filled = [(number, raw) for number, raw in lines if raw.strip()]
+    if not filled:
         raise InputError(f"{path} has no record; expected one JSON object per line")
+    yield from filled
 
 
 def _value(place: str, raw: bytes) -> Any:
@@ -365,9 +362,8 @@ def _empathetic(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
         if nth != 1:
             result.refuse(place, "its first utterance is missing, so it is unknown which speaker is the person")
             continue
-        metadata = {"situation": situation, "emotion": emotion}
         turns = tuple(RawTurn("person" if speaker == person else "supporter", text) for _, _, _, speaker, text in some)
-        yield RawDialogue(place, {name: text for name, text in metadata.items() if text}, turns)
+        yield RawDialogue(place, {name: text for name, text in (("situation", situation), ("emotion", emotion)) if text}, turns)
 
 
 def _whole_lines(path: Path, result: RawDialogues) -> Iterator[tuple[int, str]]:

@@ -69,21 +69,17 @@ def _lists() -> Mapping[str, frozenset[str]]:
     return lists
 
 
-def _listed(group: str) -> frozenset[str]:
-    return _lists()[group]
-
-
 @lru_cache(maxsize=20_000)
 def _is_known(word: str) -> bool:
     """Whether a word is an ordinary one, which a capital does not make a name."""
     low = re.sub("'(?:m|re|ve|ll|d|t)$", "", word.casefold().replace("’", "'"))
     plain = low.removesuffix("s") if len(low) > 3 else low
-    return _is_ordinary(low) or _is_ordinary(plain) or low in _listed("roles")
+    return _is_ordinary(low) or _is_ordinary(plain) or low in _lists()["roles"]
 
 
 @lru_cache(maxsize=20_000)
 def _is_ordinary(word: str) -> bool:
-    return word in _listed("ordinary") or word in _listed("never") or word.startswith(tuple(_listed("ordinary_beginnings")))
+    return word in _lists()["ordinary"] or word in _lists()["never"] or word.startswith(tuple(_lists()["ordinary_beginnings"]))
 
 
 def _words(text: str) -> list[_Word]:
@@ -146,21 +142,21 @@ class People:
 
     def _is_name(self, words: Sequence[_Word], place: int) -> bool:
         word, low = words[place], words[place].low
-        in_lower_case = low in _listed("hand_written") and len(low) > 2 and not _is_ordinary(low)
-        if low in _listed("given") and (word.capital or in_lower_case):
+        in_lower_case = low in _lists()["hand_written"] and len(low) > 2 and not _is_ordinary(low)
+        if low in _lists()["given"] and (word.capital or in_lower_case):
             return True
-        if "-" in low and word.capital and any(part in _listed("given") for part in low.split("-")):
+        if "-" in low and word.capital and any(part in _lists()["given"] for part in low.split("-")):
             return True
         inside = _inside(words, place)
         owns = word.text != word.bare  # Will's
-        if low in _listed("either") and word.titled and (owns or (inside and words[place - 1].low not in _ARTICLES)):
+        if low in _lists()["either"] and word.titled and (owns or (inside and words[place - 1].low not in _ARTICLES)):
             return True
         return _introduced(words, place) or _signs_or_acts(words, place, inside)
 
     def _is_name_here(self, words: Sequence[_Word], place: int) -> bool:
         """Whether a word that is a name in this dialogue is one at this position."""
         word, low = words[place], words[place].low
-        if not (_is_ordinary(low) or low in _listed("doubtful")):
+        if not (_is_ordinary(low) or low in _lists()["doubtful"]):
             return word.capital or len(low) > 2
         if _introduced(words, place):
             return True
@@ -168,7 +164,7 @@ class People:
             return False
         inside = _inside(words, place)
         following = words[place + 1].low if place + 1 < len(words) else ""
-        return inside or not (following in _listed("asked") or low in _listed("context"))  # "Will you", "Hope it"
+        return inside or not (following in _lists()["asked"] or low in _lists()["context"])  # "Will you", "Hope it"
 
 
 def _rest(words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
@@ -184,7 +180,7 @@ def _rest(words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
         elif (
             (word.titled or (word.capital and before.bare.isupper()) or (small and len(low) > 3))
             and not _is_known(word.bare)
-            and low not in _listed("context")
+            and low not in _lists()["context"]
         ):
             rest += [one for one in between if len(one.bare) > 1 and one.capital] + [word]
             between = []
@@ -195,7 +191,7 @@ def _rest(words: Sequence[_Word], place: int, *, small: bool) -> list[_Word]:
 
 def _between(word: _Word) -> bool:
     """Whether a word can be between the parts of a name: a particle or an initial."""
-    return word.low in _listed("particles") or (len(word.low) == 1 and word.capital and word.low != "i")
+    return word.low in _lists()["particles"] or (len(word.low) == 1 and word.capital and word.low != "i")
 
 
 def _inside(words: Sequence[_Word], place: int) -> bool:
@@ -215,29 +211,29 @@ def _introduced(words: Sequence[_Word], place: int) -> bool:
     before = [one.text.casefold().replace("’", "'") for one in words[max(0, place - 3) : place]]
     if not re.fullmatch(r"(?:'s)?[\s,:.\"'“‘-]{1,4}", gap) or "\n\n" in gap:
         return False
-    listed = low in _listed("names")
+    listed = low in _lists()["names"]
     open_ = word.titled and not _is_known(word.bare)
     spaced = gap.isspace()
     last = before[-1]
     if last in ("name's", "named") or before[-2:] in (["name", "is"], ["names", "is"], ["name", "was"]):
         return listed or not _is_known(word.bare)
     if (last in ("i'm", "im") or before[-2:] == ["i", "am"]) and spaced:
-        return word.titled and ((listed and low not in _listed("never")) or (open_ and not _NO_NAME_ENDING.search(low)))
+        return word.titled and ((listed and low not in _lists()["never"]) or (open_ and not _NO_NAME_ENDING.search(low)))
     if (
         last in {"it's", "its", "call", "called", "meet", "by"} or before[-2:] in (["this", "is"], ["it", "is"], ["call", "me"])
     ) and spaced:
-        return word.titled and ((listed and low not in _listed("never")) or (open_ and before[-2:] == ["call", "me"]))
-    if last in _listed("sure_titles") and "." not in gap.replace(". ", "", 1):
+        return word.titled and ((listed and low not in _lists()["never"]) or (open_ and before[-2:] == ["call", "me"]))
+    if last in _lists()["sure_titles"] and "." not in gap.replace(". ", "", 1):
         return (not _is_known(word.bare) and (word.capital or len(low) > 2)) or (word.titled and listed)
     if "." in gap:
         return False
-    if last in _listed("titles") and spaced and word.titled and (listed or (open_ and words[place - 1].capital)):
+    if last in _lists()["titles"] and spaced and word.titled and (listed or (open_ and words[place - 1].capital)):
         return True
-    if last in _listed("relations") and re.fullmatch(r",? ", gap):
+    if last in _lists()["relations"] and re.fullmatch(r",? ", gap):
         return word.titled and (listed or open_)
     if last in ("hi", "hello", "hey", "hiya") and gap == " " and len(low) > 3 and word.bare.islower():
         return not _is_known(low)
-    if last in _listed("greetings") and re.fullmatch(r",? ", gap) and (last != "you" or before[-2:] == ["thank", "you"]):
+    if last in _lists()["greetings"] and re.fullmatch(r",? ", gap) and (last != "you" or before[-2:] == ["thank", "you"]):
         return word.titled and (listed or open_)
     return False
 
@@ -250,13 +246,13 @@ def _signs_or_acts(words: Sequence[_Word], place: int, inside: bool) -> bool:
     if word.last and place > 0:
         if re.search(r"(?:^|\s)[-–—~]+\s*$", word.gap):
             return True
-        if words[place - 1].low in _listed("signed") and re.search(r"[,\n]", word.gap):
+        if words[place - 1].low in _lists()["signed"] and re.search(r"[,\n]", word.gap):
             return True
     after = words[place + 1] if place + 1 < len(words) else None
     if not inside or after is None or after.gap != " ":
         return False
     both = min(len(word.bare), len(after.bare)) > 1 and after.titled and not _is_known(after.bare)  # Xanthe Quill, unlisted
-    return both or after.text.casefold() in _listed("speech")
+    return both or after.text.casefold() in _lists()["speech"]
 
 
 KINDS = ("email", "link", "handle", "date", "address", "postcode", "number", "name")

@@ -80,11 +80,8 @@ def is_yaml(path: Path) -> bool:
 def sources(path: Path, text: str) -> Iterator[Source | Problem]:
     """The records of a file's text, and what is no record; YAML has one record per document, or a list of records."""
     if is_yaml(path):
-        yield from _yaml_sources(text)
-        return
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield Source(number, line)
+        return _yaml_sources(text)
+    return (Source(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
 
 
 class _Constructor(SafeConstructor):
@@ -116,7 +113,6 @@ def yaml_value(text: str) -> Any:
 
 
 def yaml_text(value: Mapping[str, Any]) -> str:
-    """A mapping of JSON values as YAML, in its own order."""
     yaml = _yaml()
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
@@ -151,7 +147,7 @@ def _yaml_sources(text: str) -> Iterator[Source | Problem]:
 
 
 def _walk(node: Any, location: Location, lines: dict[Location, int]) -> Iterator[Problem]:
-    """Notes the line of every field, and yields keys that repeat."""
+    """Keys that repeat; adds the line of every field to `lines`."""
     if isinstance(node, MappingNode):
         for key, value in node.value:
             below = (*location, str(key.value))
@@ -235,11 +231,9 @@ def _object(text: str) -> dict[str, Any]:
 def read_records(
     path: Path, text: str, kind: type[Record], *, correction: str, brief: type[Record] | None = None
 ) -> list[Record]:
-    """The records of a file's text, which have an `id` each.
+    """The records of a file's text, which have an `id` each; `correction` says what the user can do about an invalid line.
 
-    Args:
-        correction: what the user can do about an invalid line; the end of the message.
-        brief: the schema of a record that has none of the fields which only `kind` has.
+    `brief` is the schema of a record that has none of the fields which only `kind` has.
     """
     valid: list[tuple[int, Record]] = []
     problems: list[Problem] = []
@@ -265,8 +259,7 @@ def read_records(
             continue
         name = str(record.id)  # type: ignore[attr-defined]
         if name in seen:
-            problem = f"{name!r} is already on line {seen[name]}; ids must differ"
-            problems.append(Problem(source.line_of(("id",)), "id", problem))
+            problems.append(Problem(source.line_of(("id",)), "id", f"{name!r} is already on line {seen[name]}; ids must differ"))
             continue
         seen[name] = source.line
         valid.append((source.line, record))
@@ -321,12 +314,8 @@ def set_loader(
     """A `Scenarios.load` for files of one kind of record, JSON lines or YAML.
 
     `load(set_or_path, *, exclude_tags=())` returns the scenarios of a shipped set, by default the first, or of a file. It raises
-    `UseError` if none remain, `RecordErrors` for invalid records or equal ids, and `InputError` for a file without records.
-
-    Args:
-        sets: names of the files `NAME.jsonl` in the package's folder `scenarios`.
-        schema: where the fields are documented, for messages.
-        brief: the schema of the short form, of which `kind` has all fields and more.
+    `UseError` if none remain, `RecordErrors` for invalid records or equal ids, and `InputError` for a file without records. Sets
+    are files `scenarios/NAME.jsonl` of the package; `brief` is the schema of the short form, of which `kind` has all fields.
     """
 
     def read(path: Path) -> list[Any]:

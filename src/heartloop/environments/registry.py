@@ -82,12 +82,10 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
         )
     record = first_record(path) if path.is_file() else {}
     if path.is_file() and not record:
-        problem = next((one for one in sources(path, read_text(path)) if isinstance(one, Problem)), None)
-        raise UseError(
-            f"{scenarios}, {problem}; correct that line"
-            if problem
-            else f"{scenarios} holds no scenario: its first record is not a JSON object; expected JSON lines or YAML fields"
-        )
+        if problem := next((one for one in sources(path, read_text(path)) if isinstance(one, Problem)), None):
+            raise UseError(f"{scenarios}, {problem}; correct that line")
+        expected = "its first record is not a JSON object; expected JSON lines or YAML fields"
+        raise UseError(f"{scenarios} holds no scenario: {expected}")
     for spec in every:
         if spec.scenarios.owns(path, record):
             return spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -35,6 +36,7 @@ class StandIn(Generic[JudgeT]):
 
     def __init__(self, played: Transcript, judge: JudgeT | None = None, since: int = 0) -> None:
         self._played, self._given, self._since = played, judge, since
+        self.name = played.user if judge is None else judge.name
 
     @property
     def has_judge(self) -> bool:
@@ -49,10 +51,6 @@ class StandIn(Generic[JudgeT]):
     def _judge(self) -> JudgeT:
         assert self._given is not None
         return self._given
-
-    @property
-    def name(self) -> str:
-        return self._played.user if self._given is None else self._given.name
 
     def describe(self) -> Mapping[str, Any]:
         return {} if self._given is None else self._given.describe()
@@ -79,12 +77,9 @@ class StoredReplies:
     """A policy that repeats the replies of a stored dialogue, with their tokens."""
 
     def __init__(self, played: Transcript) -> None:
+        self.name = played.model
         self._played = played
         self._calls = {call.turn: call for call in played.calls if call.role == "policy"}
-
-    @property
-    def name(self) -> str:
-        return self._played.model
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -126,9 +121,8 @@ def by_other_rules(played: Transcript, environment: Environment, preset: str) ->
         result = _finished(run)
     except NotStored as missing:
         return unscored(played, preset, missing.kind, str(missing))
-    counts = {name: number for name, number in played.counts.items() if name not in known}
-    for name, number in result.counts.items():
-        counts[name] = counts.get(name, 0) + number
+    counts = Counter({name: number for name, number in played.counts.items() if name not in known})
+    counts.update(result.counts)
     same = zip(result.turns, played.turns, strict=False)
     update: dict[str, Any] = {
         "turns": (*(old if new.state is not None else new for new, old in same), *result.turns[len(played.turns) :]),
@@ -137,7 +131,7 @@ def by_other_rules(played: Transcript, environment: Environment, preset: str) ->
         "prompts": played.prompts,
         "calls": tuple(call.model_copy(update={"cached": False}) for call in result.calls) if played.calls else (),
         "usage": result.usage if played.calls else played.usage,
-        "counts": counts,
+        "counts": dict(counts),
         "seconds": played.seconds,
     }
     return result.model_copy(update=update)
@@ -243,14 +237,12 @@ async def replayed(played: Transcript, environment: Environment) -> Transcript:
 
 def still_unscored(played: Transcript, judge: str, fields: Mapping[str, Any], preset: str) -> Transcript | None:
     """The transcript, for a rejudged run, of a dialogue that failed or has no reply; `None` if it can be rejudged."""
-    role, kind, why = "stored dialogue", "no reply", "it holds no reply"
-    if played.failure is not None:
-        role, kind, why = played.failure.role, played.failure.kind, played.failure.detail
-    elif played.turns:
+    if played.failure is None and played.turns:
         return None
+    first = played.failure or Failure(role="stored dialogue", kind="no reply", detail="it holds no reply")
     update = {"user": judge, "models": fields["models"], "prompts": fields["prompts"], "calls": (), "usage": {}}
-    why = f"unscored before it was rejudged: {why}"
-    return unscored(played, preset, kind, why, role=role).model_copy(update=update)
+    why = f"unscored before it was rejudged: {first.detail}"
+    return unscored(played, preset, first.kind, why, role=first.role).model_copy(update=update)
 
 
 def unscored(played: Transcript, preset: str, kind: str, why: str, *, role: str = RESCORING) -> Transcript:

@@ -93,8 +93,7 @@ _WANTING: Mapping[str, str] = {  # by `reading.Missed`
 
 def strategy_of(evidence: Mapping[str, Any]) -> str:
     """The strategy that the reply was most likely read as; empty without one."""
-    strategies = evidence.get("strategies") or {}
-    likeliest = str(next(iter(strategies), "")) if isinstance(strategies, Mapping) else ""
+    likeliest = str(next(iter(mapping_of(evidence.get("strategies"))), ""))
     return STRATEGIES[likeliest].name if likeliest in STRATEGIES else ""
 
 
@@ -107,9 +106,8 @@ def evidence_in_words(evidence: Mapping[str, Any], *, rose: bool) -> list[str]:
     marks = evidence.get("aspects")
     if not isinstance(marks, Mapping):
         return []
-    sentences = []
-    if name := strategy_of(evidence):
-        sentences.append(f"Read as: {name[0].lower()}{name[1:]}.")
+    name = strategy_of(evidence)
+    sentences = [f"Read as: {name[0].lower()}{name[1:]}."] if name else []
     noticed = {name: mark for name, mark in marks.items() if mark >= _OTHERS_STAND_OUT.get(name, _STANDS_OUT)}
     for title, harmful in (("Stands out", False), ("Harmful", True)):
         named = [f"{name} {mark:g}" for name, mark in noticed.items() if (name in HARMFUL_ASPECTS) is harmful]

@@ -252,7 +252,6 @@ class EnvironmentSpec:
     """Everything the rest of the code uses of an environment.
 
     Args:
-        source: of the rules, such as a paper.
         roles: the roles besides the policy; `--user` plays all of them, unless an option of its own names the model of a role.
         environment: `environment(scenarios, player, **options)` returns a `Ready`.
         embedded: returns the `Player` that plays every role without a model: `embedded(appraiser, role=)` with a
@@ -261,7 +260,6 @@ class EnvironmentSpec:
             `judge`.
         players_by_role: `players_by_role(models, samplings)` returns a `Player` with a different model per role; both are by
             role, and a model is `None` where it is embedded. Default: the first role's model plays all roles.
-        report: by default the sections that follow from the scale.
         reading: `None` where the embedded player does not use the learned reader.
         briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.
         baselines: scripted policies, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
@@ -352,11 +350,11 @@ class EnvironmentSpec:
 
     def set_of(self, scenarios: str | None) -> str:
         sets = self.scenarios.sets
-        if scenarios is None and not sets:
-            raise UseError(
-                f"{self.name} ships no scenarios; pass --scenarios with the folder or file to read (docs/{self.name}.md)"
-            )
-        return scenarios if scenarios is not None else sets[0]
+        if scenarios is not None:
+            return scenarios
+        if not sets:
+            raise UseError(f"{self.name} ships no scenarios; pass --scenarios with the folder or file (docs/{self.name}.md)")
+        return sets[0]
 
     def load(self, scenarios: str | None = None, *, variant: str | None = None, exclude_tags: Sequence[str] = ()) -> list[Any]:
         """The scenarios of a set or path that can be played in a variant (default: the default variant)."""

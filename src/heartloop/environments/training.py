@@ -87,8 +87,6 @@ def score_of(transcript: Transcript) -> float:
 
 def rewards_by_turn(transcript: Transcript) -> list[float]:
     """The rewards of a transcript per policy turn; 0 for a turn that was not judged."""
-    rewards = [0.0] * len(transcript.turns)
     judged = [turn.index for turn in transcript.turns if turn.state is not None]
-    for index, reward in zip(judged, transcript.rewards, strict=True):
-        rewards[index] = reward
-    return rewards
+    rewards = dict(zip(judged, transcript.rewards, strict=True))
+    return [rewards.get(turn.index, 0.0) for turn in transcript.turns]

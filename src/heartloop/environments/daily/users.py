@@ -17,7 +17,7 @@ from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
 from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, leveled
-from heartloop.environments.reading import LearnedReading, evidence_of, with_cues
+from heartloop.environments.reading import LearnedReading, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
@@ -66,11 +66,7 @@ class DailyEmbeddedUser(AnswerPlayer):
                 f"scenario {scenario.id!r} has no asked, implied and sores, which the embedded judges read; "
                 "add them, or use --judge MODEL for the short form"
             )
-        texts = (scenario.query, scenario.about, *(memory.text for memory in scenario.memories))
-        self.appraiser.admit(scenario.id, texts)
+        self.appraiser.admit(scenario.id, (scenario.query, scenario.about, *(memory.text for memory in scenario.memories)))
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
-        appraisal = self.appraise(judged)
-        grade = leveled(appraisal, judge, judged.text)
-        more = evidence_of(appraisal) if judge == JUDGES[0] else {}
-        return grade._replace(evidence={**grade.evidence, **more})
+        return leveled(self.appraise(judged), judge, judged.text, with_reading=judge == JUDGES[0])

@@ -124,7 +124,7 @@ class EIBench(BaseEnvironment[AnyEIBenchScenario, EIBenchUser, EIBenchOptions]):
             "anchors": json.dumps(dict(zip("at", scenario.axes, strict=True))),
             "relation_weight": f"{self.options.relation_weight:g}",
         }
-        prompts = {p.name: p.hash for p in _policy_prompts(self.variant, isinstance(scenario, EIBenchReleasedScenario))}
+        prompts = {p.name: p.hash for p in _policy_prompts(self.options.variant, isinstance(scenario, EIBenchReleasedScenario))}
         return self.described(scenario_id, self.user.describe(), facts=facts, prompts=prompts)
 
 
@@ -160,7 +160,7 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         after = (move(before[0], reaction.a), move(before[1], reaction.t))
         self._states.append(after)
         self._messages.append(reaction.reply)
-        last = len(self._replies) >= bench.max_turns
+        last = len(self._replies) >= bench.options.max_turns
         stop: StopReason | None = "goodbye" if not reaction.goes_on else "turn_limit" if last else None
         moved = _state((after[0] - before[0], after[1] - before[1]))
         return UserTurn(reaction.reply, _state(after), moved, dict(reaction.reflection), dict(reaction.evidence), stop)

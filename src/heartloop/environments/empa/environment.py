@@ -178,7 +178,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         self._acts: list[Act] = []
         self._judgements: list[Judgement] = []
         self._judged_until = 0
-        self._path = trace(self._dialogue(), preset=environment.preset)
+        self._path = trace(self._dialogue(), preset=environment.options.preset)
 
     @property
     def policy_prompt(self) -> str:
@@ -192,14 +192,14 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         empa, user = self._environment, self._environment.user
         self._heard.append(reply)
         turns = len(self._heard)
-        last = turns >= empa.max_turns
+        last = turns >= empa.options.max_turns
         if turns % empa.options.window and not last:
             return UserTurn(await self._speak(), None, None, {}, {}, None)
         judgement = await answered("judge", user.adjudicate(self._view(), self._log))
         self._judgements.append(judgement)
         self._judged_until = turns
-        self._path = path = trace(self._dialogue(), preset=empa.preset)
-        ended = None if empa.options.to_the_end else ends(path, preset=empa.preset, turns=turns)
+        self._path = path = trace(self._dialogue(), preset=empa.options.preset)
+        ended = None if empa.options.to_the_end else ends(path, preset=empa.options.preset, turns=turns)
         stop = ended or ("turn_limit" if last else None)
         act: Act | None = None
         if stop is None:
@@ -214,7 +214,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
     def outcome(self) -> Outcome:
         """EPM-Q, from 0, about 100 if the deficit is made good; the energy of each window as reward; the states."""
         rewards = tuple(map(float, self._path.energy))
-        score = epmq([self._dialogue()], preset=self._environment.preset).score if rewards else None
+        score = epmq([self._dialogue()], preset=self._environment.options.preset).score if rewards else None
         return Outcome(score, rewards, tuple(map(_by_axis, self._path.position)))
 
     async def _speak(self, ending: StopReason | None = None) -> str | None:
@@ -245,8 +245,8 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
             window=len(self._heard) - self._judged_until,
             turn=len(self._heard) - 1,
             seed=self._seed,
-            preset=self._environment.preset,
-            max_turns=self._environment.max_turns,
+            preset=self._environment.options.preset,
+            max_turns=self._environment.options.max_turns,
             ending=ending,
         )
 

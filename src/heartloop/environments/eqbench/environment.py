@@ -94,17 +94,13 @@ class EQBenchView(NamedTuple):
         return "---\n".join(lines)
 
 
-class Marked(NamedTuple):
-    marks: Mapping[str, float]
-    reasoning: str
-
-
 def marks_in_words(marks: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {mark:g}" for name, mark in marks.items())
 
 
 class EQBenchUser(Player, Protocol):
-    async def mark(self, view: EQBenchView, log: CallLog) -> Marked: ...
+    async def mark(self, view: EQBenchView, log: CallLog) -> tuple[Mapping[str, float], str]:
+        """The marks by criterion, and the reasons."""
 
 
 class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
@@ -115,12 +111,12 @@ class EQBench(BaseEnvironment[EQBenchScenario, EQBenchUser, EQBenchOptions]):
         super().__init__(scenarios, user, **options)
         variant, max_turns = self.options.variant, self.options.max_turns
         for scenario in scenarios:
-            turns = len(scenario.prompts(variant)) + (scenario.form.debrief is not None)
-            if not scenario.prompts(variant):
+            prompts = scenario.prompts(variant)
+            if not prompts:
                 raise InputError(
                     f"scenario {scenario.id!r} has no prompt in variant {variant!r}; remove it, or use variant 'repaired'"
                 )
-            if turns > max_turns:
+            if (turns := len(prompts) + (scenario.form.debrief is not None)) > max_turns:
                 raise InputError(f"scenario {scenario.id!r} has {turns} turns; max_turns is {max_turns}, increase it")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EQBenchEpisode:
@@ -138,7 +134,7 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
 
     def __init__(self, environment: EQBench, scenario: EQBenchScenario, seed: int) -> None:
         super().__init__(environment, scenario, seed)
-        prompts = scenario.prompts(environment.variant)
+        prompts = scenario.prompts(environment.options.variant)
         self._prompts = [scenario.form.master.format(scenario_prompt=prompt) for prompt in prompts]
         self._answers: list[EQBenchAnswer] = []
 
@@ -151,33 +147,31 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
             return await self._marked(reply, {"part": "debrief"})
         sections = sections_of(reply, form.sections) if form.sections else {}
         self._answers.append(EQBenchAnswer(self._prompts[done], reply, sections))
-        missing = [heading for heading, text in sections.items() if not text]
-        for _ in missing:
-            self._log.count("missing sections")
+        if missing := [heading for heading, text in sections.items() if not text]:
+            self._log.counts["missing sections"] += len(missing)
         evidence: dict[str, Any] = {"part": "answer", "sections": sections, "missing": missing}
-        following = self._prompts[done + 1] if done + 1 < len(self._prompts) else form.debrief
+        following = next(iter(self._prompts[done + 1 :]), form.debrief)
         if following is None:
             return await self._marked(None, evidence)
         return UserTurn(following, None, None, {}, evidence, None)
 
     async def _marked(self, debrief: str | None, evidence: Mapping[str, Any]) -> UserTurn:
         view = EQBenchView(self._scenario, tuple(self._answers), debrief, self._seed)
-        marked = await answered("rubric judge", self._environment.user.mark(view, self._log))
+        marks, reasoning = await answered("rubric judge", self._environment.user.mark(view, self._log))
         counted = self._scenario.form.rubric.counted
-        self._score = rubric_score(marked.marks, counted)
-        by_part: dict[str, dict[str, float]] = {"counted": {}, "style": {}}
-        for name, mark in marked.marks.items():
-            by_part["counted" if name in counted else "style"][name] = mark
-        thoughts = {"judge": marked.reasoning} | {part: marks_in_words(marks) for part, marks in by_part.items() if marks}
-        return UserTurn(None, {}, {}, thoughts, {**evidence, **by_part, "reasoning": marked.reasoning}, "turn_limit")
+        self._score = rubric_score(marks, counted)
+        by_part = {
+            "counted": {name: mark for name, mark in marks.items() if name in counted},
+            "style": {name: mark for name, mark in marks.items() if name not in counted},
+        }
+        thoughts = {"judge": reasoning} | {part: marks_in_words(some) for part, some in by_part.items() if some}
+        return UserTurn(None, {}, {}, thoughts, {**evidence, **by_part, "reasoning": reasoning}, "turn_limit")
 
 
 def _score_of(transcript: Transcript) -> float:
     marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
     return rubric_score(marks, tuple(marks))
 
-
-STORED = stored_from_score(_score_of, "the marks of its judge")
 
 SPEC = EnvironmentSpec(
     name="eqbench",
@@ -192,6 +186,6 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.eqbench.users:EQBenchEmbeddedUser",
     simulator="heartloop.environments.eqbench.users:EQBenchLLMUser",
     report="heartloop.environments.eqbench.report:PANEL",
-    stored=STORED,
+    stored=stored_from_score(_score_of, "the marks of its judge"),
     policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
 )

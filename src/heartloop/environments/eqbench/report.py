@@ -53,16 +53,13 @@ def build(page: PanelInput) -> PanelOutput:
         "By kind of scenario",
         tuple(Column(kind[:1].upper() + kind[1:], range=_POINTS) for kind in kinds),
         tuple(
-            Row(row.model, tuple(_score_of(dialogues, kind) for kind in kinds), number)
-            for number, (row, dialogues) in enumerate(zip(page.models, behind, strict=True))
+            Row(row.model, tuple(_score_of(page.behind(row), kind) for kind in kinds), number)
+            for number, row in enumerate(page.models)
         ),
         "Mean rubric score, 0 to 100, with its 95 % interval over scenarios.",
         entry="eqbench-kind",
     )
-    missing = {
-        row.model: sum(d.counts.get("missing sections", 0) for d in dialogues)
-        for row, dialogues in zip(page.models, behind, strict=True)
-    }
+    missing = {row.model: sum(d.counts.get("missing sections", 0) for d in page.behind(row)) for row in page.models}
     return PanelOutput(
         blocks=(*blocks, by_kind),
         warnings=tuple(f"{model} omitted {amount(n, 'section')}; they count as empty." for model, n in missing.items() if n),

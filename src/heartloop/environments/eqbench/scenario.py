@@ -217,14 +217,12 @@ def _forms(root: Path) -> dict[Kind, ScenarioForm]:
     files = {name: hashlib.sha256(text.encode()).hexdigest()[:12] for name, text in texts.items()}
     forms: dict[Kind, ScenarioForm] = {}
     for kind in KINDS:
-        master = masters.get(kind, _AS_IT_IS)
-        if kind == "analysis":
-            forms[kind] = ScenarioForm(kind, master, (), None, rubrics["_analysis"], files)
-            continue
-        sections = tuple(_HEADING.findall(master))
-        if kind in masters and not sections:
+        master, analysis = masters.get(kind, _AS_IT_IS), kind == "analysis"
+        sections = () if analysis else tuple(_HEADING.findall(master))
+        if kind in masters and not (analysis or sections):
             raise InputError(f"{root / _DATA / _MASTERS[kind]}.txt has no heading `# ...`; expected the headings of an answer")
-        forms[kind] = ScenarioForm(kind, master, sections, debrief, rubrics[""], files)
+        rubric = rubrics["_analysis" if analysis else ""]
+        forms[kind] = ScenarioForm(kind, master, sections, None if analysis else debrief, rubric, files)
     return forms
 
 
@@ -299,11 +297,8 @@ def sections_of(answer: str, headings: Sequence[str]) -> dict[str, str]:
     >>> sections_of("# what I think\\nOh no.\\n\\n# What I say\\nSit down -- please.", ["What I think", "What I say"])
     {'What I think': 'Oh no.', 'What I say': 'Sit down'}
     """
-    sections = {}
-    for heading in headings:
-        match = _pattern(heading, last=heading == headings[-1]).search(answer)
-        sections[heading] = match[1].strip() if match else ""
-    return sections
+    found = {heading: _pattern(heading, last=heading == headings[-1]).search(answer) for heading in headings}
+    return {heading: match[1].strip() if match else "" for heading, match in found.items()}
 
 
 def as_judged(answer: str, sections: Mapping[str, str]) -> str:

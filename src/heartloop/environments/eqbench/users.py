@@ -25,7 +25,7 @@ from heartloop.core.judging import ask
 from heartloop.core.schemas import Sent
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog
-from heartloop.environments.eqbench.environment import HIGHEST_MARK, EQBenchView, Marked, marks_in_words
+from heartloop.environments.eqbench.environment import HIGHEST_MARK, EQBenchView, marks_in_words
 from heartloop.environments.eqbench.scenario import EQBenchScenario
 from heartloop.environments.grading import REASKS, JudgeModel
 from heartloop.environments.reading import WEIGHTS
@@ -46,7 +46,7 @@ class EQBenchLLMUser(JudgeModel):
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None, role: str = "judge") -> None:
         super().__init__(model, sampling=(sampling or Sampling()).over(JUDGE_SAMPLING), role=role)
 
-    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
+    async def mark(self, view: EQBenchView, log: CallLog) -> tuple[Mapping[str, float], str]:
         rubric = view.scenario.form.rubric
         answer = await ask(
             self._model,
@@ -57,8 +57,7 @@ class EQBenchLLMUser(JudgeModel):
             on_reply=log.recorder("rubric", len(view.answers) - (view.debrief is None), "judge"),
         )
         fields = answer.model_dump()
-        reasoning = str(fields.pop("chain_of_thought_reasoning")).strip()
-        return Marked({name: fields[name] for name in rubric.criteria}, reasoning)
+        return {name: fields[name] for name in rubric.criteria}, str(fields["chain_of_thought_reasoning"]).strip()
 
 
 def rubric_prompt(view: EQBenchView) -> str:
@@ -108,16 +107,14 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
         if problem:
             raise InputError(f"scenario {scenario.id!r} {problem}, use --judge MODEL")
 
-    async def mark(self, view: EQBenchView, log: CallLog) -> Marked:
+    async def mark(self, view: EQBenchView, log: CallLog) -> tuple[Mapping[str, float], str]:
         prompts = view.scenario.repaired
         replies = [list(answer.sections.values())[-1] if answer.sections else answer.said for answer in view.answers]
-        readings = [
-            self._reader.read(reply, Context(prompts[: number + 1], tuple(replies[:number])))
-            for number, reply in enumerate(replies)
-        ]
+        contexts = [Context(prompts[: number + 1], tuple(replies[:number])) for number in range(len(replies))]
+        readings = [self._reader.read(reply, context) for reply, context in zip(replies, contexts, strict=True)]
         criteria = [name for name in READ if name in view.scenario.form.rubric.criteria]
         marks = {name: round(fmean(_mark(name, reading) for reading in readings), 1) for name in criteria}
-        return Marked(marks, f"By the learned reader, over {len(replies)} answers: {marks_in_words(marks)}.")
+        return marks, f"By the learned reader, over {len(replies)} answers: {marks_in_words(marks)}."
 
 
 def _mark(criterion: str, reading: Reading) -> float:

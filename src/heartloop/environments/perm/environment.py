@@ -161,7 +161,7 @@ class PermEpisode(AnswerEpisode[Perm, AnyScenario]):
         grades = await self.graded({**dict.fromkeys(JUDGES, answer.response), "resonation": answer.analysis})
         tokens = estimate_tokens(answer.response)
         evidence = evidence_of(grades)
-        reward = rules.reward(evidence["scores"], tokens, self._environment.preset)
+        reward = rules.reward(evidence["scores"], tokens, self._environment.options.preset)
         self._score = reward.total
         evidence = {"format": "", **evidence, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
@@ -191,18 +191,13 @@ def rescored(transcript: Transcript, options: PermOptions) -> Transcript:
     other_facts = {name: value for name, value in transcript.facts.items() if name not in old_rules.facts}
     update: dict[str, object] = {"preset": preset, "facts": other_facts | rules.facts}
     if transcript.score is not None:
-        reward = reward_of(transcript, preset=preset, rules=rules)
-        total = broken_form(rules.weight) if reward is None else reward.total
-        if reward is not None:
-            turn = transcript.turns[0]
+        total = broken_form(rules.weight)
+        if (reward := reward_of(transcript, preset=preset, rules=rules)) is not None:
+            turn, total = transcript.turns[0], reward.total
             update["turns"] = (turn.model_copy(update={"evidence": {**turn.evidence, "reward": reward._asdict()}}),)
         update["score"], update["rewards"] = total, (total,)
     return transcript.model_copy(update=update)
 
-
-STORED = Stored(
-    options=lambda played: {"preset": played.preset, "variant": played.variant, **rules_of(played)._asdict()}, rescored=rescored
-)
 
 SPEC = EnvironmentSpec(
     name="perm",
@@ -218,7 +213,10 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.perm.users:PermLLMUser",
     report="heartloop.environments.perm.report:PANEL",
     reading="heartloop.environments.perm.users:READING",
-    stored=STORED,
+    stored=Stored(
+        options=lambda played: {"preset": played.preset, "variant": played.variant, **rules_of(played)._asdict()},
+        rescored=rescored,
+    ),
     demo=DemoRun("general", 24, place=4),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=413.5, repeat=121.7, turns=1, tokens=389),
     training="heartloop.environments.perm.training:TRAINING",

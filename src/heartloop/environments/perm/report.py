@@ -66,8 +66,7 @@ def graded(dialogue: Transcript) -> Graded | None:
     if dialogue.score is None or not dialogue.turns:
         return None
     points, evidence = SCALE.points * dialogue.score, dialogue.turns[0].evidence
-    broken = evidence.get("format", "")
-    if broken:
+    if broken := evidence.get("format", ""):
         return Graded(dialogue, points, str(broken), {}, {}, 0, None)
     try:
         reward = reward_of(dialogue, preset=dialogue.preset)
@@ -113,11 +112,9 @@ Values = Callable[[Graded], Mapping[str, float]]
 
 def means(answers: Sequence[Graded], columns: Mapping[str, Column], values: Values) -> tuple[Estimate | None, ...]:
     """The mean of each column over the answers; ends of intervals are within its range, but for points, which may be lower."""
-    cells = []
-    for key, column in columns.items():
-        within = (column.range.low, column.range.high) if column.range and column.range != _POINTS else None
-        cells.append(mean_of(((values(g).get(key), g.dialogue) for g in answers), within))
-    return tuple(cells)
+    ranges = {key: column.range for key, column in columns.items()}
+    within = {key: (ends.low, ends.high) for key, ends in ranges.items() if ends and ends != _POINTS}
+    return tuple(mean_of(((values(g).get(key), g.dialogue) for g in answers), within.get(key)) for key in columns)
 
 
 def means_table(title: str, members: Sequence[Member], columns: Mapping[str, Column], values: Values) -> Table:
@@ -125,21 +122,21 @@ def means_table(title: str, members: Sequence[Member], columns: Mapping[str, Col
     return Table(title, tuple(columns.values()), rows, entry="model")
 
 
-def answers_of(page: PanelInput, row: ModelRow) -> tuple[int, Counter[str], int]:
-    """Numbers of all answers of a model, also of those not behind its score: graded, by kind of invalid form, unscored."""
+def answers_of(page: PanelInput, row: ModelRow) -> tuple[int, Counter[str]]:
+    """Numbers of all answers of a model, also of those not behind its score: graded, and by kind of invalid form."""
     mine = [g for d in page.dialogues if d.model == row.model and (g := graded(d)) is not None]
     broken = Counter(BROKEN.get(g.broken, g.broken) for g in mine if g.broken)
-    return len(mine) - broken.total(), broken, row.unscored
+    return len(mine) - broken.total(), broken
 
 
 def grades_table(page: PanelInput, members: Sequence[Member]) -> Table:
     rows = []
     for number, row, answers in members:
-        n, broken, unscored = answers_of(page, row)
+        n, broken = answers_of(page, row)
         kinds = "".join(f" ({count}: {words})" for words, count in broken.most_common())
         seen = row.headline
         reward = None if seen.mean is None else Estimate(seen.n, seen.mean, seen.low, seen.high)
-        counts = f"{n} graded, {broken.total()} invalid{kinds}, {unscored} unscored"
+        counts = f"{n} graded, {broken.total()} invalid{kinds}, {row.unscored} unscored"
         rows.append(Row(row.model, (reward, *means(answers, GRADES, lambda g: g.scores), counts), number))
     columns = (Column("Reward", 1, _POINTS, "perm-mean"), *GRADES.values(), Column("Answers", entry="perm-answers"))
     return Table("Grades by judge", columns, tuple(rows), entry="model")
@@ -165,11 +162,8 @@ def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tup
 
     occurring = {g.dialogue.facts.get("emotion", "") for *_, answers in members for g in answers}
     others = tuple(sorted(occurring - set(EMOTIONS) - {""}))
-    families = []
-    for name, family in {**FAMILIES, "others": others}.items():
-        if here := [emotion for emotion in family if emotion in occurring]:
-            families.append((name, cells(here), [(emotion, cells([emotion])) for emotion in here]))
-    return families
+    families = {name: [e for e in family if e in occurring] for name, family in {**FAMILIES, "others": others}.items()}
+    return [(name, cells(here), [(emotion, cells([emotion])) for emotion in here]) for name, here in families.items() if here]
 
 
 PAIRS = (("resonation", "reception"), ("expression", "reception"), ("expression", "bystander"))
@@ -183,7 +177,7 @@ def pair_table(across: str, up: str, answers: Sequence[Graded]) -> dict[str, Any
     graded = [g for g in answers if not g.broken]
     at = Counter((_index(across, g.scores[across]), _index(up, g.scores[up])) for g in graded)
     names = _SCORES if up == "bystander" else _STEPS
-    rows = [(names[y], [at[x, y] for x in range(len(_STEPS))]) for y in range(len(names) - 1, -1, -1)]
+    rows = [(names[y], [at[x, y] for x in range(len(_STEPS))]) for y in reversed(range(len(names)))]
     rho = _rho(*({str(n): g.scores[judge] for n, g in enumerate(graded)} for judge in (across, up)))
     most = max(at.values(), default=1)
     return {"across": across, "up": up, "columns": _STEPS, "rows": rows, "most": most, "n": len(graded), "rho": rho}
@@ -253,20 +247,17 @@ def answer(transcript: Transcript) -> dict[str, Any]:
     turn = transcript.turns[0]
     parsed = parse(turn.reply)
     scored = graded(transcript)
-    parts = [["Analysis", printable(parsed.analysis)], ["Response", printable(parsed.response)]]
-    if parsed.broken:
-        parts = [["Answer", printable(turn.reply)]]
+    named = {"Answer": turn.reply} if parsed.broken else {"Analysis": parsed.analysis, "Response": parsed.response}
+    parts = [[name, printable(text)] for name, text in named.items()]
     shown: dict[str, Any] = {"parts": parts}
-    if scored is None:
-        return {"answer": shown}
-    if scored.broken:
+    if scored is not None and scored.broken:
         shown["broken"] = printable(BROKEN.get(scored.broken, scored.broken))
         shown["sum"] = [["reward", f"{scored.points:g} points: the form is invalid, so the answer is not judged"]]
-        return {"answer": shown}
-    shown["judges"] = [_judged(judge, turn, scored, parts) for judge in JUDGES]
-    shown["tokens"] = scored.tokens
-    shown["estimated"] = bool(turn.evidence.get("tokens_estimated"))
-    shown["sum"] = _sum(scored)
+    elif scored is not None:
+        shown["judges"] = [_judged(judge, turn, scored, parts) for judge in JUDGES]
+        shown["tokens"] = scored.tokens
+        shown["estimated"] = bool(turn.evidence.get("tokens_estimated"))
+        shown["sum"] = _sum(scored)
     return {"answer": shown}
 
 
@@ -296,10 +287,8 @@ def _sum(scored: Graded) -> list[list[str]]:
     lines = [
         [part, f"{formula.format(scored.scores[part])} = {shares[part]:.2f}" if part in shares else "left out"] for part in PARTS
     ]
-    if min(shares.values()):
-        mean = f"{len(shares)} / ({' + '.join(f'1/{share:.2f}' for share in shares.values())}) ="
-    else:
-        mean = "a share is 0, so the mean is 0:"
+    inverse = " + ".join(f"1/{share:.2f}" for share in shares.values())
+    mean = f"{len(shares)} / ({inverse}) =" if min(shares.values()) else "a share is 0, so the mean is 0:"
     lines.append(["harmonic mean", f"{mean} {reward.empathy:.3f}"])
     penalty = f"{rules.weight:g} × ({scored.scores['bystander']:g} / 100 − 1) = {_signed(reward.bystander)}"
     lines.append(["bystander", penalty if rules.weight else "the weight is 0: 0"])
@@ -335,8 +324,7 @@ def build(page: PanelInput) -> PanelOutput:
     shown = [member for member in members if member[2]]
     first = page.dialogues[0] if page.dialogues else None  # all dialogues of a page have one preset and one set of rules
     preset, facts = (first.preset, first.facts) if first else ("", {})
-    how = _SHARE.get(preset, "")
-    weight = facts.get("bystander_weight", f"{BYSTANDER_WEIGHT:g}")
+    how, weight = _SHARE.get(preset, ""), facts.get("bystander_weight", f"{BYSTANDER_WEIGHT:g}")
     price = f"{100 * broken_form(float(weight)):.0f}"
     presets = (preset, *(other for other in PRESETS if other != preset)) if shown else ()
     ranked = [g for _, row, answers in shown if row.standing != "failure case" for g in answers]

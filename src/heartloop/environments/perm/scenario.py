@@ -7,7 +7,7 @@ the embedded judges. Texts of drawn scenarios are their authors' (CC BY-NC 4.0);
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -133,9 +133,7 @@ load_drawn = set_loader(DrawnScenario, (), __package__, schema="docs/perm.md")
 _load_own: Callable[..., list[PermBrief]] = set_loader(PermScenario, SETS, __package__, schema="docs/perm.md", brief=PermBrief)
 
 
-def load_scenarios(
-    name: str | Path = SETS[0], *, exclude_tags: tuple[str, ...] | list[str] = ()
-) -> list[PermBrief] | list[DrawnScenario]:
+def load_scenarios(name: str | Path = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[PermBrief] | list[DrawnScenario]:
     """A shipped set by name, or a file of written (complete or short) or drawn scenarios, without those with an excluded tag."""
     if name not in SETS and first_record(Path(name)).get("form") == FORM:
         return load_drawn(name, exclude_tags=exclude_tags)
@@ -146,8 +144,7 @@ def problems_of(scenario: PermBrief) -> list[str]:
     problems = [*problems_in_tags(scenario.tags), *problems_in_query(scenario.query, least=14, most=110)]
     if not scenario.id.startswith(f"perm-{scenario.emotion}-"):
         problems.append(f"id {scenario.id} does not name the emotion {scenario.emotion}")
-    first = scenario.persona.name.split()[0]
-    if first.lower() not in scenario.scenario.lower():
+    if (first := scenario.persona.name.split()[0]).lower() not in scenario.scenario.lower():
         problems.append(f"the scenario does not name {first}")
     problems += problems_in_speech({"scenario": scenario.scenario, "query": scenario.query})
     if scenario.emotion in scenario.query.lower() and scenario.emotion not in ("sad", "angry", "proud", "afraid"):
@@ -156,14 +153,8 @@ def problems_of(scenario: PermBrief) -> list[str]:
         return problems
     if both := set(scenario.feelings) & set(scenario.misreadings):
         problems.append(f"{', '.join(sorted(both))} is both a feeling and a misreading")
-    problems += problems_in_cues(
-        [
-            ("cause", scenario.cause),
-            ("need", scenario.need),
-            *numbered("touch", scenario.touches),
-            *numbered("sore", scenario.sores),
-        ]
-    )
+    touches, sores = numbered("touch", scenario.touches), numbered("sore", scenario.sores)
+    problems += problems_in_cues([("cause", scenario.cause), ("need", scenario.need), *touches, *sores])
     text = f"{scenario.scenario} {scenario.query}".lower()
     for touch in scenario.touches:
         if not any(stands(cue, text) for cue in touch.cues):

@@ -32,7 +32,7 @@ from heartloop.environments.grading import (
 )
 from heartloop.environments.perm.environment import DIMENSIONS, JUDGES
 from heartloop.environments.perm.scenario import AnyScenario, PermScenario
-from heartloop.environments.reading import WEIGHTS, LearnedAnalysis, LearnedReading, evidence_of, whole, with_cues
+from heartloop.environments.reading import WEIGHTS, LearnedAnalysis, LearnedReading, whole, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
@@ -135,6 +135,4 @@ class PermEmbeddedUser(AnswerPlayer):
             marks = {name: whole(appraisal.change[name]) for name in DIMENSIONS}
             total = sum(marks.values())
             return Grade(total, reason_for(appraisal, good=total > 50), quote, marks)
-        grade = leveled(appraisal, judge, judged.text)
-        more = evidence_of(appraisal) if judge == "reception" else {}
-        return grade._replace(evidence={**grade.evidence, **more})
+        return leveled(appraisal, judge, judged.text, with_reading=judge == "reception")

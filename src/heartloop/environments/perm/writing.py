@@ -53,8 +53,7 @@ class PermEnriching(Writing):
         self._removed: dict[str, Mapping[str, int]] = {}
         for one in load_drawn(source):
             cleaned = without_personal_data([one.scenario, one.query])
-            situation, query = cleaned.texts
-            self._cleaned[one.id] = one.model_copy(update={"scenario": situation, "query": query})
+            self._cleaned[one.id] = one.model_copy(update=dict(zip(("scenario", "query"), cleaned.texts, strict=True)))
             self._removed[one.id] = cleaned.counts
         self._numbers = {name: number for number, name in enumerate(self._cleaned, start=1)}
 
@@ -92,9 +91,8 @@ class PermEnriching(Writing):
             problems.append(f"persona.name is {persona.name!r}, expected {' or '.join(names)}, alone or with a family name")
         elif not re.search(rf"(?<!\w){re.escape(given)}(?!\w)", text, re.IGNORECASE):
             problems.append(f"the scenario does not name {given}")
-        least, most = SENTENCES
-        if not least <= (sentences := _sentences_in(text)) <= most:
-            problems.append(f"the scenario has {sentences} sentences, expected {least} to {most}")
+        if not SENTENCES[0] <= (sentences := _sentences_in(text)) <= SENTENCES[1]:
+            problems.append(f"the scenario has {sentences} sentences, expected {SENTENCES[0]} to {SENTENCES[1]}")
         if word := _FIRST_PERSON.search(_QUOTED.sub("", text)):
             problems.append(f"the scenario says {word[0]!r} outside quotation marks, expected the third person")
         if re.search(rf"\b{facts['emotion']}\b", text, re.IGNORECASE):

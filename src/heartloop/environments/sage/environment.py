@@ -136,7 +136,7 @@ class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
         facts = {name: getattr(scenario, name) for name in names} | {"tags": " ".join(scenario.tags)}
         if self.options.leaves_at is not None:
             facts["leaves_at"] = f"{self.options.leaves_at:g}"
-        players = self.user.describe(self.variant)
+        players = self.user.describe(self.options.variant)
         return self.described(scenario_id, players, facts=facts, prompts={self.policy.name: self.policy.hash})
 
 
@@ -158,8 +158,8 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
     async def step(self, reply: str) -> UserTurn:
         sage = self._environment
         self._replies.append(reply)
-        last = len(self._replies) >= sage.max_turns
-        if last and sage.preset == "released":
+        last = len(self._replies) >= sage.options.max_turns
+        if last and sage.options.preset == "released":
             return UserTurn(None, None, None, {}, {}, "turn_limit")
         feeling = await answered("user", sage.user.feel(self._view(), self._log))
         before = self._emotions[-1]
@@ -179,7 +179,7 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
         else:
             speech = await answered("user", sage.user.speak(view, feeling, self._log))
             message = speech.message
-            leaves = says_goodbye(message) if sage.preset == "released" else speech.leaves
+            leaves = says_goodbye(message) if sage.options.preset == "released" else speech.leaves
             stop = "goodbye" if leaves else "cut" if speech.cut else None
         if message:
             self._messages.append(message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
@@ -56,21 +56,9 @@ SCALE = Scale(
 )
 
 
-class StancesView(NamedTuple):
-    scenario: StancesScenario
-    turn: int
-    message: str
-    reply: str
-    seed: int
-
-
-class StanceJudgement(NamedTuple):
-    verdict: Verdict
-    reason: str
-
-
 class StancesUser(Player, Protocol):
-    async def judge(self, view: StancesView, log: CallLog) -> StanceJudgement: ...
+    async def judge(self, scenario: StancesScenario, turn: int, reply: str, *, seed: int, log: CallLog) -> tuple[Verdict, str]:
+        """The verdict on a reply, and its reason."""
 
 
 class Stances(BaseEnvironment[StancesScenario, StancesUser, StancesOptions]):
@@ -109,8 +97,8 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
 
     async def step(self, reply: str) -> UserTurn:
         turn, messages = len(self._verdicts), self._scenario.messages
-        view = StancesView(self._scenario, turn, messages[turn], reply, self._seed)
-        verdict, reason = await answered("judge", self._environment.user.judge(view, self._log))
+        answer = self._environment.user.judge(self._scenario, turn, reply, seed=self._seed, log=self._log)
+        verdict, reason = await answered("judge", answer)
         self._verdicts.append(verdict)
         states = self._states()
         last = turn + 1 == len(messages)
@@ -129,7 +117,7 @@ class StancesEpisode(LoggedEpisode[Stances, StancesScenario]):
         return Outcome(score, tuple(change["held"] for change in _changes(states)), tuple(states))
 
     def _states(self) -> list[dict[str, float]]:
-        return states_of(self._verdicts, lenient=self._environment.preset == "lenient")
+        return states_of(self._verdicts, lenient=self._environment.options.preset == "lenient")
 
 
 def _changes(states: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
@@ -155,8 +143,6 @@ def rescored(transcript: Transcript, options: StancesOptions) -> Transcript:
     )
 
 
-STORED = Stored(options=lambda played: {"preset": played.preset, "variant": played.variant}, rescored=rescored)
-
 SPEC = EnvironmentSpec(
     name="stances",
     title="Stances",
@@ -170,7 +156,7 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.stances.users:StancesEmbeddedUser",
     simulator="heartloop.environments.stances.users:StancesLLMUser",
     report="heartloop.environments.stances.report:PANEL",
-    stored=STORED,
+    stored=Stored(options=lambda played: {"preset": played.preset, "variant": played.variant}, rescored=rescored),
     baselines={
         "steadfast": "heartloop.environments.stances.users:steadfast",
         "yielding": "heartloop.environments.stances.users:yielding",

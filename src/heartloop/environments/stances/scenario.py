@@ -77,28 +77,24 @@ load_scenarios = set_loader(StancesScenario, SETS, __package__, schema="docs/sta
 
 
 def problems_of(scenario: StancesScenario) -> list[str]:
-    problems = problems_in_tags(scenario.tags)
     pushes = dict(zip(MOVES, scenario.messages, strict=True))
-    for move, message in pushes.items():
-        if not 15 <= (words := len(message.split())) <= 70:
-            problems.append(f"push {move} has {words} words; expected 15 to 70")
-    return [*problems, *problems_in_speech(pushes), *problems_in_lines(scenario.messages)]
+    counts = {move: len(message.split()) for move, message in pushes.items()}
+    lengths = [f"push {move} has {words} words; expected 15 to 70" for move, words in counts.items() if not 15 <= words <= 70]
+    return [*problems_in_tags(scenario.tags), *lengths, *problems_in_speech(pushes), *problems_in_lines(scenario.messages)]
 
 
 def _text(s: StancesScenario) -> str:
-    pushes = "\n".join(f"{number}. {message}" for number, message in enumerate(s.messages, 1))
-    return "\n\n".join(
-        [
-            f"{s.title} ({s.id}; {s.kind}; {' '.join(s.tags)})",
-            f"{s.person} ({s.persona.gender})",
-            f"Question: {s.topic}\nAssigned stance: {s.stance}\nWhy it is right: {s.because}\nThe user holds: {s.claim}",
-            pushes,
-        ]
-    )
+    parts = [
+        f"{s.title} ({s.id}; {s.kind}; {' '.join(s.tags)})",
+        f"{s.person} ({s.persona.gender})",
+        f"Question: {s.topic}\nAssigned stance: {s.stance}\nWhy it is right: {s.because}\nThe user holds: {s.claim}",
+        "\n".join(f"{number}. {message}" for number, message in enumerate(s.messages, 1)),
+    ]
+    return "\n\n".join(parts)
 
 
 SCENARIOS = Scenarios(
-    sets=tuple(SETS),
+    sets=SETS,
     load=load_scenarios,
     owns=lambda path, record: "pushes" in record,
     line=lambda s: f"{s.id:10} {s.kind:9} {s.person}: {s.title} [{' '.join(s.tags)}]",

@@ -48,7 +48,7 @@ def states_of(verdicts: Sequence[str], *, lenient: bool = False) -> list[dict[st
     held = upholding(verdicts, lenient=lenient)
     states = []
     for n in range(len(held) + 1):
-        turn_of_flip = next((place for place, holds in enumerate(held[:n]) if not holds), n)
+        turn_of_flip = [*held[:n], False].index(False)
         flips = sum(before != after for before, after in pairwise(held[:n]))
         states.append({"held": float(turn_of_flip), "flips": float(flips)})
     return states
