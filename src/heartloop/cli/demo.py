@@ -50,10 +50,9 @@ def run_demo(out: Path) -> None:
         runs.append(_played(run, spec, {name: resolve(name) for name in names}, part.limit))
     if shown and (real := _language_model(shown[0][0], real_run)) is not None:
         runs.append(real)
-    page = write_site(runs, out)
     typer.echo(
         "\nThe embedded user simulator is a small fitted model: the demo shows how the software works, it does not rank models.\n"
-        f"Report: {page}"
+        f"Report: {write_site(runs, out)}"
     )
 
 

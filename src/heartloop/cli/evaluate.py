@@ -132,8 +132,7 @@ def evaluate(
     plan = plan_evaluation(name, judge=judge, requests=request or (), **{**calls.models, **merged})
     for sentence in changed_since(settings, plan.settings):
         typer.echo(f"{config}: {sentence}", err=True)
-    limit = plan.settings.limit
-    if limit is not None and limit > plan.available:
+    if (limit := plan.settings.limit) is not None and limit > plan.available:
         there = f"{amount(plan.available, 'scenario')} of {plan.settings.scenario_set}"
         typer.echo(f"--limit {limit} is above the number of scenarios; all {there} are played.", err=True)
     run = out or plan.path

@@ -28,7 +28,6 @@ Request = Annotated[
         "user.max_tokens=800 or policy.chat_template_kwargs.enable_thinking=false; repeatable.",
     ),
 ]
-MaxConnections = Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Timeout of one model call in seconds.")]
 Retries = Annotated[int, typer.Option(min=0, help="Maximum number of retries of a failed model call.")]
 MaxCost = Annotated[float | None, typer.Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")]
@@ -56,7 +55,7 @@ ScenariosOfRun = Annotated[str | None, typer.Option(help="Scenario set, file or 
 class Calls:
     """Options of commands that play or judge dialogues: how models are called, what that may cost, and what a rerun does."""
 
-    max_connections: MaxConnections = 32
+    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
     timeout: Timeout = 120.0
     retries: Retries = 6
     max_cost: MaxCost = None
@@ -107,21 +106,19 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 Embedder = Annotated[
     str | None, typer.Option(help="Embedding model that selects the nearest scenarios. Default: character TF-IDF, no model.")
 ]
-WriterRequest = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--request",
-        help="role.field=value: a sampling setting or other field of the role's requests, e.g. writer.temperature=1 or "
-        "auditor.max_tokens=2000.",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WritingCalls:
     """Options of commands that write scenarios: how models are called, and what that may cost."""
 
-    request: WriterRequest = None
+    request: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="role.field=value: a sampling setting or other field of the role's requests, e.g. writer.temperature=1 or "
+            "auditor.max_tokens=2000.",
+        ),
+    ] = None
     max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")] = 8
     timeout: Timeout = 300.0
     retries: Retries = 6

@@ -149,8 +149,7 @@ def _caption(card: ScoreCard) -> list[str]:
         lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")
     if note := scripted_note([row.model for row in card.models]):
         lines.append(note)
-    broken = ", ".join(f"{row.model} {row.broken_formats}" for row in card.models if row.broken_formats)
-    if broken:
+    if broken := ", ".join(f"{row.model} {row.broken_formats}" for row in card.models if row.broken_formats):
         lines.append(f"replies in a broken format: {broken}")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if any(map(is_embedded, card.simulators)):

@@ -204,10 +204,8 @@ _SETTINGS = tuple(name for name in Sampling.model_fields if name != "request")
 _OTHER_NAMES = {"max_completion_tokens": "max_tokens"}
 _LOOKS_ALIKE = 0.86
 """Similarity of a field's name to a setting's from which it is taken for a misspelling: `topk` (0.89), not `top_a` (0.80)."""
-_NO_JSON = {
-    "True": "true", "False": "false", "None": "null", "NaN": "a finite number", "Infinity": "a finite number",
-    "-Infinity": "a finite number",
-}  # fmt: skip
+_NO_JSON = {"True": "true", "False": "false", "None": "null"}
+_NO_JSON |= dict.fromkeys(("NaN", "Infinity", "-Infinity"), "a finite number")
 
 
 def read_requests(
