@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -77,18 +77,11 @@ class Calls:
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer reads it: a parameter that is a dataclass of options, such as `Calls`, becomes these options."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    declared = signature(command, eval_str=True)
+    groups = {name: one.annotation for name, one in declared.parameters.items() if is_dataclass(one.annotation)}
     parameters: list[Parameter] = []
-    for parameter in signature(command).parameters.values():
-        if (group := groups.get(parameter.name)) is None:
-            parameters.append(parameter.replace(annotation=hints[parameter.name]))
-            continue
-        kinds = get_type_hints(group, include_extras=True)
-        parameters += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name])
-            for field in fields(group)
-        ]
+    for name, parameter in declared.parameters.items():
+        parameters += signature(groups[name], eval_str=True).parameters.values() if name in groups else [parameter]
 
     @wraps(command)
     def run(**values: Any) -> None:
@@ -97,7 +90,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         command(**values)
 
     order = sorted(parameters, key=lambda one: one.kind)
-    run.__signature__ = signature(command).replace(parameters=order)  # type: ignore[attr-defined]
+    run.__signature__ = declared.replace(parameters=order)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in order} | {"return": None}
     return run
 

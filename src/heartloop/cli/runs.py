@@ -212,11 +212,10 @@ def _watch(runs: list[Path], out: Path) -> None:
         before = stamp()
         while True:
             time.sleep(_WATCH_EVERY)
-            if (now := stamp()) == before:
-                continue
-            before = now
-            with contextlib.suppress(InputError):  # a line that is being written; the next look finds it whole
-                write_site(runs, out, reload=True)
+            if (now := stamp()) != before:
+                before = now
+                with contextlib.suppress(InputError):  # a line that is being written; the next look finds it whole
+                    write_site(runs, out, reload=True)
     write_site(runs, out)
 
 
