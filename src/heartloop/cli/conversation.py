@@ -92,8 +92,7 @@ class Screen:
     async def converse(self, environment: Environment, scenario: str, *, seed: int) -> Transcript:
         """Plays a dialogue until it ends, or the human or Ctrl-C ends it; its `stop` is `cut` then.
 
-        A reply is taken back by playing the dialogue again with the replies before it and the same seed: deterministic users
-        answer the same, and the answers of a language model come from its cache.
+        A reply is taken back by playing again with those before it: the same seed, or a model's cache, gives the same answers.
         """
 
         def watch(transcript: Transcript) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -198,9 +200,6 @@ def report(
 
 
 def _watch(runs: list[Path], out: Path) -> None:
-    import contextlib
-    import time
-
     from heartloop.report.site import write_site
 
     def stamp() -> list[tuple[Path, int, int]]:
