@@ -26,7 +26,6 @@ from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.names import resolve
 from heartloop.report.site import write_site
 
-SEED = 0
 REAL_MODEL = "local/smollm2"
 REAL_BESIDE = ("heartloop/counsellor", "heartloop/reflector", "heartloop/hostile")
 REAL_SCENARIOS, REAL_TOKENS, REAL_SECONDS = 4, 40, 60.0
@@ -67,7 +66,7 @@ def _played(
     environment = spec.make(chosen, spec.players())
     settings = settings_of(
         environment, list(policies), roles=dict.fromkeys(spec.role_names, EMBEDDED), scenario_set=spec.set_of(None),
-        limit=limit, seed=SEED, **more,
+        limit=limit, **more,
     )  # fmt: skip
     play = player(environment, policies, settings.sampling.get("policy"))
     plan = RunPlan(settings=settings, play=play, models=OpenModels(given=opened))
