@@ -78,7 +78,7 @@ class Calls:
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer reads it: a parameter that is a dataclass of options, such as `Calls`, becomes these options."""
     declared = signature(command, eval_str=True)
-    groups = {name: one.annotation for name, one in declared.parameters.items() if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {name: one.annotation for name, one in declared.parameters.items() if is_dataclass(one.annotation)}
     parameters: list[Parameter] = []
     for name, parameter in declared.parameters.items():
         parameters += signature(groups[name], eval_str=True).parameters.values() if name in groups else [parameter]
