@@ -92,8 +92,7 @@ class Screen:
     async def converse(self, environment: Environment, scenario: str, *, seed: int) -> Transcript:
         """Plays a dialogue until it ends, or the human or Ctrl-C ends it; its `stop` is `cut` then.
 
-        A reply is taken back by playing the dialogue again with the replies before it and the same seed: deterministic users
-        answer the same, and the answers of a language model come from its cache.
+        A reply is taken back by playing again with those before it: the same seed, or a model's cache, gives the same answers.
         """
 
         def watch(transcript: Transcript) -> None:
@@ -120,27 +119,24 @@ class Screen:
             style="dim",
         )
         self._print(f"{self._spec.title} · scenario {scenario}", style="bold")
-        self._prompt = briefing(environment.begin(scenario).policy_prompt)
-        tags = dict(environment.describe(scenario)["facts"]).get("tags", "")
-        if tags not in ("", "none"):
+        prompt = environment.begin(scenario).policy_prompt
+        # without the sections about the form of an answer
+        self._prompt = re.sub(r"(?ms)^## How (?:to|you) .*?(?=^## |\Z)", "", prompt).strip()
+        if (tags := dict(environment.describe(scenario)["facts"]).get("tags", "")) not in ("", "none"):
             self._print(f"Content: {tags.replace(' ', ', ')}", style="dim")
         self._print(self._prompt)
         self._print(":help lists the commands, :quit ends.\n", style="dim")
 
     def _show(self, transcript: Transcript) -> None:
-        name = name_of(transcript)
-        if not transcript.turns:
-            if transcript.opening is None:
-                self._print("You begin.", style="bold")
-            else:
-                self._console.print(labelled(name, transcript.opening, "bold cyan"))
-            return
-        message = transcript.turns[-1].message
+        message = transcript.turns[-1].message if transcript.turns else transcript.opening
         if message is not None:
-            self._console.print(labelled(name, message, "bold cyan"))
-        ascii_only = self._console.options.ascii_only
-        self._console.print(mood(self._spec.scale, transcript, self._console.width, ascii_only=ascii_only))
-        self._console.print()
+            self._console.print(labelled(name_of(transcript), message, "bold cyan"))
+        elif not transcript.turns:
+            self._print("You begin.", style="bold")
+        if transcript.turns:
+            ascii_only = self._console.options.ascii_only
+            self._console.print(mood(self._spec.scale, transcript, self._console.width, ascii_only=ascii_only))
+            self._console.print()
 
     def finish(self, transcript: Transcript) -> None:
         scale, points = self._spec.scale, points_of(transcript)
@@ -323,11 +319,6 @@ def name_of(transcript: Transcript) -> str:
     return printable(first[0]) if first else "Person"
 
 
-def briefing(prompt: str) -> str:
-    """The policy's prompt without its sections about the form of an answer, which begin with `## How to` or `## How you`."""
-    return re.sub(r"(?ms)^## How (?:to|you) .*?(?=^## |\Z)", "", prompt).strip()
-
-
 def labelled(label: str, text: str, style: str = "bold") -> Text:
     return Text.assemble((f"{printable(label)}: ", style), printable(text))
 
@@ -373,8 +364,7 @@ def thoughts(spec: EnvironmentSpec, transcript: Transcript) -> RenderableType:
     course = spec.scale.course(transcript)
     rose = len(course) > 1 and course[-1] > course[-2]
     lines += [Text(sentence, style="dim") for sentence in evidence_in_words(turn.evidence, rose=rose)]
-    reasons = turn.evidence.get("reasons")
-    if isinstance(reasons, Mapping):
+    if isinstance(reasons := turn.evidence.get("reasons"), Mapping):
         lines += [labelled(str(key), reason) for key, reason in reasons.items() if isinstance(reason, str) and reason]
     if view.details or (not lines and turn.thoughts):
         return grades(spec, transcript)

@@ -26,7 +26,6 @@ from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.names import resolve
 from heartloop.report.site import write_site
 
-SEED = 0
 REAL_MODEL = "local/smollm2"
 REAL_BESIDE = ("heartloop/counsellor", "heartloop/reflector", "heartloop/hostile")
 REAL_SCENARIOS, REAL_TOKENS, REAL_SECONDS = 4, 40, 60.0
@@ -50,10 +49,9 @@ def run_demo(out: Path) -> None:
         runs.append(_played(run, spec, {name: resolve(name) for name in names}, part.limit))
     if shown and (real := _language_model(shown[0][0], real_run)) is not None:
         runs.append(real)
-    page = write_site(runs, out)
     typer.echo(
         "\nThe embedded user simulator is a small fitted model: the demo shows how the software works, it does not rank models.\n"
-        f"Report: {page}"
+        f"Report: {write_site(runs, out)}"
     )
 
 
@@ -68,7 +66,7 @@ def _played(
     environment = spec.make(chosen, spec.players())
     settings = settings_of(
         environment, list(policies), roles=dict.fromkeys(spec.role_names, EMBEDDED), scenario_set=spec.set_of(None),
-        limit=limit, seed=SEED, **more,
+        limit=limit, **more,
     )  # fmt: skip
     play = player(environment, policies, settings.sampling.get("policy"))
     plan = RunPlan(settings=settings, play=play, models=OpenModels(given=opened))

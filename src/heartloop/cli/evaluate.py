@@ -116,7 +116,6 @@ def evaluate(
         lacking = "the name of an environment" if name is None else "--model"
         raise UseError(f"{lacking} is missing; pass it, or name it in a file with --config")
     options = read_options(context, load_environment(name), option)
-    by_role = read_roles(role or ())
     chosen: dict[str, Any] = {
         "user": user, "scenario_set": scenarios, "scenario_ids": scenario or None, "tags": tag or None,
         "exclude_tags": exclude_tag or None, "limit": limit, "repeats": repeats, "seed": seed, "shard": shard,
@@ -128,12 +127,11 @@ def evaluate(
     if judge is not None:
         roles_of_file.pop("judge", None)
     merged = of_file | {key: value for key, value in chosen.items() if value is not None}
-    merged |= {"options": {**of_file.get("options", {}), **options}, "roles": {**roles_of_file, **by_role}}
+    merged |= {"options": {**of_file.get("options", {}), **options}, "roles": {**roles_of_file, **read_roles(role or ())}}
     plan = plan_evaluation(name, judge=judge, requests=request or (), **{**calls.models, **merged})
     for sentence in changed_since(settings, plan.settings):
         typer.echo(f"{config}: {sentence}", err=True)
-    limit = plan.settings.limit
-    if limit is not None and limit > plan.available:
+    if (limit := plan.settings.limit) is not None and limit > plan.available:
         there = f"{amount(plan.available, 'scenario')} of {plan.settings.scenario_set}"
         typer.echo(f"--limit {limit} is above the number of scenarios; all {there} are played.", err=True)
     run = out or plan.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,8 +74,6 @@ def import_data(
 
 
 def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list[str]:
-    from collections import Counter
-
     from heartloop.environments.records import write_records
 
     path = out or Path(f"{source.resolve().stem}-imported.jsonl")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +28,6 @@ Request = Annotated[
         "user.max_tokens=800 or policy.chat_template_kwargs.enable_thinking=false; repeatable.",
     ),
 ]
-MaxConnections = Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Timeout of one model call in seconds.")]
 Retries = Annotated[int, typer.Option(min=0, help="Maximum number of retries of a failed model call.")]
 MaxCost = Annotated[float | None, typer.Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")]
@@ -56,7 +55,7 @@ ScenariosOfRun = Annotated[str | None, typer.Option(help="Scenario set, file or 
 class Calls:
     """Options of commands that play or judge dialogues: how models are called, what that may cost, and what a rerun does."""
 
-    max_connections: MaxConnections = 32
+    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
     timeout: Timeout = 120.0
     retries: Retries = 6
     max_cost: MaxCost = None
@@ -78,18 +77,11 @@ class Calls:
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer reads it: a parameter that is a dataclass of options, such as `Calls`, becomes these options."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    declared = signature(command, eval_str=True)
+    groups: dict[str, Any] = {name: one.annotation for name, one in declared.parameters.items() if is_dataclass(one.annotation)}
     parameters: list[Parameter] = []
-    for parameter in signature(command).parameters.values():
-        if (group := groups.get(parameter.name)) is None:
-            parameters.append(parameter.replace(annotation=hints[parameter.name]))
-            continue
-        kinds = get_type_hints(group, include_extras=True)
-        parameters += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name])
-            for field in fields(group)
-        ]
+    for name, parameter in declared.parameters.items():
+        parameters += signature(groups[name], eval_str=True).parameters.values() if name in groups else [parameter]
 
     @wraps(command)
     def run(**values: Any) -> None:
@@ -98,7 +90,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         command(**values)
 
     order = sorted(parameters, key=lambda one: one.kind)
-    run.__signature__ = signature(command).replace(parameters=order)  # type: ignore[attr-defined]
+    run.__signature__ = declared.replace(parameters=order)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in order} | {"return": None}
     return run
 
@@ -107,21 +99,19 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 Embedder = Annotated[
     str | None, typer.Option(help="Embedding model that selects the nearest scenarios. Default: character TF-IDF, no model.")
 ]
-WriterRequest = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--request",
-        help="role.field=value: a sampling setting or other field of the role's requests, e.g. writer.temperature=1 or "
-        "auditor.max_tokens=2000.",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WritingCalls:
     """Options of commands that write scenarios: how models are called, and what that may cost."""
 
-    request: WriterRequest = None
+    request: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="role.field=value: a sampling setting or other field of the role's requests, e.g. writer.temperature=1 or "
+            "auditor.max_tokens=2000.",
+        ),
+    ] = None
     max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")] = 8
     timeout: Timeout = 300.0
     retries: Retries = 6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -198,9 +200,6 @@ def report(
 
 
 def _watch(runs: list[Path], out: Path) -> None:
-    import contextlib
-    import time
-
     from heartloop.report.site import write_site
 
     def stamp() -> list[tuple[Path, int, int]]:
@@ -212,11 +211,10 @@ def _watch(runs: list[Path], out: Path) -> None:
         before = stamp()
         while True:
             time.sleep(_WATCH_EVERY)
-            if (now := stamp()) == before:
-                continue
-            before = now
-            with contextlib.suppress(InputError):  # a line that is being written; the next look finds it whole
-                write_site(runs, out, reload=True)
+            if (now := stamp()) != before:
+                before = now
+                with contextlib.suppress(InputError):  # a line that is being written; the next look finds it whole
+                    write_site(runs, out, reload=True)
     write_site(runs, out)
 
 

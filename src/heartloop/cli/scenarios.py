@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,8 +112,6 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help=f"Scenario {_S
 
     Names all errors. Exits with 2 if a record violates the schema, and with 1 if one breaks a rule.
     """
-    from collections import Counter
-
     from heartloop.authoring.checks import problems_of_set
     from heartloop.environments.records import RecordErrors
 
@@ -164,8 +164,6 @@ def _spec_of(scenarios: str, environment: str | None) -> EnvironmentSpec:
 
 def _lines_of(scenarios: str) -> dict[str, int]:
     """Lines of a file's records by id; empty for a shipped set or a folder."""
-    import json
-
     from heartloop.environments.records import Source, read_text, sources
 
     path = Path(scenarios)

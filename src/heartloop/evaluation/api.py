@@ -22,7 +22,7 @@ from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.runner import Played, play_run
+from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run
 from heartloop.evaluation.tables import rows_of, table_of
@@ -140,21 +140,17 @@ def evaluate(
     """Evaluates models, as `heartloop eval`. The same call again resumes the run, and a finished one is only read.
 
     It works in scripts and in notebooks, where an event loop runs already. Warns (`RuntimeWarning`) if dialogues are missing, or
-    more than the allowed share is unscored.
+    more than the allowed share is unscored. Arguments that are not listed are those of the command.
 
     Args:
-        environment: name of an environment.
         models: names as for `heartloop eval --model`, or functions, sync or async, that take the messages (a list of dicts with
             `role` and `content`) and return a text. A plain function is called from several threads at a time. A function is
             named `python:module:name`; a changed one gets another run.
         user: user simulator, a model's name or `embedded`; plays every role without a model of its own.
-        judge: model of the role `judge`.
         roles: models of other roles, by role.
         options: of the environment, by name.
         scenarios: set, file or folder; by default the environment's first set.
         scenario_ids: only these scenarios, of one set; without `tags`, `exclude_tags` and `limit`.
-        tags: only scenarios with one of these tags.
-        exclude_tags: leaves out scenarios with one of these tags.
         limit: maximum number of scenarios, stratified.
         repeats: dialogues per model and scenario.
         shard: `i/n`, part i of n of the scenarios.
@@ -162,12 +158,10 @@ def evaluate(
         policy_prompt: system prompt of the models under test in place of the environment's; baselines do not read it.
         max_connections: maximum number of concurrent dialogues.
         timeout: of one call, in seconds.
-        retries: of a failed call.
         max_tokens: limit on the tokens of all roles together.
         max_cost: limit on the cost, in the currency of `prices`.
         prices: TOML file of prices.
         yes: call paid models without a limit.
-        retry_failed: play failed dialogues again.
         out: run directory; by default `runs/ENVIRONMENT-HASH`.
         cache: file of answers; by default `$HEARTLOOP_CACHE`.
         progress: show a progress bar, in a terminal or notebook.
@@ -191,8 +185,8 @@ def evaluate(
             environment, _models(models), user=user, judge=judge, roles=roles, options=options,
             scenario_set=None if scenarios is None else fspath(scenarios), scenario_ids=scenario_ids, tags=tags,
             exclude_tags=exclude_tags, limit=limit, repeats=repeats, seed=seed, shard=shard,
-            sampling=_samplings(sampling or {}), policy_prompt=policy_prompt, max_connections=max_connections,
-            timeout=timeout, retries=retries, max_tokens=max_tokens, max_cost=max_cost,
+            sampling={role: _sampling(role, one) for role, one in (sampling or {}).items()}, policy_prompt=policy_prompt,
+            max_connections=max_connections, timeout=timeout, retries=retries, max_tokens=max_tokens, max_cost=max_cost,
             prices=None if prices is None else Path(prices), cache=None if cache is None else Path(cache),
         )  # fmt: skip
         if plan.paid and not yes and not plan.models.meter.limited:
@@ -208,7 +202,13 @@ def evaluate(
         )  # fmt: skip
     except UseError as error:
         raise type(error)(_OPTION.sub(_argument, str(error))) from error
-    _warn_of_missing(played)
+    ended = played.ended
+    if ended.stopped is not None:
+        _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
+    if played.unscored > ALLOWED_UNSCORED:
+        causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
+        finished = amount(ended.planned - ended.missing, "dialogue")
+        _warn(f"{ended.failed} of {finished} unscored ({causes}); fix the cause, then pass retry_failed=True.")
     return Run(path)
 
 
@@ -222,16 +222,6 @@ _ARGUMENTS = {
 def _argument(option: re.Match[str]) -> str:
     """The argument of `evaluate` in place of the command's option, in messages that both share."""
     return _ARGUMENTS.get(option[1], option[1].replace("-", "_")) if option[1] else "options"
-
-
-def _warn_of_missing(played: Played) -> None:
-    ended = played.ended
-    if ended.stopped is not None:
-        _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
-    if played.unscored > ALLOWED_UNSCORED:
-        causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
-        finished = amount(ended.planned - ended.missing, "dialogue")
-        _warn(f"{ended.failed} of {finished} unscored ({causes}); fix the cause, then pass retry_failed=True.")
 
 
 def _warn(text: str) -> None:
@@ -258,10 +248,7 @@ def _models(models: str | Function | Sequence[str | Function]) -> list[str | Fun
     return list(given)
 
 
-def _samplings(given: Mapping[str, Sampling | Mapping[str, Any]]) -> dict[str, Sampling]:
-    samplings: dict[str, Sampling] = {}
-    for role, values in given.items():
-        if not isinstance(values, (Sampling, Mapping)):
-            raise UseError(f"sampling of {role} is {values!r}; expected settings by name, e.g. {{'temperature': 0.7}}")
-        samplings[role] = values if isinstance(values, Sampling) else sampling_from(role, values)
-    return samplings
+def _sampling(role: str, given: Sampling | Mapping[str, Any]) -> Sampling:
+    if not isinstance(given, (Sampling, Mapping)):
+        raise UseError(f"sampling of {role} is {given!r}; expected settings by name, e.g. {{'temperature': 0.7}}")
+    return given if isinstance(given, Sampling) else sampling_from(role, given)

@@ -193,8 +193,7 @@ def _check_weights(a: Side, b: Side) -> None:
         for name, digest in {item for d in side.dialogues for item in d.prompts.items()}:
             if name.startswith(WEIGHTS):
                 digests.setdefault(name.removeprefix(WEIGHTS), [set(), set()])[place].add(digest)
-    different = {name: both for name, both in digests.items() if all(both) and both[0] != both[1]}
-    if different:
+    if different := {name: both for name, both in digests.items() if all(both) and both[0] != both[1]}:
         shown = "; ".join(f"{name} {' and '.join(sorted(set.union(*different[name])))}" for name in sorted(different))
         raise UseError(
             f"A and B were judged by different weights ({shown}); rejudge one of them (heartloop rejudge RUN --judge ...)"
@@ -280,8 +279,7 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
             yield f"The {name} is {mine} in A and {yours} in B{why}."
     if any(pair.a.start != pair.b.start for pair in pairs):
         yield "The start state differs between A and B."
-    prompts = {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}
-    if prompts:
+    if prompts := {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}:
         yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. The difference may come from that."
     sampled = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
     if any(judged) and not all(judged):
@@ -408,13 +406,12 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
     before = {played.key: played for played in latest(first)}
     both = [(before[read.key], read) for read in latest(second) if read.key in before]
     scored = [(a, b) for a, b in both if a.scored and b.scored]
-    a_scores, b_scores = ([points_of(pair[side]) or 0.0 for pair in scored] for side in (0, 1))
+    tables = [{str(pair[0].key): points_of(pair[side]) or 0.0 for pair in scored} for side in (0, 1)]
+    a_scores, b_scores = (list(table.values()) for table in tables)
     changes: list[tuple[float, float]] = []
     for pair in scored:  # of the score by each reply that both judged
         moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in pair)
         changes += zip(*moves, strict=False)
-    names = [str(a.key) for a, _ in scored]
-    tables = [dict(zip(names, scores, strict=True)) for scores in (a_scores, b_scores)]
     return Agreement(
         dialogues=len(scored),
         pearson=_defined(lambda: mean_pairwise_pearson([a_scores, b_scores])),

@@ -47,14 +47,12 @@ def leaderboard(card: ScoreCard) -> Table:
         if head != "model":
             others += 2 + max(len(line) for text in (head, *columns[head]) for line in text.split("\n"))
     room = max(_NARROWEST_NAME, min(_WIDEST_NAME, _WIDTH - others))
-    previous = None
+    first_case = next((row for row in card.models if row.standing == "failure case"), None)
     for row, cells in zip(card.models, rows, strict=True):
-        failure_case = row.standing == "failure case"
-        if failure_case and previous != row.standing:
+        if row is first_case:
             table.add_section()
         texts = [in_lines(cells[head], room) if head == "model" else cells[head] for head in shown]
-        table.add_row(*map(Text, texts), style="dim" if failure_case else None)
-        previous = row.standing
+        table.add_row(*map(Text, texts), style="dim" if row.standing == "failure case" else None)
     return table
 
 
@@ -149,8 +147,7 @@ def _caption(card: ScoreCard) -> list[str]:
         lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")
     if note := scripted_note([row.model for row in card.models]):
         lines.append(note)
-    broken = ", ".join(f"{row.model} {row.broken_formats}" for row in card.models if row.broken_formats)
-    if broken:
+    if broken := ", ".join(f"{row.model} {row.broken_formats}" for row in card.models if row.broken_formats):
         lines.append(f"replies in a broken format: {broken}")
     lines += [f"{row.model}: failure case, outside the ranking" for row in card.models if row.standing == "failure case"]
     if any(map(is_embedded, card.simulators)):

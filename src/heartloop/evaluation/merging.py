@@ -1,8 +1,7 @@
 """Merging runs into one: shards, further models, further repeats.
 
-Runs may differ in `shard`, `models`, `repeats` and `seed`; any other difference is an error that names it. Among runs of one
-seed, a dialogue (model, scenario, repeat) is written once: the last one, except that a scored dialogue is never replaced by an
-unscored one. Runs of different seeds are further repeats: the repeats of the second seed are numbered after those of the first.
+Among runs of one seed, a dialogue (model, scenario, repeat) is written once: the last one, but a scored one rather than an
+unscored one. Runs of different seeds are further repeats, numbered after those of the seeds before.
 """
 
 from __future__ import annotations

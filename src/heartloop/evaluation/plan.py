@@ -201,13 +201,10 @@ def model_names(roles: Mapping[str, str]) -> list[str]:
 
 
 _SETTINGS = tuple(name for name in Sampling.model_fields if name != "request")
-_OTHER_NAMES = {"max_completion_tokens": "max_tokens"}
 _LOOKS_ALIKE = 0.86
 """Similarity of a field's name to a setting's from which it is taken for a misspelling: `topk` (0.89), not `top_a` (0.80)."""
-_NO_JSON = {
-    "True": "true", "False": "false", "None": "null", "NaN": "a finite number", "Infinity": "a finite number",
-    "-Infinity": "a finite number",
-}  # fmt: skip
+_NO_JSON = {"True": "true", "False": "false", "None": "null"}
+_NO_JSON |= dict.fromkeys(("NaN", "Infinity", "-Infinity"), "a finite number")
 
 
 def read_requests(
@@ -233,7 +230,7 @@ def read_requests(
             if all(a == b for a, b in zip(earlier, (role, *path), strict=False)):
                 raise UseError(f"--request is {before!r} and {text!r}, which set the same field; expected one of them")
         placed[role, *path] = text
-        setting = _OTHER_NAMES.get(path[0]) or nearest_name(path[0], _SETTINGS, cutoff=_LOOKS_ALIKE)
+        setting = "max_tokens" if path[0] == "max_completion_tokens" else nearest_name(path[0], _SETTINGS, cutoff=_LOOKS_ALIKE)
         if setting is not None and path != [setting]:
             raise UseError(f"--request is {text!r}; expected {role}.{setting}=value")
         _check_taken(text, role, models[role], path[0])
@@ -301,12 +298,12 @@ def sampling_from(role: str, values: Mapping[str, Any]) -> Sampling:
 
 def option_flags(options: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
     """`-E` for each option that is not as in `base`, for example `-E start=none` or `-E 'roles=["bystander"]'`."""
-    differ = {name: value for name, value in options.items() if name not in base or base[name] != value}
-    texts = {
-        name: "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in differ.items()
-    }
-    return [word for name, text in texts.items() for word in ("-E", f"{name}={text}")]
+    words: list[str] = []
+    for name, value in options.items():
+        if name not in base or base[name] != value:
+            text = "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            words += ["-E", f"{name}={text}"]
+    return words
 
 
 def request_flags(sampling: object, *, only: str = "") -> Iterator[str]:

@@ -54,10 +54,9 @@ class Rejudging:
         stored = list(read_transcripts(path))
         if not stored:
             raise UseError(f"{run} has no dialogue to rejudge")
-        scenario_list = _scenarios(self._spec, run, source, stored, scenarios)
-        self.run = run
-        self._judge = judge
-        self.stored = {played.key: (played, scenario) for played, scenario in zip(stored, scenario_list, strict=True)}
+        self.run, self._judge = run, judge
+        with_scenarios = zip(stored, _scenarios(self._spec, run, source, stored, scenarios), strict=True)
+        self.stored = {played.key: (played, scenario) for played, scenario in with_scenarios}
         for played, scenario in self.stored.values():
             check_readable(played, scenario, judge)
         self.settings = RejudgeSettings(

@@ -17,7 +17,7 @@ from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.evaluation.store import beside, check_new, saved_settings
+from heartloop.evaluation.store import beside, check_new, reported, saved_settings
 
 
 @dataclass
@@ -86,7 +86,7 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
     source = {"from": str(run), "preset": " and ".join(presets), "transcripts": sha256_of(stored), "options": dict(given)}
     new = {**settings, "options": now.model_dump(mode="json"), "rescored": source}
     result = Rescored(out, copied=now == as_played)
-    try:
+    with reported(f"write to {out}"):
         out.mkdir(parents=True, exist_ok=True)
         with (out / "transcripts.jsonl").open("wb") as file:
             for line, _ in played.values():  # one at a time: all of them may not fit into memory
@@ -98,8 +98,6 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
         (out / "settings.json").write_text(json.dumps(new, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         if (run / "log.jsonl").is_file():
             shutil.copyfile(run / "log.jsonl", out / "log.jsonl")
-    except OSError as error:
-        raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
     return result
 
 

@@ -336,20 +336,15 @@ async def work_through(
             remaining = elapsed / done * (len(open_jobs) - done) if done else None
             report(Progress(len(jobs), resumed + done, failed, elapsed, remaining))
 
-    async def admitted() -> bool:
-        """Waits until the budget suffices for another dialogue; `False` if it never will."""
-        nonlocal stopped
+    async def play_one(job: Job) -> Transcript | None:
+        nonlocal stopped, failed, running, done
         while stopped is None and affords is not None and (reason := affords(running)) is not None:
-            if running == 0:
+            if running == 0:  # the budget will never suffice for another dialogue
                 stopped = reason
                 break
             changed.clear()
             await changed.wait()
-        return stopped is None
-
-    async def play_one(job: Job) -> Transcript | None:
-        nonlocal stopped, failed, running, done
-        if not await admitted():
+        if stopped is not None:
             return None
         running += 1
         before = directory.finished.get(job.key)

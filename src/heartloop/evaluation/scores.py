@@ -170,8 +170,7 @@ def merged_prices(tables: Iterable[object]) -> dict[str, object]:
     merged: dict[str, object] = {}
     for table in tables:
         for model, price in table.items() if isinstance(table, Mapping) else ():
-            same = model not in merged or _sides(merged[model]) == _sides(price)
-            merged[model] = price if same else None
+            merged[model] = price if model not in merged or _sides(merged[model]) == _sides(price) else None
     return merged
 
 
@@ -258,13 +257,10 @@ def pairing_key(dialogue: Transcript) -> Key:
     return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
 
 
-def common_keys(dialogues: Iterable[Transcript], models: Iterable[str]) -> set[Key]:
+def common_keys(dialogues: Sequence[Transcript], models: Iterable[str]) -> set[Key]:
     """The pairing keys that are scored for every one of `models`."""
-    scored: dict[str, set[Key]] = {model: set() for model in models}
-    for dialogue in dialogues:
-        if dialogue.scored and dialogue.model in scored:
-            scored[dialogue.model].add(pairing_key(dialogue))
-    return set.intersection(*scored.values()) if scored else set()
+    scored = [{pairing_key(d) for d in dialogues if d.scored and d.model == model} for model in models]
+    return set.intersection(*scored) if scored else set()
 
 
 def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -> ScoreCard:
@@ -352,12 +348,10 @@ def _model_score(
     unscored = len(mine) - len(scored)
     share = unscored / len(mine) if mine else 0.0
     causes = Counter((d.failure.role, d.failure.kind) if d.failure else ("unknown", "unknown") for d in mine if not d.scored)
-
-    def counted(name: str) -> int:
-        return sum(d.counts.get(name, 0) for d in mine)
-
+    counts: Counter[str] = Counter()
+    for d in mine:
+        counts.update(d.counts)
     policy_tokens = [d.usage["policy"].completion_tokens for d in scored if "policy" in d.usage]
-    broken = [d.counts[BROKEN_FORMATS] for d in mine if BROKEN_FORMATS in d.counts]
     several = len({d.scenario for d in scored}) > 1
     turns = [len(d.turns) for d in scored]
     lengths = [[len(d.turns[turn].reply) for d in scored if turn < len(d.turns)] for turn in range(max(turns, default=0))]
@@ -381,14 +375,14 @@ def _model_score(
         reply_lengths=tuple(TurnLength(n=len(one), characters=statistics.fmean(one)) for one in lengths),
         silences=sum(turn.silent for d in mine for turn in d.turns),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
-        broken_formats=sum(broken) if broken else None,
+        broken_formats=counts.get(BROKEN_FORMATS),
         said_to_others=repeats_of((d.scenario, heard(d)) for d in scored).said_to_others if several else None,
         filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
-        reasks=counted("re-asks"),
+        reasks=counts["re-asks"],
         repaired=sum(_repaired(d) for d in mine),
-        clamped=counted("clamped changes"),
-        at_limit=counted("states at their limit"),
-        lost_farewells=counted("lost farewells"),
+        clamped=counts["clamped changes"],
+        at_limit=counts["states at their limit"],
+        lost_farewells=counts["lost farewells"],
         roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
         tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
         cost=cost_of_usage(used, settings.get("prices")),
@@ -471,19 +465,13 @@ def _repaired(dialogue: Transcript) -> int:
 
 def _role_use(role: str, dialogues: Sequence[Transcript]) -> RoleUse:
     usage = total_usage(d.usage[role] for d in dialogues if role in d.usage)
-    return RoleUse(
-        calls=sum(call.role == role for d in dialogues for call in d.calls),
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        estimated=usage.estimated,
-    )
+    return RoleUse(calls=sum(call.role == role for d in dialogues for call in d.calls), **usage.model_dump())
 
 
 def _themes(dialogues: Sequence[Transcript]) -> tuple[GroupMean, ...]:
     themes: dict[str, list[float]] = {}
     for dialogue in dialogues:
-        theme, points = dialogue.facts.get("theme"), points_of(dialogue)
-        if theme and points is not None:
+        if (theme := dialogue.facts.get("theme")) and (points := points_of(dialogue)) is not None:
             themes.setdefault(theme, []).append(points)
     return tuple(GroupMean(key=key, n=len(themes[key]), mean=statistics.fmean(themes[key])) for key in sorted(themes))
 
@@ -496,22 +484,17 @@ def _ranked(rows: list[ModelScore], ranks: Mapping[str, Rank]) -> list[ModelScor
     )
     means = [row.headline.mean for row in rows if row.standing == "ranked"]
     for place, row in enumerate(rows[: len(means)]):
-        update: dict[str, object] = {"rank": means.index(row.headline.mean) + 1}
-        if (rank := ranks.get(row.model)) is not None:
-            update |= {"group": group_letter(rank.group), "best_rank": rank.best, "worst_rank": rank.worst}
-        rows[place] = row.model_copy(update=update)
+        rank = ranks[row.model]
+        ends = {"group": group_letter(rank.group), "best_rank": rank.best, "worst_rank": rank.worst}
+        rows[place] = row.model_copy(update={"rank": means.index(row.headline.mean) + 1, **ends})
     return rows
 
 
 def _source(settings: Mapping[str, Any]) -> Iterable[str]:
-    rescored = settings.get("rescored")
-    if isinstance(rescored, Mapping):
-        source = f"{rescored.get('from')} (preset {rescored.get('preset')})"
-        yield f"Rescored from the transcripts of {source} without a model call."
-    rejudged = settings.get("rejudged")
-    if isinstance(rejudged, Mapping):
-        source = f"{rejudged.get('from')} (user simulator {rejudged.get('user')})"
-        yield f"Rejudged: another judge scored the stored replies of {source}."
+    if isinstance(one := settings.get("rescored"), Mapping):
+        yield f"Rescored from the transcripts of {one.get('from')} (preset {one.get('preset')}) without a model call."
+    if isinstance(one := settings.get("rejudged"), Mapping):
+        yield f"Rejudged: another judge scored the stored replies of {one.get('from')} (user simulator {one.get('user')})."
 
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:
@@ -549,7 +532,6 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
                 f"{'is' if row.scored == 1 else 'are'} scored, fewer than half. "
                 "Its mean is over its own dialogues."
             )
-    missing = sum(max(0, planned - row.played) for row in rows) if planned is not None else 0
-    if missing:
-        total = amount(planned * len(rows) if planned else 0, "dialogue")
+    if planned is not None and (missing := sum(max(0, planned - row.played) for row in rows)):
+        total = amount(planned * len(rows), "dialogue")
         yield f"The run is unfinished: {missing} of {total} {'has' if missing == 1 else 'have'} not been played."

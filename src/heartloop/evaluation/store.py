@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -26,6 +26,15 @@ from heartloop.evaluation.settings import EvaluationSettings
 RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
 
 
+@contextlib.contextmanager
+def reported(attempt: str, remedy: str = "choose another --out") -> Iterator[None]:
+    """An `OSError` becomes a `UseError`: cannot `attempt`, why, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise UseError(f"cannot {attempt}: {error.strerror}; {remedy}") from error
+
+
 class RunDirectory:
     """A run directory locked by this process. Entering it cuts off a torn last line and calls `found` with every transcript."""
 
@@ -40,26 +49,23 @@ class RunDirectory:
         self._file: BinaryIO | None = None
 
     def is_new(self) -> bool:
-        try:
+        with reported(f"read {self.path}"):
             if self.path.exists() and not self.path.is_dir():
                 raise UseError(f"{self.path} is a file; expected a run directory, choose another --out")
             fresh = not (self.path / "settings.json").exists()
             ours = {".lock", "settings.json.part"}  # left by a run that was killed before it wrote its settings
             if fresh and self.path.is_dir() and any(p.name not in ours for p in self.path.iterdir()):
                 raise UseError(f"{self.path} is not empty and holds no settings.json; choose an empty directory for --out")
-            return fresh
-        except OSError as error:
-            raise UseError(f"cannot read {self.path}: {error.strerror}; choose another --out") from error
+        return fresh
 
     def __enter__(self) -> Self:
         self.is_new()
-        try:
+        with reported(f"write to {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0)
-        except Timeout as error:
-            raise UseError(f"another process is writing to {self.path}; wait for it, or choose another --out") from error
-        except OSError as error:
-            raise UseError(f"cannot write to {self.path}: {error.strerror}; choose another --out") from error
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout as error:
+                raise UseError(f"another process is writing to {self.path}; wait for it, or choose another --out") from error
         try:
             self._open()
         except BaseException:
@@ -86,13 +92,9 @@ class RunDirectory:
     def append(self, transcript: Transcript) -> None:
         if self._file is None:
             raise RuntimeError("the run directory is not open")
-        try:
+        with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
             self._file.write(write_line(transcript).encode())
             self._file.flush()
-        except OSError as error:
-            raise UseError(
-                f"cannot write to {self.transcripts}: {error.strerror}; free some space, then rerun the same command"
-            ) from error
         self._count(transcript)
 
     def _count(self, transcript: Transcript) -> None:
@@ -105,8 +107,7 @@ class RunDirectory:
             body = json.dumps(self.settings.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
             write_whole(self.path / "settings.json", body)
         else:
-            changed = self.settings.differences(saved_settings(self.path))
-            if changed:
+            if changed := self.settings.differences(saved_settings(self.path)):
                 raise SettingsMismatch(
                     f"{self.path} was made with other settings: {', '.join(changed)} differ; "
                     "rerun the original command to resume it, or choose another --out"
@@ -169,8 +170,7 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     with contextlib.suppress(OSError):
         for line in (run / "log.jsonl").read_bytes().split(b"\n"):
             with contextlib.suppress(ValueError, RecursionError):  # ValueError: no JSON, no UTF-8
-                entry = json.loads(line)
-                if isinstance(entry, dict):
+                if isinstance(entry := json.loads(line), dict):
                     entries.append(entry)
     return entries
 
@@ -205,11 +205,9 @@ def played_settings(run: Path) -> EvaluationSettings:
 
 
 def check_new(out: Path) -> None:
-    try:
+    with reported(f"write to {out}"):
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise UseError(f"{out} exists and is not empty; choose another --out, or remove it")
-    except OSError as error:
-        raise UseError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
 
 
 def beside(run: Path, *words: str) -> Path:
@@ -318,10 +316,8 @@ def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None
     check_new(path)
     with RunDirectory(path, settings) as directory:
         if imported.raw:
-            try:
+            with reported(f"write {path / RAW}"):
                 (path / RAW).write_bytes(b"".join(line + b"\n" for line in imported.raw))
-            except OSError as error:
-                raise UseError(f"cannot write {path / RAW}: {error.strerror}; choose another --out") from error
         for transcript in imported.transcripts:
             directory.append(transcript)
         counts = {name: n for name, n in imported.counts.items() if n}

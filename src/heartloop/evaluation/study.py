@@ -1,8 +1,7 @@
 """Plans a study that compares two models from runs: variances, calls, tokens, cost, designs, and their text.
 
-The variance components are those of the difference of two models, averaged over all pairs of models in the runs. Repeats of a
-scenario are policy sampling (with whatever else changes between repeats). Runs of the same models and scenarios under other user
-simulators, or rejudged by other judges, add the variance between these instruments.
+Components are of the difference of two models, averaged over all pairs. Repeats of a scenario are policy sampling; runs of the
+same scenarios under other user simulators, or rejudged by other judges, add the variance between these instruments.
 """
 
 from __future__ import annotations

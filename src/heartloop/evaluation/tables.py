@@ -16,6 +16,7 @@ from heartloop.environments.spec import Scenario
 from heartloop.evaluation.scores import course_of, options_of, points_of
 
 TABLES = ("dialogues", "turns", "calls")
+_KEY = ("environment", "model", "scenario", "repeat")
 
 Row = dict[str, Any]
 
@@ -36,10 +37,6 @@ def rows_of(name: str, transcripts: Sequence[Transcript]) -> list[Row]:
     return [{column: row.get(column) for column in columns} for row in rows]
 
 
-def _key(dialogue: Transcript) -> Row:
-    return _fields(dialogue, "environment", "model", "scenario", "repeat")
-
-
 def _fields(record: object, *names: str) -> Row:
     return {name: getattr(record, name) for name in names}
 
@@ -50,8 +47,7 @@ def _dialogues(transcripts: Iterable[Transcript]) -> Iterable[Row]:
         policy, every = dialogue.usage.get("policy"), total_usage(dialogue.usage.values())
         failure = dialogue.failure
         yield {
-            **_key(dialogue),
-            **_fields(dialogue, "seed", "fingerprint", "preset", "variant", "user", "scored", "score"),
+            **_fields(dialogue, *_KEY, "seed", "fingerprint", "preset", "variant", "user", "scored", "score"),
             "points": points_of(dialogue),
             "stop": dialogue.stop,
             **{f"failure_{name}": getattr(failure, name, None) for name in ("role", "kind", "detail")},
@@ -76,7 +72,7 @@ def _turns(transcripts: Iterable[Transcript]) -> Iterable[Row]:
         before = dialogue.opening
         for place, turn in enumerate(dialogue.turns):
             yield {
-                **_key(dialogue),
+                **_fields(dialogue, *_KEY),
                 "turn": turn.index,
                 "said_before": before,
                 "reply": turn.reply,
@@ -98,7 +94,7 @@ def _calls(transcripts: Iterable[Transcript]) -> Iterable[Row]:
         for call in dialogue.calls:
             player = dialogue.model if call.role == "policy" else dialogue.user
             yield {
-                **_key(dialogue),
+                **_fields(dialogue, *_KEY),
                 **_fields(call, "turn", "role"),
                 "role_model": dialogue.models.get(call.role, player),
                 **_fields(call, "purpose", "reask", "text", "reasoning", "finish_reason"),
