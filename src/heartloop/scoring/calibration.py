@@ -46,10 +46,7 @@ def calibrated_mean(
 
     The estimate is `mean(labels) + weight * (mean of all other scores - mean of the labelled scores)`. The weight is the one that
     makes the variance least, `cov(label, score) / ((1 + n / N) var(score))` for n labelled and N other items.
-
-    Args:
-        scores: of the labelled items, shape (n,), in any unit; `other_scores` of the others, shape (N,), which may be empty.
-        clusters: the cluster of each labelled item; by default each is its own. `other_clusters` likewise of the other items.
+    `scores`, shape (n,), are in any unit; `other_scores`, shape (N,), may be empty. By default each item is its own cluster.
     """
     n, others = len(labels), len(other_scores)
     if len(scores) != n or (clusters is not None and len(clusters) != n):

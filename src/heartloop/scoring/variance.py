@@ -51,10 +51,8 @@ def variance_components(
     The mean square of a term has the expectation sum over T' that contain the term of (N / number of cells of T') * variance of
     T'; the equations are solved from the largest term down. Without repeats of whole cells, the term of all factors and the error
     cannot be separated, and are one component. The component between values of one cell is named `rerun`.
-
-    Args:
-        factors: by name, the level of each value, shape (n,). A factor with one level is left out.
-        within: nested factors, by name: the factors in whose cells their levels are numbered.
+    `factors` are the levels of each value, shape (n,), by name; one with one level is left out. `within` names nested factors and
+    those in whose cells their levels are numbered.
 
     >>> found = variance_components([1.0, 3.0, 5.0, 7.0], {"scenario": ["a", "a", "b", "b"], "judge": [1, 2, 1, 2]})
     >>> [(one.name, one.variance, one.share) for one in found.components]  # scenarios differ by 4, judges by 2, nothing else

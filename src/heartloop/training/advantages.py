@@ -73,9 +73,8 @@ def ctc_grpo(
 def shuffled(rows: Sequence[RolloutRow | None], draw: str) -> list[RolloutRow | None]:
     """Rewards permuted across dialogues: a control in which no reward belongs to its dialogue.
 
-    Every order of the dialogues is equally likely, so each dialogue can expect the same. Outcome and process rewards move
-    together. Process rewards are fitted to the dialogue's own number of turns: further ones are cut, missing ones are their mean,
-    which is no credit once they are centred. `draw` is the random seed.
+    Outcome and process rewards move together. Process rewards are fitted to the dialogue's own number of turns: further ones are
+    cut, missing ones are their mean, which is no credit once they are centred. `draw` is the random seed.
     """
     dialogues = {(row.group, row.rollout): row for row in rows if row is not None}
     givers = list(dialogues.values())
