@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -60,10 +59,8 @@ def krippendorff_alpha(ratings_j_n: Sequence[Sequence[float | None]], *, measure
 
     After Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, part E: a coincidence matrix over the units with at least
     two ratings; missing ratings are left out.
-
-    Args:
-        measured: level of measurement, which decides how far two ratings are apart: `nominal` (equal or not), `ordinal` (units
-            ranked between them) or `interval` (squared difference).
+    How far two ratings are apart is `measured` as `nominal` (equal or not), `ordinal` (units ranked between them) or `interval`
+    (squared difference).
 
     >>> krippendorff_alpha([[1, 2, 3, None], [1, 2, 4, 4]])  # pairs (1,1), (2,2), (3,4): the last unit has one rating
     0.8780487804878049
@@ -79,12 +76,9 @@ def krippendorff_alpha(ratings_j_n: Sequence[Sequence[float | None]], *, measure
     values = sorted({rating for unit in units for rating in unit})
     if len(values) < 2:
         raise UseError(f"krippendorff_alpha got only ratings of {values[0]:g}; expected ratings that differ")
-    place = {value: index for index, value in enumerate(values)}
     coincidences_v_v = np.zeros((len(values), len(values)))
     for unit in units:
-        counts_v = np.zeros(len(values))
-        for value, times in Counter(unit).items():
-            counts_v[place[value]] = times
+        counts_v = np.array([unit.count(value) for value in values])
         coincidences_v_v += (np.outer(counts_v, counts_v) - np.diag(counts_v)) / (len(unit) - 1)
     totals_v = coincidences_v_v.sum(axis=0)
     if measured == "nominal":

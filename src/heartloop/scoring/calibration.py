@@ -17,7 +17,7 @@ from scipy.stats import t as students_t
 
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
-from heartloop.scoring.statistics import Interval
+from heartloop.scoring.statistics import Interval, by_cluster
 
 _Floats = npt.NDArray[np.float64]
 
@@ -46,10 +46,7 @@ def calibrated_mean(
 
     The estimate is `mean(labels) + weight * (mean of all other scores - mean of the labelled scores)`. The weight is the one that
     makes the variance least, `cov(label, score) / ((1 + n / N) var(score))` for n labelled and N other items.
-
-    Args:
-        scores: of the labelled items, shape (n,), in any unit; `other_scores` of the others, shape (N,), which may be empty.
-        clusters: the cluster of each labelled item; by default each is its own. `other_clusters` likewise of the other items.
+    `scores`, shape (n,), are in any unit; `other_scores`, shape (N,), may be empty. By default each item is its own cluster.
     """
     n, others = len(labels), len(other_scores)
     if len(scores) != n or (clusters is not None and len(clusters) != n):
@@ -69,10 +66,9 @@ def calibrated_mean(
 def labels_to_halve(
     labels: Sequence[float], scores: Sequence[float], other_scores: Sequence[float], *, level: float = 0.95
 ) -> int | None:
-    """How many labels in all would halve the interval of `calibrated_mean`, with the spread that the present labels show.
+    """How many labels in all would halve the interval of `calibrated_mean`; `None` if labelling every item would not suffice.
 
-    Further labels are taken from the other items, which thereby become fewer. `None`: labelling every item would not suffice.
-    Arguments as in `calibrated_mean`; every item counts as its own cluster.
+    Further labels are taken from the other items, which thereby become fewer. Every item counts as its own cluster.
     """
     y, f, g = (np.asarray(values, dtype=float) for values in (labels, scores, other_scores))
     weight = _weight(y, f, g)
@@ -98,11 +94,9 @@ def _weight(y: _Floats, f: _Floats, g: _Floats) -> float:
 def _interval(x: _Floats, mine: Sequence[Hashable], z: _Floats, theirs: Sequence[Hashable], level: float) -> Interval:
     """The interval of mean(x) + mean(z), where items of one cluster count together."""
     mean = float(x.mean() + (z.mean() if len(z) else 0.0))
-    parts: dict[Hashable, float] = {}
-    for values, clusters in ((x, mine), (z, theirs)):
-        for value, cluster in zip((values - values.mean()) / len(values) if len(values) else values, clusters, strict=True):
-            parts[cluster] = parts.get(cluster, 0.0) + float(value)
+    shares = [(values - values.mean()) / len(values) for values in (x, z) if len(values)]
+    parts, _ = by_cluster("calibrated_mean", np.concatenate(shares).tolist(), [*mine, *theirs])
     degrees = len(set(mine)) - 1
-    variance = sum(part**2 for part in parts.values()) * (degrees + 1) / degrees
+    variance = sum(part**2 for part in parts.tolist()) * (degrees + 1) / degrees
     half = float(students_t.ppf(0.5 + level / 2, degrees)) * math.sqrt(variance)
     return Interval(mean, mean - half, mean + half)

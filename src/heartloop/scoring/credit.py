@@ -38,11 +38,7 @@ _THINK_THEN_SAY = re.compile(r"\s*<think>(?P<thought>.*?)</think>(?P<answer>.*)"
 def group_advantages(outcomes: Sequence[float] | Array, *, sigma_min: float = SIGMA_MIN, ddof: int = 1) -> Array:
     """EIBench Eq. 4, (r - mean)/max(std, sigma_min) over the K rollouts of one scenario: shape (K,).
 
-    The caller leaves out unscored rollouts. One rollout, or equal outcomes, give zeros.
-
-    Args:
-        sigma_min: floor of the std, at least 0; 0 means no floor.
-        ddof: 1 for the sample std, 0 for the population's.
+    The caller leaves out unscored rollouts. One rollout, or equal outcomes, give zeros. `ddof` is 1 for the sample std.
 
     >>> group_advantages([0.5, -0.5])  # std 0.7071
     array([ 0.70710678, -0.70710678])
@@ -72,12 +68,8 @@ def turn_advantages(
     """EIBench Eq. 7, the advantage of every turn of every rollout of one scenario: K arrays, the k-th of shape (T_k,).
 
     A turn's advantage is its rollout's group advantage plus alpha times (its process reward - the mean of that rollout's process
-    rewards). The mean over the turns of a rollout is its group advantage. A group of one gives zeros.
-
-    Args:
-        process: K sequences of process rewards, one per policy turn.
-        alpha: weight of the turn credit; 0 is plain GRPO.
-        centre: false adds the process reward without subtracting the mean (EIBench Eq. 5).
+    rewards). The mean over the turns of a rollout is its group advantage. A group of one gives zeros. With alpha 0 it is plain
+    GRPO; without `centre` the mean is not subtracted (EIBench Eq. 5).
 
     >>> turn_advantages([0.5, -0.5], [[0.05, 0.01], [-0.02]], alpha=10)  # +-0.7071, and +-0.02 x 10 between the first's turns
     [array([0.90710678, 0.50710678]), array([-0.70710678])]
@@ -90,11 +82,9 @@ def turn_advantages(
     process_k_t = [_finite(rewards_t, f"process rewards of rollout {k}") for k, rewards_t in enumerate(process)]
     if len(outcomes) == 1:
         return [np.zeros_like(process_k_t[0])]
-    advantages_by_rollout = []
-    for advantage, rewards_t in zip(advantages_k, process_k_t, strict=True):
-        offset = rewards_t.mean() if centre and len(rewards_t) else 0.0
-        advantages_by_rollout.append(np.asarray(advantage + alpha * (rewards_t - offset)))
-    return advantages_by_rollout
+    if centre:
+        process_k_t = [rewards_t - rewards_t.mean() if len(rewards_t) else rewards_t for rewards_t in process_k_t]
+    return [advantage + alpha * rewards_t for advantage, rewards_t in zip(advantages_k, process_k_t, strict=True)]
 
 
 def turn_rewards(emotions: Sequence[float] | Array) -> Array:
@@ -165,8 +155,7 @@ def keeps_format(reply: str, *, opened: bool = False) -> bool:
 def broken_format_return(kind: RewardKind, *, worst_outcome: float, worst_turns: float) -> float:
     """The return of a dialogue with a broken format: the lowest return of a valid dialogue (RLVER: 0, for the outcome reward).
 
-    Args:
-        worst_turns: the lowest possible sum of turn rewards; -start/10 in SAGE, so -3 for start 30.
+    `worst_turns` is the lowest possible sum of turn rewards; -start/10 in SAGE, so -3 for start 30.
 
     >>> [broken_format_return(kind, worst_outcome=0.0, worst_turns=-3.0) for kind in REWARDS]
     [0.0, -3.0, -1.5]

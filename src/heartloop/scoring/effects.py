@@ -56,8 +56,7 @@ def shift(
 ) -> Shift:
     """The shift of a score over pairs, by default each of its own cluster.
 
-    Args:
-        scale: the score's standard deviation without perturbation; by default that of `original` (n - 1).
+    `scale` is the score's standard deviation without perturbation; by default that of `original` (n - 1).
 
     >>> change = shift([2.0, 4.0, 6.0, 4.0], [1.0, 4.0, 3.0, 5.0])
     >>> change.mean, change.median, change.decrease_rate, change.tie_rate
@@ -153,13 +152,9 @@ def standardised_distance(
 
 def _distance(mine: NDArray[Any], theirs: NDArray[Any]) -> Any:
     """From the last axis: count, sum, sum of squares; nan without spread."""
-    means, spreads = [], []
-    for side in (mine, theirs):
-        n, total, squares = np.moveaxis(side, -1, 0)
-        mean = total / n
-        rest = squares - n * mean * mean
-        rest = np.where(rest < 1e-9 * np.maximum(squares, 1e-300), 0.0, rest)  # rounding, not spread
-        means.append(mean)
-        spreads.append(rest / np.maximum(n - 1, 1))
-    pooled = np.sqrt((spreads[0] + spreads[1]) / 2)
+    n, total, squares = np.moveaxis(np.stack([mine, theirs]), -1, 0)
+    means = total / n
+    rest = squares - n * means * means
+    rest = np.where(rest < 1e-9 * np.maximum(squares, 1e-300), 0.0, rest)  # rounding, not spread
+    pooled = np.sqrt((rest / np.maximum(n - 1, 1)).sum(axis=0) / 2)
     return (means[0] - means[1]) / np.where(pooled > 0, pooled, np.nan)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import product
 from typing import NamedTuple
 
 from heartloop.core.errors import UseError
@@ -164,12 +165,11 @@ def study_designs(
     if not (math.isfinite(difference) and difference > 0.0):
         raise UseError(f"difference is {difference!r}; expected points above 0")
     designs = []
-    for j in judges:
-        for r in repeats:
-            detected = partial(_detected, variance, repeats=r, judges=j, power=power)
-            scenarios = _fewest(detected, difference, MOST_SCENARIOS)
-            if (detects := detected(scenarios)) <= difference:
-                designs.append(Design(scenarios, r, j, detects, use(scenarios, r, j)))
+    for j, r in product(judges, repeats):
+        detected = partial(_detected, variance, repeats=r, judges=j, power=power)
+        scenarios = _fewest(detected, difference, MOST_SCENARIOS)
+        if (detects := detected(scenarios)) <= difference:
+            designs.append(Design(scenarios, r, j, detects, use(scenarios, r, j)))
     return designs
 
 

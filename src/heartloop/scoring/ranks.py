@@ -1,9 +1,9 @@
 """Ranks of several models on the same dialogues: groups and simultaneous rank intervals, corrected for the number of comparisons.
 
-Groups and intervals come from one family of paired t tests, so that they cannot contradict each other. Holm's correction holds
-under any dependence between the tests and needs no resampling. The rank interval of a model counts the models that are
-significantly better and worse (Al Mohamad, Goeman and van Zwet 2022, Biometrics 78). A bootstrap of the ranks would cover too
-little for models that are about as good (Xie, Singh and Zhang 2009, JASA 104); benchmarks/results/coverage.md has both simulated.
+Groups and intervals come from one family of paired t tests, so that they cannot contradict each other. The rank interval of a
+model counts the models that are significantly better and worse (Al Mohamad, Goeman and van Zwet 2022, Biometrics 78). A bootstrap
+of the ranks would cover too little for models that are about as good (Xie, Singh and Zhang 2009, JASA 104);
+benchmarks/results/coverage.md has both simulated.
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ def ranks(
     below the first model of the current group starts the next group: so no model of a group is significantly below its first; two
     others may still differ. With probability `level`, no two equal models are separated, and all rank intervals together contain
     the true ranks.
-
-    Args:
-        values_m_n: for each model its measurements of the same n dialogues, in the same order; higher is better.
+    `values_m_n` are measurements of the same n dialogues, in the same order; higher is better.
 
     >>> [tuple(rank) for rank in ranks([[40.0, 42.0, 41.0], [70.0, 73.0, 71.0], [71.0, 70.0, 72.0]])]
     [(2, 3, 3), (1, 1, 2), (1, 1, 2)]

@@ -1,7 +1,6 @@
 """How often a policy repeats itself: within a dialogue, and in dialogues with other scenarios.
 
-A policy that has found one reply that pays says it to everybody; neither the score, nor the KL from the reference, nor the
-repetition within a dialogue shows that where a dialogue has one reply.
+Neither the score nor the KL from the reference shows a policy that gives everybody the one reply that pays.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _skewed(residuals_c: _Floats) -> bool:
         return False  # two clusters are always symmetric
     deviations_c = (residuals_c - residuals_c.mean()) / np.abs(residuals_c).max()
     moment = float(np.mean(deviations_c**3)) / float(np.mean(deviations_c**2)) ** 1.5
-    skewness = float(moment) * math.sqrt(c * (c - 1)) / (c - 2)
+    skewness = moment * math.sqrt(c * (c - 1)) / (c - 2)
     error = math.sqrt(6.0 * c * (c - 1) / ((c - 2) * (c + 1) * (c + 3)))
     return bool(c <= _COCHRAN * skewness**2 and abs(skewness) > 1.96 * error)
 
@@ -127,9 +127,8 @@ def t_quantile(share: float, df: float) -> float:
 def share_interval(successes: int, n: int, *, clusters: int | None = None, level: float = 0.95) -> Interval:
     """A share with Wilson's interval, in [0, 1]; it covers also with few trials and shares near 0 or 1 (Wilson 1927).
 
-    Args:
-        clusters: independent things behind the trials, 1 to n, such as scenarios behind dialogues with repeats. The interval is
-            that of the same share over so many trials: right where repeats end alike, too wide where they differ. By default n.
+    `clusters` are independent things behind the trials, such as scenarios behind dialogues with repeats. The interval is that of
+    the same share over so many trials: right where repeats end alike, too wide where they differ.
 
     >>> [round(value, 3) for value in share_interval(9, 10)[:3]]
     [0.9, 0.596, 0.982]
@@ -171,9 +170,9 @@ def permutation_p(
     >>> permutation_p([1.0, 2.0, 3.0])  # of 8 patterns, two reach a sum of 6
     0.25
     """
-    sums_c, _ = by_cluster("permutation_p", differences, clusters)
     from scipy.stats import permutation_test  # a third of a second to import
 
+    sums_c, _ = by_cluster("permutation_p", differences, clusters)
     total = float(np.abs(sums_c).sum()) or 1.0
     whole_c = np.rint(sums_c / (_ROUNDING * total))  # whole numbers, whose sums have no rounding errors
     whole_c = whole_c[whole_c != 0.0]
@@ -243,13 +242,11 @@ def by_cluster(name: str, values: Sequence[float], clusters: Sequence[Hashable] 
         raise UseError(f"{name} got no values; expected at least one")
     if clusters is not None and len(clusters) != len(values):
         raise UseError(f"{name} got {len(values)} values and {len(clusters)} clusters; expected as many")
-    labels = list(range(len(values))) if clusters is None else list(clusters)
+    labels = range(len(values)) if clusters is None else clusters
     index = {label: position for position, label in enumerate(dict.fromkeys(labels))}
-    sums_c, sizes_c = np.zeros(len(index)), np.zeros(len(index))
-    for label, value in zip(labels, values, strict=True):
-        sums_c[index[label]] += value
-        sizes_c[index[label]] += 1
-    return sums_c, sizes_c
+    places = [index[label] for label in labels]
+    sums_c, sizes_c = np.bincount(places, weights=values), np.bincount(places)
+    return sums_c.astype(np.float64), sizes_c.astype(np.float64)
 
 
 def pearson_interval(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> Interval:

@@ -51,10 +51,8 @@ def variance_components(
     The mean square of a term has the expectation sum over T' that contain the term of (N / number of cells of T') * variance of
     T'; the equations are solved from the largest term down. Without repeats of whole cells, the term of all factors and the error
     cannot be separated, and are one component. The component between values of one cell is named `rerun`.
-
-    Args:
-        factors: by name, the level of each value, shape (n,). A factor with one level is left out.
-        within: nested factors, by name: the factors in whose cells their levels are numbered.
+    `factors` are the levels of each value, shape (n,), by name; one with one level is left out. `within` names nested factors and
+    those in whose cells their levels are numbered.
 
     >>> found = variance_components([1.0, 3.0, 5.0, 7.0], {"scenario": ["a", "a", "b", "b"], "judge": [1, 2, 1, 2]})
     >>> [(one.name, one.variance, one.share) for one in found.components]  # scenarios differ by 4, judges by 2, nothing else
@@ -63,9 +61,9 @@ def variance_components(
     names = [name for name, levels in factors.items() if len(set(levels)) > 1]
     parents = {name: [p for p in (within or {}).get(name, ()) if p in names] for name in names}
     _check_design(values, factors, within or {}, names)
-    table, replicates = _table(values, {name: factors[name] for name in names}, parents)
+    table = _table(values, {name: factors[name] for name in names}, parents)
     axes = {name: axis for axis, name in enumerate(names)}
-    shape = table.shape[:-1]
+    *shape, replicates = table.shape
     cells = table.mean(axis=-1)
     n = table.size
     squares: defaultdict[frozenset[str], float] = defaultdict(float)
@@ -73,8 +71,7 @@ def variance_components(
     for size in range(1, len(names) + 1):
         for chosen in combinations(names, size):
             term = frozenset(chosen).union(*(parents[name] for name in chosen))
-            effect_squares = _effect_squares(cells, [axes[name] for name in chosen])
-            squares[term] += n / cells.size * effect_squares
+            squares[term] += n / cells.size * _effect_squares(cells, [axes[name] for name in chosen])
             degrees[term] += math.prod(shape[axes[name]] - 1 for name in chosen)
     terms = sorted(squares, key=lambda term: (len(term), [axes[name] for name in sorted(term, key=axes.__getitem__)]))
     mean_squares = {term: squares[term] / degrees[term] for term in terms}
@@ -111,9 +108,7 @@ def _check_design(
         raise UseError(f"variance_components got one level of each of {', '.join(factors) or 'no factor'}; expected two of one")
 
 
-def _table(
-    values: Sequence[float], factors: Mapping[str, Sequence[Hashable]], parents: Mapping[str, Sequence[str]]
-) -> tuple[_Floats, int]:
+def _table(values: Sequence[float], factors: Mapping[str, Sequence[Hashable]], parents: Mapping[str, Sequence[str]]) -> _Floats:
     """The values as an array with an axis by factor and a last one of the values of a cell."""
     places: list[list[int]] = []
     for name, levels in factors.items():
@@ -131,13 +126,8 @@ def _table(
             f"the design is incomplete: a cell of {sizes} has {fewest} values and another {max(counts.values())}; "
             "expected the same number in each: leave incomplete scenarios out"
         )
-    replicates = counts[keys[0]]
-    table = np.zeros((*shape, replicates))
-    filled: Counter[tuple[int, ...]] = Counter()
-    for key, value in zip(keys, values, strict=True):
-        table[(*key, filled[key])] = value
-        filled[key] += 1
-    return table, replicates
+    order = np.lexsort(places[::-1])  # values of one cell keep their order
+    return np.asarray(values, dtype=np.float64)[order].reshape(*shape, counts[keys[0]])
 
 
 def _effect_squares(cells: _Floats, axes: Sequence[int]) -> float:
@@ -174,24 +164,22 @@ def mean_over_judges(
     MS_judge - MS_interaction) / (S J), with Satterthwaite's degrees of freedom. A component below 0 counts as 0. With two or
     three judges that differ the interval is wide, because so few say little about other judges; with two that differ much it
     still covers only 89 % (benchmarks/results/coverage.md).
-
-    Values of one scenario and judge are averaged. A user simulator, or a pair of user and judge, may take the judge's place.
+    Values of one scenario and judge are averaged.
 
     >>> found = mean_over_judges([1.0, 3.0, 5.0, 7.0], ["a", "a", "b", "b"], ["x", "y", "x", "y"])
     >>> found.mean, {name: round(share, 2) for name, share in found.shares.items()}
     (4.0, {'scenario': 0.8, 'judge': 0.2, 'scenario × judge': 0.0})
     """
     check_share("level", level)
-    if len(set(scenarios)) < 2 or len(set(judges)) < 2:
-        counted = f"{len(set(scenarios))} scenarios and {len(set(judges))} judges"
-        raise UseError(f"mean_over_judges got {counted}; expected at least two of each")
+    s, j = len(set(scenarios)), len(set(judges))
+    if s < 2 or j < 2:
+        raise UseError(f"mean_over_judges got {s} scenarios and {j} judges; expected at least two of each")
     sums: dict[tuple[Hashable, Hashable], list[float]] = {}
     for value, scenario, judge in zip(values, scenarios, judges, strict=True):
         sums.setdefault((scenario, judge), []).append(value)
     cells = {key: math.fsum(some) / len(some) for key, some in sums.items()}
-    found = variance_components(list(cells.values()), {"scenario": [s for s, _ in cells], "judge": [j for _, j in cells]})
+    found = variance_components(list(cells.values()), {"scenario": [key[0] for key in cells], "judge": [key[1] for key in cells]})
     by_scenario, by_judge, both = found.components
-    s, j = len(set(scenarios)), len(set(judges))
     parts = {"scenario": by_scenario.variance / s, "judge": by_judge.variance / j, "scenario × judge": both.variance / (s * j)}
     variance = sum(parts.values())
     scenarios_vary, judges_vary = by_scenario.raw > 0, by_judge.raw > 0

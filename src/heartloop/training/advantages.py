@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,11 +19,7 @@ ESTIMATOR = "ctc_grpo"
 
 
 class RolloutRow(NamedTuple):
-    """Group, rollout, turns and rewards of a row of a batch.
-
-    verl passes an estimator rewards, masks and `index`, one text per row, which is the prompt's. The trainer writes a
-    `RolloutRow` into that text: in the rewards it would make every mean of rewards that verl logs wrong.
-    """
+    """What an estimator needs of a row of a batch, written as JSON into `index`, the one text per row that verl passes it."""
 
     group: str
     rollout: int
@@ -44,9 +41,8 @@ class RolloutRow(NamedTuple):
 def ctc_grpo_advantages(rows: Sequence[RolloutRow | None], shape: tuple[int, ...], **settings: Any) -> Tensor:
     """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows, which are `None`."""
     groups: dict[str, dict[int, RolloutRow]] = {}
-    for row in rows:
-        if row is not None:
-            groups.setdefault(row.group, {})[row.rollout] = row
+    for played in filter(None, rows):
+        groups.setdefault(played.group, {})[played.rollout] = played
     by_turn: dict[tuple[str, int], Any] = {}
     for name, group in groups.items():
         values = turn_advantages([row.outcome for row in group.values()], [row.process for row in group.values()], **settings)
@@ -77,9 +73,8 @@ def ctc_grpo(
 def shuffled(rows: Sequence[RolloutRow | None], draw: str) -> list[RolloutRow | None]:
     """Rewards permuted across dialogues: a control in which no reward belongs to its dialogue.
 
-    Every order of the dialogues is equally likely, so each dialogue can expect the same. Outcome and process rewards move
-    together. Process rewards are fitted to the dialogue's own number of turns: further ones are cut, missing ones are their mean,
-    which is no credit once they are centred. `draw` is the random seed.
+    Outcome and process rewards move together. Process rewards are fitted to the dialogue's own number of turns: further ones are
+    cut, missing ones are their mean, which is no credit once they are centred. `draw` is the random seed.
     """
     dialogues = {(row.group, row.rollout): row for row in rows if row is not None}
     givers = list(dialogues.values())
@@ -97,8 +92,5 @@ def shuffled(rows: Sequence[RolloutRow | None], draw: str) -> list[RolloutRow | 
 
 def lone(rows: Sequence[RolloutRow | None]) -> list[bool]:
     """Which rows belong to a group with one rollout left, which has no contrast."""
-    members: dict[str, set[int]] = {}
-    for row in rows:
-        if row is not None:
-            members.setdefault(row.group, set()).add(row.rollout)
-    return [row is not None and len(members[row.group]) < 2 for row in rows]
+    rollouts = Counter(group for group, _ in {(row.group, row.rollout) for row in rows if row is not None})
+    return [row is not None and rollouts[row.group] < 2 for row in rows]

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -123,13 +123,13 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                     "compute_score": 0.0,
                 },
                 extra_fields={
-                    "min_global_steps": server.weights[0],
-                    "max_global_steps": server.weights[1],
+                    "min_global_steps": min(server.weights, default=0),
+                    "max_global_steps": max(server.weights, default=0),
                     "reward_extra_info": {"score": transcript.score, "return": rewards.outcome, "turns": turns, **terms},
                     "credit": {
                         "rollout": session,
                         "outcome": rewards.outcome,
-                        "process": [float(value) for value in rewards.process],
+                        "process": rewards.process.tolist(),
                         "spans": [list(span) for span in sample.spans],
                     },
                     "dialogue": summary if number == 0 else None,
@@ -142,10 +142,8 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
 class _VerlServer:
     def __init__(self, client: Any, params: Mapping[str, Any], request_id: str, ends: frozenset[int], *, seeded: bool) -> None:
         self.seconds = 0.0
-        self.weights = (0, 0)
-        """Steps of the oldest and the newest weights that replied."""
+        self.weights: list[int] = []  # steps of those that replied
         self._client, self._params, self._request_id, self._ends, self._seeded = client, params, request_id, ends, seeded
-        self._called = False
 
     async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
         given = drawing._asdict()
@@ -158,9 +156,7 @@ class _VerlServer:
         self.seconds += timing["generate"]
         if out.stop_reason in ("aborted", "abort") or not out.token_ids:
             raise TransportError(f"the token server gave {len(out.token_ids)} tokens and stopped with {out.stop_reason!r}")
-        oldest, newest = (int(out.extra_fields.get(name) or 0) for name in ("min_global_steps", "max_global_steps"))
-        self.weights = (min(self.weights[0], oldest), max(self.weights[1], newest)) if self._called else (oldest, newest)
-        self._called = True
+        self.weights += [int(out.extra_fields.get(name) or 0) for name in ("min_global_steps", "max_global_steps")]
         tokens = [int(token) for token in out.token_ids]
         return Generated(tokens, [float(p) for p in out.log_probs or []], "stop" if tokens[-1] in self._ends else "length")
 
@@ -193,8 +189,7 @@ class _Worker:
                 await close(self._models)
 
     def write(self, transcript: Transcript, *, split: str, step: int) -> None:
-        every = self.recipe.watching.transcripts_every
-        if every and step % every == 0:
+        if (every := self.recipe.watching.transcripts_every) and step % every == 0:
             self._transcripts.mkdir(parents=True, exist_ok=True)
             with (self._transcripts / f"{split}-{step:06d}-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
                 file.write(write_line(transcript))
@@ -214,10 +209,9 @@ def _prompt_format(kind: str, tokenizer: Any, options: str) -> TemplateFormat:
 
 @cache
 def _ends(path: str, tokenizer: Any) -> frozenset[int]:
-    try:
+    settings = None
+    with suppress(OSError):
         settings = GenerationConfig.from_pretrained(path)
-    except OSError:
-        settings = None
     return end_tokens(settings, tokenizer)
 
 

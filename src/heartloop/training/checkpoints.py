@@ -18,10 +18,8 @@ from heartloop.training.rollouts import ChatFormat, Drawing, TemplateFormat
 
 PREFIX = "checkpoint:"
 
-_WEIGHTS = ("*.safetensors", "*.bin")
 _PLACES = (Path(), Path("actor", "huggingface"), Path("model"))  # of itself, of a step of a training run, of its `policies`
 _SMALL = 64 * 1024 * 1024
-_EXPECTED = "a directory that save_pretrained wrote, with its tokenizer, or a step of a training run"
 
 
 def weights_in(path: Path) -> Path:
@@ -39,9 +37,8 @@ class _Loaded(NamedTuple):
 class CheckpointModel:
     """A checkpoint as a `ChatModel`, named `checkpoint:<directory>`. The first call loads its weights.
 
-    The directory is one that `save_pretrained` wrote, or a step of a training run (`RUN/checkpoints/global_step_N`). Concurrent
-    calls are answered in one batch, on a GPU if there is one. Sampling settings that a call lacks are those of the checkpoint's
-    `generation_config.json`, with temperature 1 if that has none. The same seed and messages give the same reply.
+    Concurrent calls are answered in one batch, on a GPU if there is one. Sampling settings that a call lacks are those of the
+    checkpoint's `generation_config.json`. The same seed and messages give the same reply.
     """
 
     def __init__(self, path: Path | str, *, max_tokens: int = 512) -> None:
@@ -53,10 +50,10 @@ class CheckpointModel:
         self._lock = threading.Lock()
         if not (self.path / "config.json").is_file() or not self._weight_files():
             steps = sorted(self.path.glob("checkpoints/global_step_*"), key=lambda step: int(step.name.rpartition("_")[2]))
-            raise UseError(
-                f"{self.name}: no config.json with weights (*.safetensors) in {self.path}; expected "
-                + (f"a step of this run, such as {PREFIX}{steps[-1]}" if steps else _EXPECTED)
-            )
+            expected = "a directory that save_pretrained wrote, with its tokenizer, or a step of a training run"
+            if steps:
+                expected = f"a step of this run, such as {PREFIX}{steps[-1]}"
+            raise UseError(f"{self.name}: no config.json with weights (*.safetensors) in {self.path}; expected {expected}")
         try:
             import torch  # noqa: F401
             import transformers  # noqa: F401
@@ -78,13 +75,13 @@ class CheckpointModel:
     ) -> Reply:
         """One reply; a schema is not enforced."""
         loaded = await asyncio.to_thread(self._load)
-        prompt = self._form(loaded, sampling or Sampling()).prompt_ids(messages)
+        sampling = sampling or Sampling()
+        prompt = self._form(loaded, sampling).prompt_ids(messages)
         room = loaded.longest - len(prompt)
         if room < 1:
             raise ModelError(f"{self.name}: the messages are {len(prompt)} tokens; expected fewer than {loaded.longest}")
-        most = (sampling and sampling.max_tokens) or self._max_tokens
-        drawing = loaded.drawing._replace(max_tokens=min(room, most)).changed(sampling or Sampling())
-        drawn = await loaded.generator.generate(prompt, drawing)
+        most = min(room, sampling.max_tokens or self._max_tokens)
+        drawn = await loaded.generator.generate(prompt, loaded.drawing._replace(max_tokens=most).changed(sampling))
         usage = Usage(prompt_tokens=len(prompt), completion_tokens=len(drawn.tokens))
         return Reply(loaded.form.text(drawn.tokens), finish_reason=drawn.stop, usage=usage)
 
@@ -101,7 +98,7 @@ class CheckpointModel:
         return self._forms[key]
 
     def _weight_files(self) -> list[Path]:
-        return sorted(file for pattern in _WEIGHTS for file in self.path.glob(pattern))
+        return sorted(file for pattern in ("*.safetensors", "*.bin") for file in self.path.glob(pattern))
 
     def _load(self) -> _Loaded:
         with self._lock:

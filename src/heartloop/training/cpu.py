@@ -1,12 +1,7 @@
 """Training and rollouts on a CPU: what verl 0.9.1 lacks there.
 
-Its FSDP engine is used, under a registration for the device `cpu`, with two savings that matter for a small model. Rows of a
-batch are packed into one and attention goes row by row, as verl packs only with flash attention and most of a batch of dialogues
-would be padding. Logits over the vocabulary, which cost a small model more than its layers, are computed at policy tokens only;
-elsewhere the log-probability is 0, which no loss uses.
-
-Its V1 trainer draws replies from a server (vLLM, SGLang and TensorRT-LLM, all for GPUs). `rollout.name=hf_cpu` is such a server
-around `generation.BatchedGenerator`, with an adapter in the training worker that sends it new weights.
+Its FSDP engine, with two savings that matter for a small model: rows are packed without flash attention, and logits are computed
+at policy tokens only. `rollout.name=hf_cpu` is a rollout server, as vLLM's for GPUs, around `generation.BatchedGenerator`.
 """
 
 from __future__ import annotations
@@ -73,7 +68,7 @@ def policy_places(offsets: Tensor, response_mask: Tensor) -> Tensor:
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class EngineCPU(FSDPEngineWithLMHead):  # type: ignore[misc]
-    """verl's FSDP engine of the actor and the reference, without padding and with logits only at policy tokens."""
+    """Actor and reference. Elsewhere than at policy tokens the log-probability is 0, which no loss uses."""
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         inputs, about = super().prepare_model_inputs(micro_batch)
@@ -91,11 +86,6 @@ class EngineCPU(FSDPEngineWithLMHead):  # type: ignore[misc]
             name: torch.nested.nested_tensor_from_jagged(nothing.index_put((places,), values), offsets)
             for name, values in by_name.items()
         }
-
-
-@EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CriticCPU(FSDPEngineWithValueHead):  # type: ignore[misc]
-    """verl's own engine of the critic, registered for the CPU."""
 
 
 class ServerCPU:
@@ -167,6 +157,7 @@ def _server_name(replica: int, suffix: str) -> str:
     return f"{ENGINE}_server_{replica}{suffix}"
 
 
+EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")(FSDPEngineWithValueHead)
 RolloutReplicaRegistry.register(ENGINE, lambda: ReplicaCPU)
 _ROLLOUT_REGISTRY[ENGINE, "async"] = f"{__name__}.{WeightSenderCPU.__name__}"
 AttentionInterface.register(PACKED, packed_attention)

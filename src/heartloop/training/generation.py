@@ -1,9 +1,7 @@
 """Sampling from a transformers causal model in this process: waiting requests are answered in one batch.
 
-transformers' own `generate_batch` draws all requests from one stream of random numbers, so that a reply would depend on the
-others, and copies keys and values at every token. Here they are written in place, a prompt that several requests share is read
-once, and those of a dialogue are reused at its next turn. Models whose layers hold fewer than all tokens (sliding windows,
-recurrent states) are left to transformers.
+With transformers' own `generate_batch` a reply would depend on the other requests, and keys and values are copied at every token.
+Here they are written in place and reused at the next turn, but for models with sliding windows or recurrent states.
 """
 
 from __future__ import annotations
@@ -47,9 +45,7 @@ class _Request(NamedTuple):
 class BatchedGenerator:
     """Answers requests with a causal model of `transformers`, all waiting ones in one batch of at most `max_batch`.
 
-    Args:
-        eos: the tokens that end a reply, at least one (`end_tokens`).
-        pad: fills the left of shorter prompts; any token, as it is masked.
+    `pad` is any token: it fills the left of shorter prompts, where it is masked.
     """
 
     def __init__(self, model: Any, *, eos: Collection[int], pad: int, max_batch: int = 64) -> None:
@@ -135,7 +131,6 @@ class BatchedGenerator:
         logprobs: list[list[float]] = [[] for _ in batch]
         rows = list(range(len(batch)))  # which request each row of the batch belongs to
         unfinished = set(rows)
-        device = self.model.device
         read, cache, mask = self._read(batch)
         ids, mask, position = self._next([request.prompt[known:] for request, known in zip(batch, read, strict=True)], mask)
         while True:
@@ -158,7 +153,7 @@ class BatchedGenerator:
             if len(unfinished) <= _SHRINK * len(rows):
                 keep = torch.tensor([place for place, row in enumerate(rows) if row in unfinished])
                 ids, mask, position = ids[keep], mask[keep], position[keep]
-                cache.batch_select_indices(keep.to(device))
+                cache.batch_select_indices(keep.to(self.model.device))
                 rows = [row for row in rows if row in unfinished]
         return [
             Generated(mine, scores, "stop" if mine[-1] in self._ends else "length")

@@ -1,11 +1,4 @@
-"""A training run in its directory: prepared, started, followed, resumed.
-
-    settings.json    the recipe, resolved; only the same recipe resumes a run
-    data/            scenarios as verl reads them
-    attempts/001/    one folder for each start: log.txt, verl's metrics.jsonl, hydra's configuration
-    metrics.jsonl    a line a step, over all attempts
-    checkpoints/     verl's; each global_step_N is a policy that `checkpoint:DIR` names
-    transcripts/     dialogues, where the recipe asks for them
+"""A training run in its directory (docs/training.md lists its files): prepared, started, followed, resumed.
 
 Training itself is `python -m verl.trainer.main_ppo`, the entry point that clusters use, in a process of its own.
 """
@@ -20,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,8 +49,7 @@ class Ended(NamedTuple):
 
 def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ended:
     """Trains to the end. An existing run resumes from its last checkpoint."""
-    stops = [item for item in missing(recipe) if item.stops]
-    if stops:
+    if stops := [item for item in missing(recipe) if item.stops]:
         raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
     split = split_of(recipe)
     paths = RunPaths(run.resolve())
@@ -206,10 +198,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             return
         os.killpg(process.pid, number)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            continue
 
 
 def _last_error(log: Path) -> str:

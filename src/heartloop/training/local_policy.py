@@ -1,8 +1,7 @@
 """A GGUF file as a policy to train: `policy.model: local/smollm2` or `local/PATH.gguf`, and how it learns a form of answers.
 
-Where every answer must have headings and a model writes none, all rollouts get the lowest reward and nothing can be learned. So
-the model answers training scenarios with the headings put in before each part, and learns these answers of its own in a few
-updates. They are not judged.
+A model that writes none of the headings which every answer must have gets the lowest reward throughout, and learns nothing. So it
+first learns from its own answers, not judged, with the headings put in.
 """
 
 from __future__ import annotations
@@ -191,7 +190,7 @@ async def _answers(
 
 
 def whole_part(text: str) -> str:
-    """A part up to the next heading, on one line, without a sentence that breaks off at the end where there is another.
+    """A part up to the next heading, on one line, without an incomplete last sentence if there is another.
 
     >>> whole_part("She is tired. She has wor"), whole_part("tired and\\nalone\\n\\n# More"), whole_part("# More")
     ('She is tired.', 'tired and alone', '')

@@ -112,8 +112,7 @@ class MetricsFile:
     the file starts with the lines up to the step `resumed`. A line that a kill kept out of it is taken from the attempt that
     logged it, or, if the kill came between checkpoint and log, from the checkpoint, which has no evaluation after the step.
 
-    Args:
-        held_out: scenarios, whose number in each group is its weight in held-out means.
+    The number of `held_out` scenarios in each group is its weight in held-out means.
     """
 
     def __init__(self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int) -> None:
@@ -206,8 +205,7 @@ def step_line(lines: list[dict[str, Any]], *, steps: int) -> str:
         parts.append(f"{repeated:.0%} of the replies said to others too")
     if failed := int(data.get("dialogue/failed") or 0):
         parts.append(f"{failed} failed")
-    recent = [line["data"]["timing_s/step"] for line in lines if "timing_s/step" in line["data"]][-_RECENT:]
-    if recent:
+    if recent := [line["data"]["timing_s/step"] for line in lines if "timing_s/step" in line["data"]][-_RECENT:]:
         seconds = statistics.fmean(recent)
         parts.append(f"{seconds:.1f} s a step")
         if left := steps - lines[-1]["step"]:

@@ -84,8 +84,8 @@ def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> 
     wanted = gigabytes_per_gpu(recipe) if machine.device == "gpu" else None
     scenarios = ""
     if split:
-        groups = Counter(map(recipe.environment.training.group, split.train)).items()
-        trained = ", ".join(f"{name} {n}" for name, n in groups)
+        groups = Counter(map(recipe.environment.training.group, split.train))
+        trained = ", ".join(f"{name} {n}" for name, n in groups.items())
         scenarios = f"{len(split.train):,} for training ({trained}), {len(split.held_out)} held out"
     played = f"{amount(batch.scenarios, 'scenario')} x {amount(batch.rollouts, 'rollout')}"
     samples = f"up to {counts.samples:,} samples, a sample a {dialogue.sample}, {batch.samples_per_update:,} an update"
@@ -272,5 +272,4 @@ def _free_memory() -> float | None:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:
         return None
-    match = re.search(r"MemAvailable:\s+(\d+) kB", text)
-    return int(match[1]) / 2**20 if match else None
+    return int(match[1]) / 2**20 if (match := re.search(r"MemAvailable:\s+(\d+) kB", text)) else None

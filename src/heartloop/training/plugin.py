@@ -1,8 +1,7 @@
 """The plug-in that verl loads in every process, by the entry point group `verl.plugins` when verl itself is imported.
 
-With `VERL_PLATFORM=cpu` it first registers the CPU as a platform, for laptops and tests: verl 0.9.1 has platforms for CUDA, ROCm
-and NPU only, and assumes a device in three further places, which are patched. Ray counts logical GPUs here (`ray_init.num_gpus`),
-one a rank; none is used.
+With `VERL_PLATFORM=cpu` it first registers the CPU as a platform, which verl 0.9.1 lacks, and patches three places that assume a
+device. Ray counts logical GPUs here (`ray_init.num_gpus`), one a rank; none is used.
 """
 
 from __future__ import annotations

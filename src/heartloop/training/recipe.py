@@ -432,13 +432,7 @@ def recipe_names() -> list[str]:
 
 
 def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[str] = (), seed: int | None = None) -> Recipe:
-    """A shipped recipe by name, or a recipe file.
-
-    Args:
-        variants: names in the recipe's `variants`, applied in order.
-        settings: `key=value` texts, the value in YAML; applied after the variants.
-        seed: overrides the recipe's.
-    """
+    """A shipped recipe by name, or a recipe file; `settings`, `key=value` texts with the value in YAML, override the variants."""
     names = recipe_names()
     if name not in names and not name.endswith((".yaml", ".yml")):
         raise UseError(f"unknown recipe {name!r}{nearest(name, names, cutoff=0.6)}; expected {', '.join(names)}, or a YAML file")

@@ -1,8 +1,7 @@
 """Dialogues as tokens: prompt formats, a policy that replies in token ids and records them, the samples that a dialogue becomes.
 
-Tokens in, tokens out: a reply stays the ids it was sampled as. Where the user sees only the text after a think block, the history
-holds the ids of that text. A prompt that does not fit is answered with silence, as the dialogue grew by the policy's own replies:
-the user reacts to it, the turn has no tokens to learn from, and it is counted.
+A reply stays the ids it was sampled as, without its think block in the history. A prompt that does not fit is answered with
+silence, as the dialogue grew by the policy's own replies; the turn is counted and has no tokens to learn from.
 """
 
 from __future__ import annotations
@@ -80,10 +79,7 @@ class TemplateFormat:
         self._encoded = lru_cache(maxsize=20_000)(self._encode)  # every later turn has the same pieces
 
     def prompt_ids(self, messages: Sequence[Message], reply_ids: Mapping[int, Sequence[int]] | None = None) -> list[int]:
-        """The dialogue so far and the opening of a reply.
-
-        `reply_ids` are the policy's replies by their index in `messages`, without their end tokens.
-        """
+        """`reply_ids` are the policy's replies by their index in `messages`, without their end tokens."""
         own = reply_ids or {}
         marked = [
             {"role": message.role, "content": f"\ue000{place}\ue001" if place in own else message.content}
@@ -107,9 +103,7 @@ class TemplateFormat:
 
 
 class ChatFormat(TemplateFormat):
-    """The same for the laptop policy, whose template renders each message as if alone.
-
-    Words that the tokenizer does not know are dropped, so that no model learns to generate the unknown token.
+    """The same for the laptop policy, whose template renders each message as if alone; words unknown to it are dropped.
 
     Of a prompt of more than `longest` tokens the oldest messages after the system prompt are dropped, but not in training.
     """
@@ -166,13 +160,11 @@ class TokenPolicy:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        sampling = sampling or Sampling()
         prompt = self._format.prompt_ids(messages, self._own_replies(messages))
         if len(prompt) > self._max_prompt:
             self.turns.append(PolicyTurn(prompt, [], [], "", "", None))
             return Reply("", finish_reason="length", usage=Usage(prompt_tokens=len(prompt)))
-        drawing = self._drawing.changed(sampling)
-        generated = await self._server.generate(prompt, drawing)
+        generated = await self._server.generate(prompt, self._drawing.changed(sampling or Sampling()))
         tokens = generated.tokens
         body = tokens[:-1] if tokens and tokens[-1] in self._ends else tokens
         text = self._format.text(body)

@@ -128,8 +128,7 @@ def _remove_packed(checkpoint: Path) -> None:
 def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:
     """Merges LoRA's adapters into a checkpoint's weights in place (W + alpha/rank B A, Hu et al. 2022); whether there were any.
 
-    verl 0.9.1 writes base weights and adapters under peft's names into a directory whose configuration is a plain model's;
-    loading it would give random weights. peft's own merge wants the model, so the files are merged here.
+    verl 0.9.1 writes both under peft's names with a plain model's configuration: loaded, they would give random weights.
     """
     files = sorted(folder.glob("*.safetensors"))
     state = {name: weights for file in files for name, weights in load_file(file).items()}

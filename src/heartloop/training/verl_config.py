@@ -28,7 +28,6 @@ PACKED = "heartloop_packed"
 """Name of `cpu.packed_attention` for `attn_implementation`."""
 _LOOP = "heartloop.training.agent_loop.DialogueLoop"
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}
-_ESTIMATORS = {"ctc_grpo": "ctc_grpo", "grpo": "ctc_grpo", "ppo": "gae"}  # GRPO is CTC-GRPO without turn credit
 
 
 class RunPaths:
@@ -60,8 +59,7 @@ def split_of(recipe: Recipe) -> Split:
     if sets.held_out_share is not None:
         train, held_out = parted(train, sets.held_out_share)
     train, held_out = stratified(train, sets.train_limit), stratified(held_out, sets.held_out_limit)
-    both = {scenario.id for scenario in train} & {scenario.id for scenario in held_out}
-    if both:
+    if both := {scenario.id for scenario in train} & {scenario.id for scenario in held_out}:
         raise InputError(f"{len(both)} scenarios are both trained on and held out, such as {min(both)}; expected none")
     if len(train) < recipe.batch.scenarios:
         raise UseError(
@@ -83,10 +81,7 @@ def _load(source: str, recipe: Recipe) -> Sequence[Any]:
 
 
 def rows(scenarios: Sequence[Any], recipe: Recipe, *, split: str) -> list[dict[str, Any]]:
-    """Rows in verl's form. A row names a scenario and holds no prompt, which the agent loop takes from the episode.
-
-    `data_source` is the environment and the group: verl logs held-out means by it.
-    """
+    """Rows in verl's form, without prompts, which come from the episode. verl logs held-out means by `data_source`."""
     environment, group = recipe.environment.name, recipe.environment.training.group
     return [
         {
@@ -220,7 +215,7 @@ def _actor(recipe: Recipe) -> dict[str, Any]:
     algorithm, optimiser, batch = recipe.algorithm, recipe.optimiser, recipe.batch
     actor = "actor_rollout_ref.actor"
     config: dict[str, Any] = {
-        "algorithm.adv_estimator": _ESTIMATORS[algorithm.name],
+        "algorithm.adv_estimator": "gae" if algorithm.name == "ppo" else "ctc_grpo",  # GRPO is CTC-GRPO without turn credit
         "critic.enable": algorithm.name == "ppo",
         f"{actor}.strategy": "fsdp2",
         f"{actor}.ppo_mini_batch_size": batch.mini_batch,
@@ -301,7 +296,7 @@ def _trainer(recipe: Recipe, paths: RunPaths, train_rows: int) -> dict[str, Any]
 
 
 def _machine(recipe: Recipe) -> dict[str, Any]:
-    machine, actor, critic = recipe.machine, "actor_rollout_ref.actor.fsdp_config", "critic.fsdp"
+    machine, actor = recipe.machine, "actor_rollout_ref.actor.fsdp_config"
     config: dict[str, Any] = {
         "trainer.n_gpus_per_node": machine.ranks,
         "trainer.nnodes": machine.nodes,
@@ -318,6 +313,7 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
     if machine.device == "gpu":
         return config | {"trainer.device": "cuda"}
     plain = {"use_torch_compile": False, "dtype": "float32"}
+    trained = (actor, "actor_rollout_ref.ref.fsdp_config", "critic.fsdp")
     precision = {"param_dtype": _PRECISIONS[machine.precision], "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     return {
         **config,
@@ -326,11 +322,9 @@ def _machine(recipe: Recipe) -> dict[str, Any]:
         "+ray_kwargs.ray_init.object_store_memory": 1_000_000_000,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
         "actor_rollout_ref.actor.use_torch_compile": False,
-        **{f"{actor}.{name}": value for name, value in plain.items()},
-        **{f"actor_rollout_ref.ref.fsdp_config.{name}": value for name, value in plain.items()},
-        **{f"{critic}.{name}": value for name, value in plain.items()},
+        **{f"{where}.{name}": value for where in trained for name, value in plain.items()},
         # verl's own is bfloat16, on most CPUs slower and unlike the log-probabilities of the replies
-        **{f"+{where}.mixed_precision": precision for where in (actor, "actor_rollout_ref.ref.fsdp_config", critic)},
+        **{f"+{where}.mixed_precision": precision for where in trained},
         "actor_rollout_ref.rollout.dtype": "float32",
         # replies are sampled from the same weights in the same precision: their log-probabilities are not recomputed
         "algorithm.rollout_correction.bypass_mode": True,

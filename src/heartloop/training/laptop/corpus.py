@@ -1,8 +1,7 @@
 """What the laptop policy learns English from: replies of scripted baselines, good and bad, in dialogues or in a form of answers.
 
-In dialogues with the embedded user one baseline is drawn at every reply, in a form of answers one for each part: what a reply is
-worth is left to training. No held-out scenario is used, and nothing is judged. The same settings give the same examples, however
-many processes make them.
+One baseline is drawn for each reply in a dialogue, and for each part in a form of answers. No held-out scenario is used, and
+nothing is judged. The same settings give the same examples, however many processes make them.
 """
 
 from __future__ import annotations
@@ -251,11 +250,6 @@ async def _answer(source: Source, scenario: str, seed: int) -> Example:
 
 
 def words_in(text: str) -> int:
-    """Words and punctuation marks.
-
-    >>> words_in("It's late, isn't it?")
-    6
-    """
     return len(_WORD.findall(text))
 
 

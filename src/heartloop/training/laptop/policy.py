@@ -1,10 +1,7 @@
 """The laptop policy: a word tokenizer and a small Llama that learns, in minutes on two cores, to write as scripted baselines do.
 
-Next-token loss on the replies alone, AdamW, cosine, whole examples as rows. No example quotes the person. Three things keep the
-policy able to use words of scenarios it has never seen: initial weights that can copy (`prime`); a share of the rows whose
-content words are exchanged for others of their kind, consistently within the row, so that they cannot be memorised; and a larger
-weight on content words, which are few among the baselines' set phrases. Deterministic on one machine for a given number of
-threads.
+Three things keep it able to use words of scenarios it has never seen: initial weights that can copy (`prime`); content words that
+are exchanged for others of their kind (`Exchange`), so that they cannot be memorised; and a larger weight on content words.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
+from torch.nn.utils.rnn import pad_sequence
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
@@ -133,12 +131,10 @@ def prime(model: Any, *, seed: int = 0) -> None:
     To quote a message, a model needs an induction circuit (Olsson et al. 2022, *In-context Learning and Induction Heads*): heads
     that bring the preceding tokens to every token, and in a later layer heads that find the place whose last words are the
     current ones, and copy the next word. Learning it takes longer than a whole warm start on two cores. Here three heads of the
-    first layer and two of the second start with it, three words back. All other weights start without effect; training does the
-    rest: when to copy, what, and what to write instead.
+    first layer and two of the second start with it, three words back. All other weights start without effect.
 
     The residual stream is split into four parts: the current word, and one, two and three words back. Embeddings start in the
-    first part, and large, so that what the other parts learn to write does not drown them. The model is a `LlamaForCausalLM` of
-    `PRIMED_CONFIG` with random weights.
+    first part, and large, so that what the other parts learn to write does not drown them.
     """
     config = model.config
     width, size = config.hidden_size, config.head_dim
@@ -256,14 +252,11 @@ def new_model(settings: WarmStartSettings, tokenizer: PreTrainedTokenizerFast) -
 
 def _losses(model: Any, rows: Sequence[ExampleRow], tables: Sequence[Tensor | None] | None = None) -> tuple[Tensor, Tensor]:
     """Loss in nats of every token of the replies, and the tokens. Logits are computed only there."""
-    longest = max(len(row.tokens) for row in rows)
-    tokens = torch.zeros(len(rows), longest, dtype=torch.long)
-    in_reply = torch.zeros(len(rows), longest, dtype=torch.bool)
-    for number, row in enumerate(rows):
-        ids = torch.tensor(row.tokens)
-        table = None if tables is None else tables[number]
-        tokens[number, : len(ids)] = ids if table is None else table[ids]
-        in_reply[number, : len(ids)] = torch.tensor(row.in_reply)
+    ids = [torch.tensor(row.tokens) for row in rows]
+    if tables is not None:
+        ids = [mine if table is None else table[mine] for mine, table in zip(ids, tables, strict=True)]
+    tokens = pad_sequence(ids, batch_first=True)
+    in_reply = pad_sequence([torch.tensor(row.in_reply) for row in rows], batch_first=True)
     # padding is on the right, so the causal mask excludes it
     hidden = model.model(input_ids=tokens).last_hidden_state
     wanted = in_reply[:, 1:]
@@ -336,13 +329,10 @@ def _train(
 
 def _perplexity(model: Any, rows: Sequence[ExampleRow]) -> float | None:
     model.eval()
-    total = count = 0.0
     with torch.no_grad():
-        for start in range(0, len(rows), 8):
-            losses, _ = _losses(model, rows[start : start + 8])
-            total += float(losses.sum())
-            count += len(losses)
-    return round(math.exp(total / count), 3) if count else None
+        losses = [_losses(model, rows[start : start + 8])[0] for start in range(0, len(rows), 8)]
+    count = sum(map(len, losses))
+    return round(math.exp(sum(float(some.sum()) for some in losses) / count), 3) if count else None
 
 
 def prepare(
@@ -350,8 +340,7 @@ def prepare(
 ) -> Path:
     """The checkpoint of a warm-started policy in `policies/<hash of its settings>`, made now, or found.
 
-    Next to it `settings.json` and `curve.jsonl`: the loss of each step in nats a token, and the perplexity of replies in held-out
-    dialogues, null if each has an unknown word.
+    `curve.jsonl` has the loss of each step in nats a token, and the held-out perplexity, null if each reply has an unknown word.
     """
     folder = policies / settings.hash
     return made_once(folder, lambda part: _warm_start(part, folder, settings, processes, progress))
