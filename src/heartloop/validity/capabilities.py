@@ -16,7 +16,7 @@ from functools import cache
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Row, Series, Table
 from heartloop.core.errors import UseError
@@ -50,12 +50,12 @@ PUBLISHED: Mapping[str, float] = {
 class Capability(NamedTuple):
     name: str
     asks: str
-    levels: tuple[str, ...]
+    levels: Sequence[str]
 
 
 @cache
 def load_capabilities() -> tuple[Capability, ...]:
-    return tuple(Capability(one["name"], one["asks"], tuple(one["levels"])) for one in items_of("capabilities")["capability"])
+    return tuple(Capability(**one) for one in items_of("capabilities")["capability"])
 
 
 def judge_agreement(values: Mapping[str, Mapping[str, float]]) -> float | None:
@@ -85,8 +85,7 @@ def checkpoints(models: Sequence[str]) -> dict[str, dict[int, str]]:
     return {name: dict(sorted(steps.items())) for name, steps in found.items() if len(steps) > 1}
 
 
-class _Placed(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Placed(BaseModel, extra="forbid"):
     why: Annotated[str, Field(max_length=400)]
     level: Annotated[int, Field(ge=1, le=_LEVELS)]
 
@@ -114,9 +113,8 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         dtype=float,
     )
     rows = model_rows(material, list(zip(whole, levels_j_d_c.mean(axis=0).tolist(), strict=True)), within=(1.0, _LEVELS))
-    places = {row.head: [place for place, one in enumerate(whole) if one.model == row.head] for row in rows}
     by_judge: dict[str, dict[str, list[float]]] = {
-        judge: {model: levels_d_c[mine].mean(axis=0).tolist() for model, mine in places.items()}
+        judge: {row.head: levels_d_c[[one.model == row.head for one in whole]].mean(axis=0).tolist() for row in rows}
         for judge, levels_d_c in zip(judging, levels_j_d_c, strict=True)
     }
     agreement = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     import rich.table
 
 
-LeftOut = Sequence[tuple[str, str, str]]
-"""Name and title of suites that did not run, and why."""
-
-
 class Part(NamedTuple):
     name: str
     suite: RunSuite | RejudgingSuite
@@ -42,41 +37,32 @@ class Part(NamedTuple):
         return self.name.replace("-", " ").capitalize()
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
-
-
 def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
     """Writes numbers; what is not finite is null."""
-    with _writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
-
-
-def write_validity_page(parts: Sequence[Part], out: Path, *, title: str, about: str = "", left_out: LeftOut = ()) -> Path:
-    """Writes the page into `out` and returns its `index.html`; with one part, its own sentence replaces `about`."""
-    site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
-    template = templates().get_template("validity.html")
-    html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
-    with _writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        copy_assets(out / "assets", ("report.css", "page.js"))
-        (out / "index.html").write_text(html, encoding="utf-8", errors="backslashreplace")
-    return out / "index.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
 
 
 def show_results(
-    parts: Sequence[Part], record: Mapping[str, Any], path: Path, *, title: str, about: str = "", left_out: LeftOut = ()
-) -> None:
-    """Writes numbers into a path and the page into `report` next to it, and prints the summaries and what was left out."""
+    parts: Sequence[Part], record: Mapping[str, Any], path: Path, *, title: str, about: str = "",
+    left_out: Sequence[tuple[str, str, str]] = (),
+) -> None:  # fmt: skip
+    """Writes numbers into a path and the page into `report` next to it, and prints the summaries and what was left out.
+
+    With one part, its own sentence replaces `about`. `left_out`: name and title of suites that did not run, and why.
+    """
     from rich.console import Console
 
-    write_validity_json(record, path)
-    page = write_validity_page(parts, path.parent / "report", title=title, about=about, left_out=left_out)
+    site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
+    template = templates().get_template("validity.html")
+    html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
+    page = path.parent / "report" / "index.html"
+    try:
+        write_validity_json(record, path)
+        copy_assets(page.parent / "assets", ("report.css", "page.js"))
+        page.write_text(html, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InputError(f"cannot write {path.parent}: {error.strerror}; choose a folder that can be written") from error
     console = Console()
     for part in parts:
         console.print(result_table(part.result))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Row, Series, Table
 from heartloop.core.chat import EMBEDDED
@@ -60,14 +60,12 @@ class _Reply(NamedTuple):
     text: str
 
 
-class _Passage(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Passage(BaseModel, extra="forbid"):
     begins: Annotated[str, Field(max_length=120)]
     strategies: Annotated[list[Literal[tuple(STRATEGIES)]], Field(max_length=_MOST_LABELS)]  # type: ignore[valid-type]
 
 
-class _Labelled(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Labelled(BaseModel, extra="forbid"):
     passages: Annotated[list[_Passage], Field(min_length=1, max_length=_MOST_PASSAGES)]
 
 

@@ -224,12 +224,9 @@ def spoken(dialogue: Transcript) -> str:
 def rubric_questions(
     name: str, material: Material, parts: Mapping[str, Sequence[str]], each: str, mark: type[BaseModel]
 ) -> list[Question]:
-    """A question on every part of a rubric for each dialogue.
+    """A question on every part of a rubric for each dialogue; `name` is that of the suite and of its prompt.
 
-    Args:
-        name: of the suite and of its prompt.
-        parts: what is asked and the lines that describe its levels, by name.
-        each: the form of a mark, as the prompt shows it.
+    `parts`: by name what is asked, then the lines that describe its levels. `each`: the form of a mark, as the prompt shows it.
     """
     rubric = "\n\n".join("\n".join([f"{part.upper()}. {asks}", *levels]) for part, (asks, *levels) in parts.items())
     fields: dict[str, Any] = {part.replace(" ", "_"): (mark, ...) for part in parts}

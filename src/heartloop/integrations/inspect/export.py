@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -55,7 +56,6 @@ from heartloop.integrations.inspect.samples import (
     KEY,
     SCORER,
     effect_of,
-    facts_of,
     messages_of,
     metrics_of,
     score_of,
@@ -73,8 +73,8 @@ def export_logs(run: Path, out: Path | None = None) -> list[Path]:
     """
     settings = saved_settings(run)
     latest = {dialogue.key: dialogue for dialogue in read_transcripts(run / "transcripts.jsonl")}
-    models = list(dict.fromkeys([*map(str, settings.get("models", [])), *(model for model, _, _ in latest)]))
-    models = [model for model in models if any(key[0] == model for key in latest)]
+    played = [model for model, _, _ in latest]
+    models = [model for model in dict.fromkeys([*map(str, settings.get("models", [])), *played]) if model in played]
     if not models:
         raise InputError(f"{run} holds no finished dialogue; play some first")
     out = out or run / "inspect"
@@ -151,21 +151,19 @@ def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> Eval
     shown = messages_of(dialogue, policy_prompt)
     failed = unscored_error(dialogue)
     score = score_of(dialogue)
-    others = {role: usage for role, usage in dialogue.usage.items() if role != "policy"}
-    last = dialogue.turns[-1].reply if dialogue.turns else ""
     return EvalSample(
         id=dialogue.scenario,
         epoch=dialogue.repeat + 1,
         input=dialogue.opening or "",
         target="",
         messages=shown,
-        output=ModelOutput.from_content(model=dialogue.model, content=last),
+        output=ModelOutput.from_content(model=dialogue.model, content=dialogue.turns[-1].reply if dialogue.turns else ""),
         scores={SCORER: score},
-        metadata=facts_of(dialogue),
+        metadata={**dialogue.facts, **{name: getattr(dialogue, name) for name in ("fingerprint", "preset", "variant")}},
         store={KEY: stored_of(dialogue)},
         events=list(_events(dialogue, shown, score, started)),
         model_usage=_by_model(dialogue.usage, dialogue.models),
-        role_usage={role: _usage(usage) for role, usage in others.items()},
+        role_usage={role: _usage(usage) for role, usage in dialogue.usage.items() if role != "policy"},
         started_at=started.isoformat(),
         total_time=dialogue.seconds,
         error=EvalError(message=str(failed), traceback=str(failed), traceback_ansi=str(failed)) if failed else None,
@@ -176,15 +174,15 @@ def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> Eval
 def _events(
     dialogue: Transcript, shown: Sequence[ChatMessage], score: Any, started: datetime
 ) -> Iterable[ModelEvent | InfoEvent | ScoreEvent]:
-    by_turn: dict[int, list[Call]] = {}
+    by_turn: dict[int, list[Call]] = defaultdict(list)
     known = any(call.role == "policy" for call in dialogue.calls)
     words = () if known else (Call(role="policy", purpose="reply", turn=t.index, text=t.reply) for t in dialogue.turns)
     for call in (*words, *dialogue.calls):
-        by_turn.setdefault(call.turn, []).append(call)
+        by_turn[call.turn].append(call)
     replies = [place for place, message in enumerate(shown) if message.role == "assistant"]
     moments = (started + timedelta(microseconds=number) for number in count(1))
     for turn in sorted({*by_turn, *(turn.index for turn in dialogue.turns)}):
-        for call in by_turn.get(turn, ()):
+        for call in by_turn[turn]:
             until = replies[turn] if turn < len(replies) else len(shown)
             yield ModelEvent(
                 model=dialogue.models.get(call.role, dialogue.model),
@@ -223,10 +221,9 @@ def _usage(usage: Usage) -> ModelUsage:
 
 
 def _by_model(usage: Mapping[str, Usage], models: Mapping[str, str]) -> dict[str, ModelUsage]:
-    found: dict[str, ModelUsage] = {}
+    found: dict[str, ModelUsage] = defaultdict(ModelUsage)
     for role, spent in usage.items():
-        name = models.get(role, role)
-        found[name] = found[name] + _usage(spent) if name in found else _usage(spent)
+        found[models.get(role, role)] += _usage(spent)
     return found
 
 
