@@ -121,10 +121,20 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         name: judge_agreement({judge: {m: each[n] for m, each in values.items()} for judge, values in by_judge.items()})
         for n, name in enumerate(names)
     }
-    notes.insert(0, _summary(len(whole), len(material.dialogues), list(judging), len(rows), agreement))
+    words = f"{amount(len(whole), 'dialogue')} of {amount(len(rows), 'model')}, placed by {' and '.join(judging)}."
+    if left_out := len(material.dialogues) - len(whole):
+        words += f" {left_out} of {len(material.dialogues)} dialogues are left out: a judge gave no usable answer."
+    known = [r for r in agreement.values() if r is not None]
+    if known:
+        words += (
+            f" Over {amount(len(rows), 'model')} the judges agree with a mean Pearson's r of {min(known):.2f} to "
+            f"{max(known):.2f} per capability (published: 0.67 to 0.98)."
+        )
+    else:
+        words += " Agreement of judges needs two judges and three models, and values that differ between models."
     record = {
         "dialogues": len(whole),
-        "left_out": len(material.dialogues) - len(whole),
+        "left_out": left_out,
         "judges": {
             judge: {model: dict(zip(names, each, strict=True)) for model, each in values.items()}
             for judge, values in by_judge.items()
@@ -133,20 +143,8 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         "pearson_of_judges": agreement,
     }
     short = tuple(Column(name.split()[0].capitalize(), digits=2) for name in names)
-    return Result(record, notes, Table("Capabilities, 1 to 5", short, only_means(rows)), _page(rows, by_judge, agreement))
-
-
-def _summary(whole: int, every: int, judges: Sequence[str], models: int, agreement: Mapping[str, float | None]) -> str:
-    words = f"{amount(whole, 'dialogue')} of {amount(models, 'model')}, placed by {' and '.join(judges)}."
-    if whole < every:
-        words += f" {every - whole} of {every} dialogues are left out: a judge gave no usable answer."
-    known = [r for r in agreement.values() if r is not None]
-    if known:
-        return (
-            f"{words} Over {amount(models, 'model')} the judges agree with a mean Pearson's r of {min(known):.2f} to "
-            f"{max(known):.2f} per capability (published: 0.67 to 0.98)."
-        )
-    return words + " Agreement of judges needs two judges and three models, and values that differ between models."
+    page = _page(rows, by_judge, agreement)
+    return Result(record, [words, *notes], Table("Capabilities, 1 to 5", short, only_means(rows)), page)
 
 
 def _page(
@@ -169,16 +167,13 @@ def _page(
         placed: list[Row] = []
         for judge, values in by_judge.items():
             placed += [Row(judge, ()), *(Row(row.head, tuple(values[row.head]), row.model) for row in rows)]
-        page.append(Table("Each judge", columns, tuple(placed), corner="Judge and model"))
-        page.append(
-            Table(
-                "Agreement of the judges",
-                (Column("Pearson's r", digits=3), Column("Published", digits=3)),
-                tuple(Row(name.capitalize(), (r, PUBLISHED[name])) for name, r in agreement.items()),
-                help="Mean over pairs of judges of the correlation over models; published for five judges and seven models.",
-                corner="Capability",
-            )
-        )
+        agreed = tuple(Row(name.capitalize(), (r, PUBLISHED[name])) for name, r in agreement.items())
+        both = (Column("Pearson's r", digits=3), Column("Published", digits=3))
+        about = "Mean over pairs of judges of the correlation over models; published for five judges and seven models."
+        page += [
+            Table("Each judge", columns, tuple(placed), corner="Judge and model"),
+            Table("Agreement of the judges", both, agreed, help=about, corner="Capability"),
+        ]
     return page
 
 

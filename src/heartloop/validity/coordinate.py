@@ -26,7 +26,6 @@ from heartloop.evaluation.scores import group_of
 from heartloop.validity.suites import dialogue_key, needs_judge, question, spoken, titled
 
 EACH = 10
-"""Best and worst dialogues of a model, each."""
 REPEATS = 3
 ENOUGH = 0.75
 """Share of a model's reasons that must be answered before a profile is made of them."""
@@ -103,7 +102,13 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     page: list[Block] = []
     summary: Table | None = None
     for judge, given in answers.items():
-        placed = {model: one for model in material.models if (one := _placed(model, given)) is not None}
+        placed: dict[str, dict[str, Any]] = {}
+        for model in material.models:
+            places = [given[key] for repeat in range(REPEATS) if (key := f"place|{model}|{repeat}") in given]
+            if places:
+                xs, ys = ([one[axis] for one in places] for axis in ("x", "y"))
+                spread = float(max(max(xs) - min(xs), max(ys) - min(ys)))
+                placed[model] = {"x": fmean(xs), "y": fmean(ys), "n": len(places), "spread": spread}
         missing = [model for model in material.models if model not in placed]
         reasons = sum(key.startswith("reason|") for key in given)
         notes.append(f"{judge} placed {amount(len(placed), 'model')} from the reasons of {amount(reasons, 'dialogue')}.")
@@ -127,15 +132,6 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         texts = [Text(titled(f"Profile of {m}", judge, answers), tuple(_paragraphs(one))) for m, one in profiles.items()]
         page += [chart, table, *texts]
     return Result(record, notes, summary or Table("Nothing placed", (), ()), page)
-
-
-def _placed(model: str, given: Answers) -> dict[str, Any] | None:
-    places = [given[key] for repeat in range(REPEATS) if (key := f"place|{model}|{repeat}") in given]
-    if not places:
-        return None
-    xs, ys = ([one[axis] for one in places] for axis in ("x", "y"))
-    spread = float(max(max(xs) - min(xs), max(ys) - min(ys)))
-    return {"x": fmean(xs), "y": fmean(ys), "n": len(places), "spread": spread}
 
 
 COORDINATE = RunSuite(

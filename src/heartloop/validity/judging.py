@@ -201,9 +201,8 @@ def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> lis
     ['v/run/original', 'v/run-2/original']
     """
     names = [(run if run.name not in ("", "..") else run.resolve()).name for run in runs]
-    folders = [
-        f"{name}-{names[:number].count(name) + 1}" if name in names[:number] else name for number, name in enumerate(names)
-    ]
+    earlier = [names[:place].count(name) for place, name in enumerate(names)]
+    folders = [f"{name}-{number + 1}" if number else name for name, number in zip(names, earlier, strict=True)]
     return [{variant: out / folder / variant for variant in variants} for folder in folders]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic_core import to_jsonable_python
 
 import heartloop
 from heartloop.core.blocks import Column, Estimate
@@ -40,7 +41,8 @@ class Part(NamedTuple):
 def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
     """Writes numbers; what is not finite is null."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
+    numbers = to_jsonable_python(record, inf_nan_mode="null")
+    write_whole(path, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
 
 
 def show_results(
@@ -85,14 +87,6 @@ def drawn(panel: SlopePanel) -> dict[str, Any]:
     ticks = [(frame.y(value), f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}") for value in marks]
     falling = sum(slope["kind"] == "falls" for slope in slopes)
     return {"frame": frame, "slopes": slopes, "mean": line(panel.mean), "ticks": ticks, "falling": falling}
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _without_nan(part) for key, part in value.items()}
-    return [_without_nan(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def result_table(result: Result) -> rich.table.Table:

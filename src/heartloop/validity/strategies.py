@@ -205,16 +205,14 @@ def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dic
     both = [key for key in mine if key in theirs]
     rows: list[Row] = []
     numbers: dict[str, Any] = {"replies": len(both)}
-    for label, name, keys in [
-        ("all", "All strategies", tuple(STRATEGIES)),
-        *((key, f"{key} {name}", (key,)) for key, name in LABELS.items()),
-    ]:
+    for label, keys in {"all": tuple(STRATEGIES), **{key: (key,) for key in LABELS}}.items():
         x, y = ([key in labels[reply] for reply in both for key in keys] for labels in (mine, theirs))
         try:
             alpha = krippendorff_alpha([x, y], measured="nominal")
         except UseError:  # never used, or always by both
             alpha = None
         numbers[label] = {"f1": f1(x, y), "alpha": alpha, "first": sum(x), "second": sum(y)}
+        name = f"{label} {LABELS[label]}" if label in LABELS else "All strategies"
         rows.append(Row(name, tuple(numbers[label].values())))
     columns = (Column("F1", digits=2), Column("Alpha", digits=2), Column(f"n, {a}"), Column(f"n, {b}"))
     table = Table(

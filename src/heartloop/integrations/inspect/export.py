@@ -49,7 +49,7 @@ from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_tran
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import options_of
-from heartloop.evaluation.store import saved_settings
+from heartloop.evaluation.store import read_log, saved_settings
 from heartloop.evaluation.tables import PolicyPrompts
 from heartloop.integrations.inspect.models import config_of
 from heartloop.integrations.inspect.samples import (
@@ -184,22 +184,19 @@ def _events(
     for turn in sorted({*by_turn, *(turn.index for turn in dialogue.turns)}):
         for call in by_turn[turn]:
             until = replies[turn] if turn < len(replies) else len(shown)
+            model = dialogue.models.get(call.role, dialogue.model)
+            text_only = {} if known or call.role != "policy" else {"text_only": True}
             yield ModelEvent(
-                model=dialogue.models.get(call.role, dialogue.model),
+                model=model,
                 role=None if call.role == "policy" else call.role,
                 input=list(shown[:until]) if call.role == "policy" else [],
                 tools=[],
                 tool_choice="none",
                 config=_config(dialogue.sampling.get(call.role)),
-                output=_output(call, dialogue.models.get(call.role, dialogue.model)),
+                output=_output(call, model),
                 timestamp=next(moments),
                 working_start=0.0,
-                metadata={
-                    "purpose": call.purpose,
-                    "turn": call.turn,
-                    "reask": call.reask,
-                    **({} if known or call.role != "policy" else {"text_only": True}),
-                },
+                metadata={"purpose": call.purpose, "turn": call.turn, "reask": call.reask, **text_only},
             )
         if turn < len(dialogue.turns):
             data = effect_of(dialogue.turns[turn])
@@ -233,9 +230,5 @@ def _config(sampling: Sampling | None, seed: int | None = None) -> GenerateConfi
 
 def _started(run: Path) -> datetime:
     """When the run's first process began, as its log says; else when its settings were written."""
-    try:
-        lines = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
-        found = [datetime.fromisoformat(json.loads(line)["started"]) for line in lines if line.strip()]
-    except (OSError, ValueError, KeyError, TypeError):
-        found = []
+    found = [datetime.fromisoformat(entry["started"]) for entry in read_log(run) if "started" in entry]
     return min(found) if found else datetime.fromtimestamp((run / "settings.json").stat().st_mtime, tz=UTC)
