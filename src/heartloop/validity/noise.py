@@ -188,9 +188,8 @@ def noise_of(path: Path, judge: str) -> str:
     try:
         measured = json.loads(path.read_text(encoding="utf-8")).get("noise", {})
         if judge not in measured:
-            raise InputError(
-                f"{path} has the noise of {' and '.join(measured) or 'no judge'}; expected {judge}, the user of the recipe"
-            )
+            known = " and ".join(measured) or "no judge"
+            raise InputError(f"{path} has the noise of {known}; expected {judge}, the user of the recipe")
         one = measured[judge]
         sd, same = one["sd_of_dialogue"], one["same_sign_as_majority"]["mean"]
         ends = "" if sd["low"] is None else f" ({sd['low']:.2g} to {sd['high']:.2g})"

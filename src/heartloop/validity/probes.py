@@ -226,11 +226,12 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         if not marked:
             warnings.append(f"{reader} marked no dialogue.")
             continue
-        overall, axis, digits, most, lacked = "Mean", "mean of the three marks", 2, float(_TOP), "answer"
-        what = "Marks from 0 (not at all) to 4"
         if given is None:
             overall, axis, digits, most, lacked = "Any", "% of replies with a sign", 0, 100.0, "reply in English"
             what = f"Percent of a dialogue's replies with a sign, by {reader}"
+        else:
+            overall, axis, digits, most, lacked = "Mean", "mean of the three marks", 2, float(_TOP), "answer"
+            what = "Marks from 0 (not at all) to 4"
         names = [overall, *(one.name.capitalize() for one in load_probes())]
         columns = (Column("Score"), *(Column(name, digits) for name in names))
         rows = _rows(material, marked, most)
