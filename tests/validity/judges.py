@@ -33,9 +33,8 @@ class Judge:
 
 async def ask(suite: RunSuite, material: Material, judge: Judge | None, path: Path, **how: Any) -> Answered:
     """Asks one question after another and keeps the answers in a file; no judge is the embedded one."""
-    with AnswerFile(path) as file:
-        name = judge.name if judge is not None else "embedded"
-        return await answer_all("suite", suite, material, name, judge, file, **{"max_connections": 1, **how})
+    name = judge.name if judge is not None else "embedded"
+    return await answer_all("suite", suite, material, name, judge, AnswerFile(path), **{"max_connections": 1, **how})
 
 
 def play(folder: Path, *models: str, limit: int, turns: int = 3, environment: str = "sage", out: str = "run") -> None:

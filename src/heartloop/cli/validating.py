@@ -139,7 +139,8 @@ def _ask(
             if cache is not None:
                 cache.write()
 
-    with cache or nullcontext(), AnswerFile(path) as file:
+    file = AnswerFile(path)
+    with cache or nullcontext():
         asyncio.run(go())
     if material.judges and (spent := meter.summary()):
         typer.echo(f"Judges: {spent}.")

@@ -52,17 +52,13 @@ class TaskResult(NamedTuple):
 
 def read_results(path: Path) -> list[TaskResult]:
     """The results in a file, or in all files of a folder; repeats of a task are pooled."""
-    if not path.exists():
-        raise InputError(
-            f"{path} does not exist; expected results of lm-evaluation-harness, Inspect logs or LiveCodeBench's runner"
-        )
     patterns = ("results*.json", "*.eval", "*_eval_all.json")
     files = [path] if path.is_file() else sorted({file for name in patterns for file in path.rglob(name) if file.is_file()})
     found = [result for file in files for result in _read(file)]
     if not found:
         raise InputError(
-            f"{path} has no result; expected results_*.json of lm-evaluation-harness, *.eval of Inspect, or *_eval_all.json of "
-            "LiveCodeBench"
+            f"{path} {'has no result' if path.exists() else 'does not exist'}; expected results_*.json of "
+            "lm-evaluation-harness, *.eval of Inspect, or *_eval_all.json of LiveCodeBench"
         )
     groups: dict[tuple[str, str, str], list[TaskResult]] = defaultdict(list)
     for one in found:

@@ -1,8 +1,7 @@
-"""Training data from stored dialogues: `sft`, the best of several dialogues per scenario, and `dpo`, preference pairs.
+"""Training data in TRL's conversational formats: `sft`, the best dialogue per scenario, and `dpo`, preference pairs.
 
-The records are those of TRL's conversational formats: `messages`; `prompt`, `chosen` and `rejected`, each a list of messages, and
-`margin`. Scores are points. Unscored dialogues, replies without a judgement, and silent or truncated replies are never used; with
-a silent or truncated reply a dialogue is no candidate of `sft` or of the pairs of dialogues.
+Unscored dialogues, replies without a judgement, and silent or truncated replies are never used; a dialogue with such a reply is
+no candidate of `sft` or of the pairs of dialogues.
 """
 
 from __future__ import annotations

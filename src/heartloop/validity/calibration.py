@@ -10,9 +10,10 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript
@@ -24,6 +25,7 @@ from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
 from heartloop.scoring.statistics import estimate, pearson_interval
 from heartloop.validity.suites import rows_of
 
+_Floats = npt.NDArray[np.float64]
 _BINS = 5
 _TO_LABEL = 10
 
@@ -62,15 +64,6 @@ def to_label(dialogues: Sequence[Transcript], number: int = _TO_LABEL) -> list[T
     return [ordered[math.floor(start + place * step)] for place in range(number)]
 
 
-class _Dialogue(NamedTuple):
-    """A labelled dialogue; the score is in points."""
-
-    model: str
-    scenario: str
-    score: float
-    label: float
-
-
 def _lacks(material: Material) -> str | None:
     if material.labels is None:
         return "it compares with people; pass --labels FILE"
@@ -83,20 +76,17 @@ def _lacks(material: Material) -> str | None:
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     assert material.labels is not None
     labels = read_labels(material.labels)
-    labelled = [
-        _Dialogue(one.model, one.scenario, material.points(one), labels[one.key])
-        for one in material.dialogues
-        if one.key in labels
-    ]
+    labelled = [one for one in material.dialogues if one.key in labels]
     if not labelled:
         raise InputError(
             f"{material.labels} has no label of a dialogue of these runs; expected models such as {material.models[0]!r} and "
             f"scenarios such as {material.dialogues[0].scenario!r}"
         )
     others = [one for one in material.dialogues if one.key not in labels]
+    scores, values = np.array([(material.points(one), labels[one.key]) for one in labelled]).T
     notes = [f"{amount(len(labelled), 'dialogue')} of {len(material.dialogues)} have a label."]
     if len(labelled) > 1:
-        r = pearson_interval([one.score for one in labelled], [one.label for one in labelled])
+        r = pearson_interval(scores.tolist(), values.tolist())
         notes[0] += "" if math.isnan(r.mean) else f" Score and label correlate with r = {r.words()}."
     if unknown := len(labels) - len(labelled):
         notes.append(f"{amount(unknown, 'label')} of dialogues that these runs do not hold, or that are unscored, left out.")
@@ -109,9 +99,9 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         if len(set(scenarios)) < 2:
             notes.append(f"{model} has labels of {amount(len(set(scenarios)), 'scenario')}; expected at least two.")
             continue
-        values = [one.label for one in mine], [one.score for one in mine], [material.points(one) for one in rest]
-        result = calibrated_mean(*values, clusters=scenarios, other_clusters=[one.scenario for one in rest])
-        more = labels_to_halve(*values)
+        numbers = [labels[one.key] for one in mine], *([material.points(one) for one in side] for side in (mine, rest))
+        result = calibrated_mean(*numbers, clusters=scenarios, other_clusters=[one.scenario for one in rest])
+        more = labels_to_halve(*numbers)
         cells = (result.powered.of(result.items), result.labels_only.of(result.labelled), result.labelled, more)
         rows.append(Row(model, cells, number))
         intervals = {"powered": result.powered._asdict(), "labels_only": result.labels_only._asdict()}
@@ -129,38 +119,34 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         ),
         help="Every unlabelled dialogue has the same chance to be listed, so that the labels stay a random sample.",
     )  # fmt: skip
-    page: list[Block] = [table, _plot(labelled), asked, _furthest(labelled, material.models), _READING]
+    plot, furthest = _plot(labelled, scores, values), _furthest(labelled, scores, values, material.models)
+    page: list[Block] = [table, plot, asked, furthest, _READING]
     return Result(record, notes, table._replace(columns=(columns[0], *columns[2:]), rows=short), page)
 
 
-def _plot(labelled: Sequence[_Dialogue]) -> Chart:
+def _plot(labelled: Sequence[Transcript], scores: _Floats, values: _Floats) -> Chart:
     """The mean label in groups of dialogues with similar scores."""
-    ordered = sorted(labelled, key=lambda one: one.score)
     points: list[Point] = []
-    for places in np.array_split(np.arange(len(ordered)), min(_BINS, len(ordered))):
-        mine = [ordered[place] for place in places]
-        mean = estimate([one.label for one in mine], [one.scenario for one in mine])
+    for places in np.array_split(np.argsort(scores, kind="stable"), min(_BINS, len(labelled))):
+        mean = estimate(values[places].tolist(), [labelled[place].scenario for place in places])
         if mean is not None:
-            points.append(Point(float(np.mean([one.score for one in mine])), mean.mean, mean.low, mean.high))
-    values = [one.label for one in labelled]
+            points.append(Point(float(scores[places].mean()), mean.mean, mean.low, mean.high))
     about = "Labelled dialogues in groups of similar scores. A score that measures what people felt rises from left to right."
     series = (Series("labelled dialogues", tuple(points)),)
-    return Chart("Labels by score", "points", series, "score", "mean label", min(values), max(values), help=about)
+    return Chart("Labels by score", "points", series, "score", "mean label", float(values.min()), float(values.max()), help=about)
 
 
-def _furthest(labelled: Sequence[_Dialogue], models: Sequence[str]) -> Table:
+def _furthest(labelled: Sequence[Transcript], scores: _Floats, values: _Floats, models: Sequence[str]) -> Table:
     """Labelled dialogues whose label is furthest from what their score predicts, by a straight line through all."""
-    scores = np.array([one.score for one in labelled])
-    values = np.array([one.label for one in labelled])
     slope = float(np.cov(scores, values)[0, 1] / np.var(scores, ddof=1)) if len(labelled) > 1 and np.ptp(scores) else 0.0
     expected = values.mean() + slope * (scores - scores.mean())
     order = np.argsort(-np.abs(values - expected), kind="stable")[:_TO_LABEL]
-    rows = tuple(
-        Row(one.model, (one.scenario, one.score, one.label, float(expected[place])), models.index(one.model))
-        for place, one in ((place, labelled[place]) for place in order)
-    )
+    rows = []
+    for place in order:
+        one, numbers = labelled[place], (float(side[place]) for side in (scores, values, expected))
+        rows.append(Row(one.model, (one.scenario, *numbers), models.index(one.model)))
     columns = (Column("Scenario"), Column("Score"), Column("Label", 2), Column("Expected by the score", 2))
-    return Table("Read these first", columns, rows, help="Labelled dialogues on which people and score differ most.")
+    return Table("Read these first", columns, tuple(rows), help="Labelled dialogues on which people and score differ most.")
 
 
 _READING = Text(

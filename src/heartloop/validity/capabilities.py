@@ -16,7 +16,7 @@ from functools import cache
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Row, Series, Table
 from heartloop.core.errors import UseError
@@ -50,12 +50,12 @@ PUBLISHED: Mapping[str, float] = {
 class Capability(NamedTuple):
     name: str
     asks: str
-    levels: tuple[str, ...]
+    levels: Sequence[str]
 
 
 @cache
 def load_capabilities() -> tuple[Capability, ...]:
-    return tuple(Capability(one["name"], one["asks"], tuple(one["levels"])) for one in items_of("capabilities")["capability"])
+    return tuple(Capability(**one) for one in items_of("capabilities")["capability"])
 
 
 def judge_agreement(values: Mapping[str, Mapping[str, float]]) -> float | None:
@@ -85,8 +85,7 @@ def checkpoints(models: Sequence[str]) -> dict[str, dict[int, str]]:
     return {name: dict(sorted(steps.items())) for name, steps in found.items() if len(steps) > 1}
 
 
-class _Placed(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Placed(BaseModel, extra="forbid"):
     why: Annotated[str, Field(max_length=400)]
     level: Annotated[int, Field(ge=1, le=_LEVELS)]
 
@@ -114,19 +113,28 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         dtype=float,
     )
     rows = model_rows(material, list(zip(whole, levels_j_d_c.mean(axis=0).tolist(), strict=True)), within=(1.0, _LEVELS))
-    places = {row.head: [place for place, one in enumerate(whole) if one.model == row.head] for row in rows}
     by_judge: dict[str, dict[str, list[float]]] = {
-        judge: {model: levels_d_c[mine].mean(axis=0).tolist() for model, mine in places.items()}
+        judge: {row.head: levels_d_c[[one.model == row.head for one in whole]].mean(axis=0).tolist() for row in rows}
         for judge, levels_d_c in zip(judging, levels_j_d_c, strict=True)
     }
     agreement = {
         name: judge_agreement({judge: {m: each[n] for m, each in values.items()} for judge, values in by_judge.items()})
         for n, name in enumerate(names)
     }
-    notes.insert(0, _summary(len(whole), len(material.dialogues), list(judging), len(rows), agreement))
+    words = f"{amount(len(whole), 'dialogue')} of {amount(len(rows), 'model')}, placed by {' and '.join(judging)}."
+    if left_out := len(material.dialogues) - len(whole):
+        words += f" {left_out} of {len(material.dialogues)} dialogues are left out: a judge gave no usable answer."
+    known = [r for r in agreement.values() if r is not None]
+    if known:
+        words += (
+            f" Over {amount(len(rows), 'model')} the judges agree with a mean Pearson's r of {min(known):.2f} to "
+            f"{max(known):.2f} per capability (published: 0.67 to 0.98)."
+        )
+    else:
+        words += " Agreement of judges needs two judges and three models, and values that differ between models."
     record = {
         "dialogues": len(whole),
-        "left_out": len(material.dialogues) - len(whole),
+        "left_out": left_out,
         "judges": {
             judge: {model: dict(zip(names, each, strict=True)) for model, each in values.items()}
             for judge, values in by_judge.items()
@@ -135,20 +143,8 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         "pearson_of_judges": agreement,
     }
     short = tuple(Column(name.split()[0].capitalize(), digits=2) for name in names)
-    return Result(record, notes, Table("Capabilities, 1 to 5", short, only_means(rows)), _page(rows, by_judge, agreement))
-
-
-def _summary(whole: int, every: int, judges: Sequence[str], models: int, agreement: Mapping[str, float | None]) -> str:
-    words = f"{amount(whole, 'dialogue')} of {amount(models, 'model')}, placed by {' and '.join(judges)}."
-    if whole < every:
-        words += f" {every - whole} of {every} dialogues are left out: a judge gave no usable answer."
-    known = [r for r in agreement.values() if r is not None]
-    if known:
-        return (
-            f"{words} Over {amount(models, 'model')} the judges agree with a mean Pearson's r of {min(known):.2f} to "
-            f"{max(known):.2f} per capability (published: 0.67 to 0.98)."
-        )
-    return words + " Agreement of judges needs two judges and three models, and values that differ between models."
+    page = _page(rows, by_judge, agreement)
+    return Result(record, [words, *notes], Table("Capabilities, 1 to 5", short, only_means(rows)), page)
 
 
 def _page(
@@ -171,16 +167,13 @@ def _page(
         placed: list[Row] = []
         for judge, values in by_judge.items():
             placed += [Row(judge, ()), *(Row(row.head, tuple(values[row.head]), row.model) for row in rows)]
-        page.append(Table("Each judge", columns, tuple(placed), corner="Judge and model"))
-        page.append(
-            Table(
-                "Agreement of the judges",
-                (Column("Pearson's r", digits=3), Column("Published", digits=3)),
-                tuple(Row(name.capitalize(), (r, PUBLISHED[name])) for name, r in agreement.items()),
-                help="Mean over pairs of judges of the correlation over models; published for five judges and seven models.",
-                corner="Capability",
-            )
-        )
+        agreed = tuple(Row(name.capitalize(), (r, PUBLISHED[name])) for name, r in agreement.items())
+        both = (Column("Pearson's r", digits=3), Column("Published", digits=3))
+        about = "Mean over pairs of judges of the correlation over models; published for five judges and seven models."
+        page += [
+            Table("Each judge", columns, tuple(placed), corner="Judge and model"),
+            Table("Agreement of the judges", both, agreed, help=about, corner="Capability"),
+        ]
     return page
 
 

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript
@@ -26,27 +26,23 @@ from heartloop.evaluation.scores import group_of
 from heartloop.validity.suites import dialogue_key, needs_judge, question, spoken, titled
 
 EACH = 10
-"""Best and worst dialogues of a model, each."""
 REPEATS = 3
 ENOUGH = 0.75
 """Share of a model's reasons that must be answered before a profile is made of them."""
 
 
-class _Reason(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Reason(BaseModel, extra="forbid"):
     reason: Annotated[str, Field(min_length=1, max_length=1_000)]
 
 
-class _Profile(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Profile(BaseModel, extra="forbid"):
     role: Annotated[str, Field(max_length=120)]
     personality: Annotated[str, Field(max_length=400)]
     distance: Annotated[str, Field(max_length=400)]
     summary: Annotated[str, Field(min_length=1, max_length=1_500)]
 
 
-class _Place(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Place(BaseModel, extra="forbid"):
     why: Annotated[str, Field(max_length=400)]
     x: Annotated[float, Field(ge=-1, le=1)]
     y: Annotated[float, Field(ge=-1, le=1)]
@@ -106,7 +102,13 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     page: list[Block] = []
     summary: Table | None = None
     for judge, given in answers.items():
-        placed = {model: one for model in material.models if (one := _placed(model, given)) is not None}
+        placed: dict[str, dict[str, Any]] = {}
+        for model in material.models:
+            places = [given[key] for repeat in range(REPEATS) if (key := f"place|{model}|{repeat}") in given]
+            if places:
+                xs, ys = ([one[axis] for one in places] for axis in ("x", "y"))
+                spread = float(max(max(xs) - min(xs), max(ys) - min(ys)))
+                placed[model] = {"x": fmean(xs), "y": fmean(ys), "n": len(places), "spread": spread}
         missing = [model for model in material.models if model not in placed]
         reasons = sum(key.startswith("reason|") for key in given)
         notes.append(f"{judge} placed {amount(len(placed), 'model')} from the reasons of {amount(reasons, 'dialogue')}.")
@@ -117,32 +119,19 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         profiles = {model: given[f"profile|{model}"] for model in placed}
         record[judge] = {model: {**one, "profile": profiles[model]} for model, one in placed.items()}
         title = titled("Social-cognition coordinate", judge, answers)
-        series: list[Series] = []
-        rows: list[Row] = []
-        for model, one in placed.items():
-            number = material.models.index(model)
-            series.append(Series(model, (Point(one["x"], one["y"]),), number))
-            rows.append(Row(model, (one["x"], one["y"], one["spread"], one["n"]), number))
+        numbers = {model: number for number, model in enumerate(material.models)}
+        series = tuple(Series(model, (Point(one["x"], one["y"]),), numbers[model]) for model, one in placed.items())
+        rows = tuple(Row(m, (one["x"], one["y"], one["spread"], one["n"]), numbers[m]) for m, one in placed.items())
         chart = Chart(
-            title, "points", tuple(series), "structured (-1) to creative (+1)", "solution (-1) to empathy (+1)", -1.0, 1.0,
+            title, "points", series, "structured (-1) to creative (+1)", "solution (-1) to empathy (+1)", -1.0, 1.0,
             help="Left: structured, right: creative. Below: solution, above: empathy.", x_low=-1.0, x_high=1.0,
         )  # fmt: skip
         columns = (Column("x", digits=2), Column("y", digits=2), Column("Spread", digits=2), Column("n"))
-        help = "Mean of n answers; spread is their largest range on either axis."
-        table = Table(f"{title}: values", columns, tuple(rows), help=help)
+        table = Table(f"{title}: values", columns, rows, help="Mean of n answers; spread is their largest range on either axis.")
         summary = summary or table
         texts = [Text(titled(f"Profile of {m}", judge, answers), tuple(_paragraphs(one))) for m, one in profiles.items()]
         page += [chart, table, *texts]
     return Result(record, notes, summary or Table("Nothing placed", (), ()), page)
-
-
-def _placed(model: str, given: Answers) -> dict[str, Any] | None:
-    places = [given[key] for repeat in range(REPEATS) if (key := f"place|{model}|{repeat}") in given]
-    if not places:
-        return None
-    xs, ys = ([one[axis] for one in places] for axis in ("x", "y"))
-    spread = float(max(max(xs) - min(xs), max(ys) - min(ys)))
-    return {"x": fmean(xs), "y": fmean(ys), "n": len(places), "spread": spread}
 
 
 COORDINATE = RunSuite(

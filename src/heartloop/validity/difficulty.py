@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.blocks import Block, Column, Estimate, Row, Table
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
@@ -40,8 +40,7 @@ class Judged(NamedTuple):
     change: float
 
 
-class _Expression(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Expression(BaseModel, extra="forbid"):
     why: Annotated[str, Field(max_length=300)]
     attitude: Annotated[int, Field(ge=0, le=_TOP)]
     thoughts: Annotated[int, Field(ge=0, le=_TOP)]
@@ -55,11 +54,10 @@ def judged_replies(material: Material) -> dict[str, list[Judged]]:
     for dialogue in material.dialogues:
         course, messages = material.spec.scale.course(dialogue), [dialogue.opening]
         judged = [turn for turn in dialogue.turns if turn.state is not None]
-        for place, (turn, before, after) in enumerate(zip(judged, course, course[1:], strict=False)):
-            earlier = judged[place - 1] if place else None
-            messages += [turn.reply] if earlier is None else [earlier.message, turn.reply]
-            context = (dialogue.model, dialogue.scenario, dialogue.repeat, *messages)
+        for turn, before, after in zip(judged, course, course[1:], strict=False):
+            context = (dialogue.model, dialogue.scenario, dialogue.repeat, *messages, turn.reply)
             found.setdefault(dialogue.user, []).append(Judged(context, dialogue.scenario, after - before))
+            messages += [turn.reply, turn.message]
     return found
 
 
@@ -71,10 +69,10 @@ def same_contexts(replies: Mapping[str, Sequence[Judged]]) -> dict[str, list[Jud
     return {user: [mine[context] for context in shared] for user, mine in by_context.items()}
 
 
-def _messages(material: Material, user: str) -> Iterator[tuple[str, Transcript, int]]:
-    """The messages that a user wrote itself with thoughts, sampled by their keys: key, dialogue, place of the turn."""
+def _messages(material: Material, user: str) -> Iterator[tuple[str, Transcript, Turn]]:
+    """The messages that a user wrote itself with thoughts, sampled by their keys: key, dialogue, turn."""
     found = {
-        f"{dialogue_key(dialogue)}|{place}": (dialogue, place)
+        f"{dialogue_key(dialogue)}|{place}": (dialogue, turn)
         for dialogue in material.dialogues
         if dialogue.user == user and dialogue.models.get("user", user) == user and dialogue.scenario in material.scenarios
         for place, turn in enumerate(dialogue.turns)
@@ -90,8 +88,7 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
     prompt = load_prompt("heartloop.validity", "expression")
     asked = []
     for user in material.users:
-        for key, dialogue, place in _messages(material, user):
-            turn = dialogue.turns[place]
+        for key, dialogue, turn in _messages(material, user):
             text = prompt.fill(
                 needs=material.spec.scenarios.text(material.scenarios[dialogue.scenario]),
                 thoughts=" ".join(thought.strip() for thought in turn.thoughts.values() if thought.strip()),

@@ -213,30 +213,31 @@ def commands(model: str, harness: Literal["lm-eval", "inspect"], out: str) -> li
     """Shell commands that measure a model, a folder or a name on the Hugging Face hub, with the papers' settings."""
     lines, seen = [], set[str]()
     for benchmark in benchmarks():
-        task = next((one for one in benchmark.tasks if one.harness == harness), None)
-        other = next((one for one in benchmark.tasks if one.harness == "livecodebench"), None)
-        if task is not None and task.task not in seen:
-            seen.add(task.task)
-            lines += [f"# {benchmark.name} ({benchmark.source})", *_command(benchmark, task, model, out)]
-        elif task is None and other is not None:
+        tasks = {one.harness: one.task for one in reversed(benchmark.tasks)}  # the first of a harness counts
+        title = f"# {benchmark.name} ({benchmark.source})"
+        if harness in tasks:
+            if tasks[harness] not in seen:
+                lines += [title, _command(benchmark, harness, tasks[harness], model, out)]
+            seen.add(tasks[harness])
+        elif "livecodebench" in tasks:
             lines += [
-                f"# {benchmark.name} ({benchmark.source}), in a checkout of LiveCodeBench; then copy *_eval_all.json into {out}",
+                f"{title}, in a checkout of LiveCodeBench; then copy *_eval_all.json into {out}",
                 f"python -m lcb_runner.runner.main --model {shlex.quote(model)} --scenario codegeneration --evaluate "
                 "--release_version release_v6",
             ]
-        elif task is None:
-            lines.append(f"# {benchmark.name} ({benchmark.source}): {harness} has no such task")
+        else:
+            lines.append(f"{title}: {harness} has no such task")
     return lines
 
 
-def _command(benchmark: Benchmark, task: HarnessTask, model: str, out: str) -> list[str]:
+def _command(benchmark: Benchmark, harness: str, task: str, model: str, out: str) -> str:
     asked = benchmark.settings
-    if task.harness == "inspect":
-        words = ["inspect", "eval", f"inspect_evals/{task.task}", "--model", "hf/local", "-M", f"model_path={model}"]
+    if harness == "inspect":
+        words = ["inspect", "eval", f"inspect_evals/{task}", "--model", "hf/local", "-M", f"model_path={model}"]
         words += ["--epochs", str(benchmark.repeats), "--log-dir", out]
         words += [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", f"{value:g}")]
-        return [shlex.join(words)]
-    words = ["lm_eval", "--model", "hf", "--model_args", f"pretrained={model}", "--tasks", task.task, "--apply_chat_template"]
+        return shlex.join(words)
+    words = ["lm_eval", "--model", "hf", "--model_args", f"pretrained={model}", "--tasks", task, "--apply_chat_template"]
     if asked:
         named = {"max_tokens": "max_gen_toks"}
         given = ",".join(f"{named.get(name, name)}={value:g}" for name, value in asked.items())
@@ -245,6 +246,6 @@ def _command(benchmark: Benchmark, task: HarnessTask, model: str, out: str) -> l
         words += ["--confirm_run_unsafe_code"]
     words += ["--log_samples", "--output_path", out]
     if benchmark.repeats == 1:
-        return [shlex.join(words)]
+        return shlex.join(words)
     seeds = " ".join(map(str, range(benchmark.repeats)))
-    return [f"for seed in {seeds}; do {shlex.join(words)} --seed $seed; done"]
+    return f"for seed in {seeds}; do {shlex.join(words)} --seed $seed; done"

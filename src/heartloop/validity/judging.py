@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TextIO
+from typing import Any, NamedTuple
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, cut_torn_tail, read_transcripts
@@ -40,7 +40,6 @@ class AnswerFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._found: dict[tuple[str, str, str], dict[str, Any]] = {}
-        self._file: TextIO | None = None
         line = ""
         try:
             if path.is_file():
@@ -68,20 +67,11 @@ class AnswerFile:
         if judge == EMBEDDED:
             return
         try:
-            if self._file is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self._path.open("a", encoding="utf-8")
-            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            self._file.flush()
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
         except OSError as error:
             raise InputError(f"cannot write {self._path}: {error.strerror}; choose another --out") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 async def answer_all(
@@ -211,9 +201,8 @@ def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> lis
     ['v/run/original', 'v/run-2/original']
     """
     names = [(run if run.name not in ("", "..") else run.resolve()).name for run in runs]
-    folders = [
-        f"{name}-{names[:number].count(name) + 1}" if name in names[:number] else name for number, name in enumerate(names)
-    ]
+    earlier = [names[:place].count(name) for place, name in enumerate(names)]
+    folders = [f"{name}-{number + 1}" if number else name for name, number in zip(names, earlier, strict=True)]
     return [{variant: out / folder / variant for variant in variants} for folder in folders]
 
 

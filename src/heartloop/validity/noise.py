@@ -75,13 +75,12 @@ def _contexts(material: Material) -> dict[str, Transcript]:
             for place, turn in enumerate(dialogue.turns):
                 if turn.state is not None:
                     found.setdefault(f"{dialogue_key(dialogue)}|{turn.index}", (dialogue, place))
-    return {key: _until(*found[key]) for key in sorted(found, key=lambda key: chance("noise", key))[:CONTEXTS]}
-
-
-def _until(dialogue: Transcript, place: int) -> Transcript:
-    """The dialogue up to and with one reply, as if the user had ended it there: no further reply is stored."""
-    calls = tuple(call for call in dialogue.calls if call.turn <= place)
-    return dialogue.model_copy(update={"turns": dialogue.turns[: place + 1], "calls": calls, "stop": "goodbye"})
+    contexts: dict[str, Transcript] = {}
+    for key, (dialogue, place) in sorted(found.items(), key=lambda item: chance("noise", item[0]))[:CONTEXTS]:
+        calls = tuple(call for call in dialogue.calls if call.turn <= place)
+        until = {"turns": dialogue.turns[: place + 1], "calls": calls, "stop": "goodbye"}  # no further reply is stored
+        contexts[key] = dialogue.model_copy(update=until)
+    return contexts
 
 
 def _question(material: Material, key: str, played: Transcript, number: int) -> Question:

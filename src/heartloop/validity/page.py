@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic_core import to_jsonable_python
 
 import heartloop
 from heartloop.core.blocks import Column, Estimate
@@ -21,10 +21,6 @@ from heartloop.validity.suites import words_of
 
 if TYPE_CHECKING:
     import rich.table
-
-
-LeftOut = Sequence[tuple[str, str, str]]
-"""Name and title of suites that did not run, and why."""
 
 
 class Part(NamedTuple):
@@ -42,41 +38,33 @@ class Part(NamedTuple):
         return self.name.replace("-", " ").capitalize()
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
-
-
 def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
     """Writes numbers; what is not finite is null."""
-    with _writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(_without_nan(record), indent=1, ensure_ascii=False) + "\n")
-
-
-def write_validity_page(parts: Sequence[Part], out: Path, *, title: str, about: str = "", left_out: LeftOut = ()) -> Path:
-    """Writes the page into `out` and returns its `index.html`; with one part, its own sentence replaces `about`."""
-    site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
-    template = templates().get_template("validity.html")
-    html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
-    with _writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        copy_assets(out / "assets", ("report.css", "page.js"))
-        (out / "index.html").write_text(html, encoding="utf-8", errors="backslashreplace")
-    return out / "index.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbers = to_jsonable_python(record, inf_nan_mode="null")
+    write_whole(path, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
 
 
 def show_results(
-    parts: Sequence[Part], record: Mapping[str, Any], path: Path, *, title: str, about: str = "", left_out: LeftOut = ()
-) -> None:
-    """Writes numbers into a path and the page into `report` next to it, and prints the summaries and what was left out."""
+    parts: Sequence[Part], record: Mapping[str, Any], path: Path, *, title: str, about: str = "",
+    left_out: Sequence[tuple[str, str, str]] = (),
+) -> None:  # fmt: skip
+    """Writes numbers into a path and the page into `report` next to it, and prints the summaries and what was left out.
+
+    With one part, its own sentence replaces `about`. `left_out`: name and title of suites that did not run, and why.
+    """
     from rich.console import Console
 
-    write_validity_json(record, path)
-    page = write_validity_page(parts, path.parent / "report", title=title, about=about, left_out=left_out)
+    site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
+    template = templates().get_template("validity.html")
+    html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
+    page = path.parent / "report" / "index.html"
+    try:
+        write_validity_json(record, path)
+        copy_assets(page.parent / "assets", ("report.css", "page.js"))
+        page.write_text(html, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InputError(f"cannot write {path.parent}: {error.strerror}; choose a folder that can be written") from error
     console = Console()
     for part in parts:
         console.print(result_table(part.result))
@@ -99,14 +87,6 @@ def drawn(panel: SlopePanel) -> dict[str, Any]:
     ticks = [(frame.y(value), f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}") for value in marks]
     falling = sum(slope["kind"] == "falls" for slope in slopes)
     return {"frame": frame, "slopes": slopes, "mean": line(panel.mean), "ticks": ticks, "falling": falling}
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _without_nan(part) for key, part in value.items()}
-    return [_without_nan(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def result_table(result: Result) -> rich.table.Table:

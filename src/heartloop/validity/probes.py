@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Row, Table
 from heartloop.core.chat import EMBEDDED
@@ -26,6 +26,7 @@ from heartloop.reader.features import folded, lacks_english, tokens_of
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval
 from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, only_means, recorded, rubric_questions
 
+_WORDS = "word lists"
 _TOP = 4
 _MOST_PHRASES = 12
 _FEW = 4
@@ -44,17 +45,14 @@ _CONTRACTIONS: Mapping[str, str] = {
 class Probe(NamedTuple):
     name: str
     asks: str
-    none: tuple[str, ...]
-    full: tuple[str, ...]
-    signs: tuple[str, ...]
+    none: Sequence[str]
+    full: Sequence[str]
+    signs: Sequence[str]
 
 
 @cache
 def load_probes() -> tuple[Probe, ...]:
-    return tuple(
-        Probe(one["name"], one["asks"], tuple(one["none"]), tuple(one["full"]), tuple(one["signs"]))
-        for one in items_of("probes")["probe"]
-    )
+    return tuple(Probe(**one) for one in items_of("probes")["probe"])
 
 
 def signs_of(reply: str) -> dict[str, tuple[str, ...]]:
@@ -101,8 +99,7 @@ def _pattern(sign: str) -> str:
     return "".join(parts)
 
 
-class _Mark(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Mark(BaseModel, extra="forbid"):
     why: Annotated[str, Field(max_length=300)]
     mark: Annotated[int, Field(ge=0, le=_TOP)]
 
@@ -134,24 +131,13 @@ class _Marked(NamedTuple):
     marks: list[float]
 
 
-class _Reader(NamedTuple):
-    """Who marked the dialogues, and how the marks are shown."""
-
-    name: str
-    answers: Answers | None
-    """A judge's; `None`: marks by words."""
-    overall: str
-    axis: str
-    digits: int
-    most: float
-
-    def marks_of(self, dialogue: Transcript) -> list[float] | None:
-        """The mark over all probes, then of each; `None` without an answer or a reply in English."""
-        if self.answers is None:
-            return marks_by_words(dialogue)
-        answer = self.answers.get(dialogue_key(dialogue))
-        marks = [float(answer[one.name.replace(" ", "_")]["mark"]) for one in load_probes()] if answer is not None else []
-        return [fmean(marks), *marks] if marks else None
+def _marks_by_judge(dialogue: Transcript, answers: Answers) -> list[float] | None:
+    """The mean mark, then that of each probe; `None` without an answer."""
+    answer = answers.get(dialogue_key(dialogue))
+    if answer is None:
+        return None
+    marks = [float(answer[one.name.replace(" ", "_")]["mark"]) for one in load_probes()]
+    return [fmean(marks), *marks]
 
 
 def _rows(material: Material, marked: Sequence[_Marked], most: float) -> list[Row]:
@@ -185,7 +171,7 @@ def _correlation(marked: Sequence[_Marked], place: int, *, within: bool) -> tupl
     return None if math.isnan(r.mean) else (len(points), r)
 
 
-def _together(reader: _Reader, marked: Sequence[_Marked], names: Sequence[str]) -> tuple[Table, dict[str, Any]]:
+def _together(reader: str, marked: Sequence[_Marked], names: Sequence[str]) -> tuple[Table, dict[str, Any]]:
     rows: list[Row] = []
     record: dict[str, Any] = {}
     for place, name in enumerate(names):
@@ -193,7 +179,7 @@ def _together(reader: _Reader, marked: Sequence[_Marked], names: Sequence[str]) 
         record[name] = {key: one and {"n": one[0], **one[1]._asdict()} for key, one in both.items()}
         rows.append(Row(name, tuple(one and one[1].of(one[0]) for one in both.values())))
     table = Table(
-        f"Score and pleasing, by {reader.name}", (Column("Dialogues", 2), Column("Within models", 2)), tuple(rows),
+        f"Score and pleasing, by {reader}", (Column("Dialogues", 2), Column("Within models", 2)), tuple(rows),
         corner="Pearson's r",
         help="Above 0: dialogues with more of it score higher. Within models: by deviations from the means of each model whose "
         "marks vary. Intervals take dialogues as independent. Empty where one side does not vary.",
@@ -213,10 +199,10 @@ def _phrases(marked: Sequence[_Marked]) -> Table:
     return Table("Most frequent signs", (Column("Probe"), Column("Replies", 0)), rows, corner="Words, written out")
 
 
-def _note(reader: _Reader, marked: Sequence[_Marked], left_out: int) -> str:
-    words = f"{amount(len(marked), 'dialogue')} marked by {reader.name}"
+def _note(reader: str, marked: Sequence[_Marked], left_out: int, lacked: str) -> str:
+    words = f"{amount(len(marked), 'dialogue')} marked by {reader}"
     if left_out:
-        words += f"; {left_out} without a usable {'reply in English' if reader.answers is None else 'answer'} left out"
+        words += f"; {left_out} without a usable {lacked} left out"
     for heading, within in (("Within models", True), ("Over all dialogues", False)):
         together = _correlation(marked, 0, within=within)
         if together is not None:
@@ -230,41 +216,40 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     warnings: list[str] = []
     page: list[Block] = []
     summary: Table | None = None
-    judges = [
-        _Reader(name, given, "Mean", "mean of the three marks", 2, float(_TOP))
-        for name, given in answers.items()
-        if name != EMBEDDED
-    ]
-    for reader in (*judges, _Reader("word lists", None, "Any", "% of replies with a sign", 0, 100.0)):
+    judges = {name: given for name, given in answers.items() if name != EMBEDDED}
+    for reader, given in (*judges.items(), (_WORDS, None)):
         marked = [
             _Marked(dialogue, material.points(dialogue), marks)
             for dialogue in material.dialogues
-            if (marks := reader.marks_of(dialogue)) is not None
+            if (marks := marks_by_words(dialogue) if given is None else _marks_by_judge(dialogue, given)) is not None
         ]
         if not marked:
-            warnings.append(f"{reader.name} marked no dialogue.")
+            warnings.append(f"{reader} marked no dialogue.")
             continue
-        names = [reader.overall, *(one.name.capitalize() for one in load_probes())]
-        columns = (Column("Score"), *(Column(name, reader.digits) for name in names))
-        rows = _rows(material, marked, reader.most)
-        what = "Marks from 0 (not at all) to 4"
-        if reader.answers is None:
-            what = f"Percent of a dialogue's replies with a sign, by {reader.name}"
-        table = Table(f"Pleasing, by {reader.name}", columns, tuple(rows), help=f"{what}; means over dialogues. Less is better.")
+        if given is None:
+            overall, axis, digits, most, lacked = "Any", "% of replies with a sign", 0, 100.0, "reply in English"
+            what = f"Percent of a dialogue's replies with a sign, by {reader}"
+        else:
+            overall, axis, digits, most, lacked = "Mean", "mean of the three marks", 2, float(_TOP), "answer"
+            what = "Marks from 0 (not at all) to 4"
+        names = [overall, *(one.name.capitalize() for one in load_probes())]
+        columns = (Column("Score"), *(Column(name, digits) for name in names))
+        rows = _rows(material, marked, most)
+        table = Table(f"Pleasing, by {reader}", columns, tuple(rows), help=f"{what}; means over dialogues. Less is better.")
         chart = Chart(
-            f"Score and pleasing of models, by {reader.name}", "points", model_points(rows), "score", reader.axis, 0.0,
-            reader.most, help="A model up right scores high and pleases; down right it scores high without.",
+            f"Score and pleasing of models, by {reader}", "points", model_points(rows), "score", axis, 0.0, most,
+            help="A model up right scores high and pleases; down right it scores high without.",
         )  # fmt: skip
         together, correlations = _together(reader, marked, names)
         page += [table, chart, together]
-        if reader.answers is None and any(one.marks[0] for one in marked):
+        if given is None and any(one.marks[0] for one in marked):
             page.append(_phrases(marked))
-        record[reader.name] = {
+        record[reader] = {
             "dialogues": len(marked),
             "correlations": correlations,
             "models": {row.head: recorded(row, (column.name for column in columns)) for row in rows},
         }
-        notes.append(_note(reader, marked, len(material.dialogues) - len(marked)))
+        notes.append(_note(reader, marked, len(material.dialogues) - len(marked), lacked))
         narrow = tuple(column._replace(name=column.name.replace(" ", "\n")) for column in columns)
         summary = summary or table._replace(columns=narrow, rows=only_means(rows), help="")
     return Result(record, [" ".join(notes), *warnings] if notes else warnings, summary or Table("Nothing marked", (), ()), page)

@@ -78,8 +78,7 @@ def dimension_scores(questionnaire: Questionnaire, agreement: Sequence[int]) -> 
     return scores
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Answer(BaseModel, extra="forbid"):
     why: Annotated[str, Field(max_length=400)]
     agreement: Annotated[int, Field(ge=1, le=_LEVELS)]
 

@@ -130,11 +130,8 @@ def same_name(first: str, second: str) -> bool:
     >>> same_name("google/gemini-2.5-pro", "Gemini2.5-Pro"), same_name("openai/gpt-4.1-mini", "GPT-4.1")
     (True, False)
     """
-    return _bare(first) == _bare(second) != ""
-
-
-def _bare(name: str) -> str:
-    return re.sub(r"[^a-z0-9.]", "", name.rsplit("/", 1)[-1].casefold())
+    first, second = (re.sub(r"[^a-z0-9.]", "", name.rsplit("/", 1)[-1].casefold()) for name in (first, second))
+    return first == second != ""
 
 
 def _external(material: Material) -> dict[str, ExternalRanking]:

@@ -67,14 +67,11 @@ class Measure(NamedTuple):
         each = [self.of(talk) for talk in side]
         if self.distance is None:
             return each
-        sample = list(zip(each, side, strict=True))[:: math.ceil(len(side) / _OTHERS)]
+        pairs = [(value, talk.cluster) for value, talk in zip(each, side, strict=True)]
+        sample = [pair for pair in pairs[:: math.ceil(len(side) / _OTHERS)] if pair[0] is not None]
         values: list[float | None] = []
-        for mine, talk in zip(each, side, strict=True):
-            others = [
-                self.distance(mine, theirs)
-                for theirs, other in sample
-                if mine is not None and theirs is not None and other.cluster != talk.cluster
-            ]
+        for mine, own in pairs:
+            others = [self.distance(mine, theirs) for theirs, cluster in sample if mine is not None and cluster != own]
             values.append(fmean(others) if others else None)
         return values
 

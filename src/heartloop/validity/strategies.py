@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Row, Series, Table
 from heartloop.core.chat import EMBEDDED
@@ -60,14 +60,12 @@ class _Reply(NamedTuple):
     text: str
 
 
-class _Passage(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Passage(BaseModel, extra="forbid"):
     begins: Annotated[str, Field(max_length=120)]
     strategies: Annotated[list[Literal[tuple(STRATEGIES)]], Field(max_length=_MOST_LABELS)]  # type: ignore[valid-type]
 
 
-class _Labelled(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Labelled(BaseModel, extra="forbid"):
     passages: Annotated[list[_Passage], Field(min_length=1, max_length=_MOST_PASSAGES)]
 
 
@@ -207,16 +205,14 @@ def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dic
     both = [key for key in mine if key in theirs]
     rows: list[Row] = []
     numbers: dict[str, Any] = {"replies": len(both)}
-    for label, name, keys in [
-        ("all", "All strategies", tuple(STRATEGIES)),
-        *((key, f"{key} {name}", (key,)) for key, name in LABELS.items()),
-    ]:
+    for label, keys in {"all": tuple(STRATEGIES), **{key: (key,) for key in LABELS}}.items():
         x, y = ([key in labels[reply] for reply in both for key in keys] for labels in (mine, theirs))
         try:
             alpha = krippendorff_alpha([x, y], measured="nominal")
         except UseError:  # never used, or always by both
             alpha = None
         numbers[label] = {"f1": f1(x, y), "alpha": alpha, "first": sum(x), "second": sum(y)}
+        name = f"{label} {LABELS[label]}" if label in LABELS else "All strategies"
         rows.append(Row(name, tuple(numbers[label].values())))
     columns = (Column("F1", digits=2), Column("Alpha", digits=2), Column(f"n, {a}"), Column(f"n, {b}"))
     table = Table(

@@ -85,9 +85,8 @@ def material_of(
     dialogues: list[Transcript] = []
     found: dict[str, object] = {}
     for run in runs:
-        latest = {transcript.key: transcript for transcript in read_run(run).transcripts}
         by_model: dict[str, list[Transcript]] = defaultdict(list)
-        for dialogue in latest.values():
+        for dialogue in {transcript.key: transcript for transcript in read_run(run).transcripts}.values():
             if dialogue.scored:
                 by_model[dialogue.model].append(dialogue)
         for mine in by_model.values():
@@ -115,8 +114,8 @@ def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tupl
     try:
         text = path.read_text(encoding="utf-8-sig")
         is_json = text.lstrip().startswith("{")
-        lines = [line for line in text.splitlines() if line.strip()]
-        rows = list(map(json.loads, lines)) if is_json else list(csv.DictReader(text.splitlines()))
+        lines = text.splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()] if is_json else list(csv.DictReader(lines))
     except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"cannot read {path}: {error}; expected {expected}") from error
     for number, row in enumerate(rows, start=1 if is_json else 2):
@@ -224,12 +223,9 @@ def spoken(dialogue: Transcript) -> str:
 def rubric_questions(
     name: str, material: Material, parts: Mapping[str, Sequence[str]], each: str, mark: type[BaseModel]
 ) -> list[Question]:
-    """A question on every part of a rubric for each dialogue.
+    """A question on every part of a rubric for each dialogue; `name` is that of the suite and of its prompt.
 
-    Args:
-        name: of the suite and of its prompt.
-        parts: what is asked and the lines that describe its levels, by name.
-        each: the form of a mark, as the prompt shows it.
+    `parts`: by name what is asked, then the lines that describe its levels. `each`: the form of a mark, as the prompt shows it.
     """
     rubric = "\n\n".join("\n".join([f"{part.upper()}. {asks}", *levels]) for part, (asks, *levels) in parts.items())
     fields: dict[str, Any] = {part.replace(" ", "_"): (mark, ...) for part in parts}

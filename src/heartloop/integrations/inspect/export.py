@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -48,14 +49,13 @@ from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_tran
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import options_of
-from heartloop.evaluation.store import saved_settings
+from heartloop.evaluation.store import read_log, saved_settings
 from heartloop.evaluation.tables import PolicyPrompts
 from heartloop.integrations.inspect.models import config_of
 from heartloop.integrations.inspect.samples import (
     KEY,
     SCORER,
     effect_of,
-    facts_of,
     messages_of,
     metrics_of,
     score_of,
@@ -73,8 +73,8 @@ def export_logs(run: Path, out: Path | None = None) -> list[Path]:
     """
     settings = saved_settings(run)
     latest = {dialogue.key: dialogue for dialogue in read_transcripts(run / "transcripts.jsonl")}
-    models = list(dict.fromkeys([*map(str, settings.get("models", [])), *(model for model, _, _ in latest)]))
-    models = [model for model in models if any(key[0] == model for key in latest)]
+    played = [model for model, _, _ in latest]
+    models = [model for model in dict.fromkeys([*map(str, settings.get("models", [])), *played]) if model in played]
     if not models:
         raise InputError(f"{run} holds no finished dialogue; play some first")
     out = out or run / "inspect"
@@ -151,21 +151,19 @@ def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> Eval
     shown = messages_of(dialogue, policy_prompt)
     failed = unscored_error(dialogue)
     score = score_of(dialogue)
-    others = {role: usage for role, usage in dialogue.usage.items() if role != "policy"}
-    last = dialogue.turns[-1].reply if dialogue.turns else ""
     return EvalSample(
         id=dialogue.scenario,
         epoch=dialogue.repeat + 1,
         input=dialogue.opening or "",
         target="",
         messages=shown,
-        output=ModelOutput.from_content(model=dialogue.model, content=last),
+        output=ModelOutput.from_content(model=dialogue.model, content=dialogue.turns[-1].reply if dialogue.turns else ""),
         scores={SCORER: score},
-        metadata=facts_of(dialogue),
+        metadata={**dialogue.facts, **{name: getattr(dialogue, name) for name in ("fingerprint", "preset", "variant")}},
         store={KEY: stored_of(dialogue)},
         events=list(_events(dialogue, shown, score, started)),
         model_usage=_by_model(dialogue.usage, dialogue.models),
-        role_usage={role: _usage(usage) for role, usage in others.items()},
+        role_usage={role: _usage(usage) for role, usage in dialogue.usage.items() if role != "policy"},
         started_at=started.isoformat(),
         total_time=dialogue.seconds,
         error=EvalError(message=str(failed), traceback=str(failed), traceback_ansi=str(failed)) if failed else None,
@@ -176,32 +174,29 @@ def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> Eval
 def _events(
     dialogue: Transcript, shown: Sequence[ChatMessage], score: Any, started: datetime
 ) -> Iterable[ModelEvent | InfoEvent | ScoreEvent]:
-    by_turn: dict[int, list[Call]] = {}
+    by_turn: dict[int, list[Call]] = defaultdict(list)
     known = any(call.role == "policy" for call in dialogue.calls)
     words = () if known else (Call(role="policy", purpose="reply", turn=t.index, text=t.reply) for t in dialogue.turns)
     for call in (*words, *dialogue.calls):
-        by_turn.setdefault(call.turn, []).append(call)
+        by_turn[call.turn].append(call)
     replies = [place for place, message in enumerate(shown) if message.role == "assistant"]
     moments = (started + timedelta(microseconds=number) for number in count(1))
     for turn in sorted({*by_turn, *(turn.index for turn in dialogue.turns)}):
-        for call in by_turn.get(turn, ()):
+        for call in by_turn[turn]:
             until = replies[turn] if turn < len(replies) else len(shown)
+            model = dialogue.models.get(call.role, dialogue.model)
+            text_only = {} if known or call.role != "policy" else {"text_only": True}
             yield ModelEvent(
-                model=dialogue.models.get(call.role, dialogue.model),
+                model=model,
                 role=None if call.role == "policy" else call.role,
                 input=list(shown[:until]) if call.role == "policy" else [],
                 tools=[],
                 tool_choice="none",
                 config=_config(dialogue.sampling.get(call.role)),
-                output=_output(call, dialogue.models.get(call.role, dialogue.model)),
+                output=_output(call, model),
                 timestamp=next(moments),
                 working_start=0.0,
-                metadata={
-                    "purpose": call.purpose,
-                    "turn": call.turn,
-                    "reask": call.reask,
-                    **({} if known or call.role != "policy" else {"text_only": True}),
-                },
+                metadata={"purpose": call.purpose, "turn": call.turn, "reask": call.reask, **text_only},
             )
         if turn < len(dialogue.turns):
             data = effect_of(dialogue.turns[turn])
@@ -223,10 +218,9 @@ def _usage(usage: Usage) -> ModelUsage:
 
 
 def _by_model(usage: Mapping[str, Usage], models: Mapping[str, str]) -> dict[str, ModelUsage]:
-    found: dict[str, ModelUsage] = {}
+    found: dict[str, ModelUsage] = defaultdict(ModelUsage)
     for role, spent in usage.items():
-        name = models.get(role, role)
-        found[name] = found[name] + _usage(spent) if name in found else _usage(spent)
+        found[models.get(role, role)] += _usage(spent)
     return found
 
 
@@ -236,9 +230,5 @@ def _config(sampling: Sampling | None, seed: int | None = None) -> GenerateConfi
 
 def _started(run: Path) -> datetime:
     """When the run's first process began, as its log says; else when its settings were written."""
-    try:
-        lines = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
-        found = [datetime.fromisoformat(json.loads(line)["started"]) for line in lines if line.strip()]
-    except (OSError, ValueError, KeyError, TypeError):
-        found = []
+    found = [datetime.fromisoformat(entry["started"]) for entry in read_log(run) if "started" in entry]
     return min(found) if found else datetime.fromtimestamp((run / "settings.json").stat().st_mtime, tz=UTC)

@@ -43,10 +43,6 @@ def messages_of(transcript: Transcript, policy_prompt: str = "") -> list[ChatMes
     return messages
 
 
-def facts_of(transcript: Transcript) -> dict[str, Any]:
-    return {**transcript.facts, "fingerprint": transcript.fingerprint, "preset": transcript.preset, "variant": transcript.variant}
-
-
 def stored_of(transcript: Transcript) -> dict[str, Any]:
     """The transcript for the sample's store, without the calls: those are the sample's own events."""
     return transcript.model_dump(mode="json", exclude={"calls"})

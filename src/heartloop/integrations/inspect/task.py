@@ -89,11 +89,10 @@ def task_of(name: str) -> Callable[..., Task]:
             chosen = stratified(list(_scenarios(name, scenario_set, chosen_options.variant, tags).values()), limit)
             unknown = ScriptedChat([])  # never called: the models are known when a dialogue is played
             anyone = {role: unknown if role in model_roles() or user == LLM else own for role in spec.role_names}
-            environment = spec.make(chosen, spec.players(anyone), chosen_options)  # refuses what cannot be played
+            describe = spec.make(chosen, spec.players(anyone), chosen_options).describe  # refuses what cannot be played
         except (UseError, InputError) as error:
             raise PrerequisiteError(str(error)) from error
-        facts = {one.id: dict(environment.describe(one.id).get("facts", {})) for one in chosen}
-        samples = [Sample(id=one.id, input=one.title, metadata=facts[one.id]) for one in chosen]
+        samples = [Sample(id=one.id, input=one.title, metadata=dict(describe(one.id).get("facts", {}))) for one in chosen]
         return Task(
             dataset=MemoryDataset(samples, name=scenario_set),
             solver=dialogue(
@@ -177,8 +176,7 @@ def _own(user: str, roles: Sequence[str]) -> ChatModel | None:
     if user in (LLM, EMBEDDED):
         return None
     if not (is_local(user) or user.startswith("student:")):
-        expected = f"{LLM}, {EMBEDDED}, student:FILE or local/smollm2"
-        raise UseError(f"user is {user!r}; expected {expected}. {_ask_for(roles)}")
+        raise UseError(f"user is {user!r}; expected {LLM}, {EMBEDDED}, student:FILE or local/smollm2. {_ask_for(roles)}")
     return _opened(user)
 
 
