@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
 from heartloop.fitting.data import JudgedReply, read_examples, read_lines, read_table, standardised
-from heartloop.fitting.fits import ALPHA, RidgeDesign, fit, predict_folds, prepared, together
+from heartloop.fitting.fits import ALPHA, Floats, Mask, RidgeDesign, fit, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 from heartloop.reader.linear import LinearModel
@@ -52,7 +51,7 @@ _SHARED, _OWN = 2.0, 40.0
 """Ridge of the weights that all kinds of people share, and of how one kind differs."""
 
 
-def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple[Mask, Mask]]:
     """Masks of what is fitted on and what is predicted: neither the voice nor the scenario of what is predicted was fitted on.
 
     Written replies are predicted by fits without the replies that reuse their sentences: in another dialogue such a sentence is
@@ -98,7 +97,7 @@ def fit_reader(
     networks: int = NETWORKS,
     processes: int = 1,
     seed: int = 0,
-) -> tuple[CombinedModel, NDArray[np.float64]]:
+) -> tuple[CombinedModel, Floats]:
     """The shipped reader, from replies and the strategies of some by id, and aspects of replies that a fit had not seen.
 
     These have shape (examples, aspects); they are predicted with one network.
@@ -142,12 +141,12 @@ def fit_reader(
     return CombinedModel(linear.rounded(), table, landmarks, fitted), held_out
 
 
-def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: NDArray[np.float64]) -> list[LinearModel]:
+def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: Floats) -> list[LinearModel]:
     """The members of the ensemble, each fitted on all but a quarter of the scenarios."""
     scenarios = sorted({example.scenario for example in examples})
     place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
     left_out = np.array([place[example.scenario] for example in examples])
-    return [fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=left_out != n) for n in range(MEMBERS)]
+    return [fit(design, change[:, None], (f"change-{n}",), ALPHA, rows=left_out != n) for n in range(MEMBERS)]
 
 
 def _strategies(
@@ -156,7 +155,7 @@ def _strategies(
     """A fit of each strategy on the labelled replies; a strategy's threshold is where it is named as often as it was labelled."""
     rows = np.array([example.id in labels for example in examples])
     used = np.array([[float(name in labels.get(example.id, ())) for name in STRATEGIES] for example in examples])
-    model = fit(design, used, tuple(STRATEGIES), DEFAULT_LAYOUT, ALPHA, {}, rows=rows)
+    model = fit(design, used, tuple(STRATEGIES), ALPHA, rows=rows)
     predicted = predict_folds(design.kernel, used, ((train & rows, test & rows) for train, test in folds(examples)), ALPHA)[rows]
     share = used[rows].mean(0)
     cuts = {name: float(np.nanquantile(predicted[:, n], 1.0 - share[n])) for n, name in enumerate(STRATEGIES)}
@@ -165,7 +164,7 @@ def _strategies(
 
 def fit_effect(
     examples: Sequence[JudgedReply],
-    held_out: NDArray[np.float64],
+    held_out: Floats,
     reading: LearnedReading,
 ) -> dict[str, Any]:
     """The weights of one environment, in the form of `effect.json`, from its examples and their aspects as predicted by fits that
@@ -213,8 +212,8 @@ def fit_effect(
 
 
 def _one_output(
-    marks: NDArray[np.float64], judged: NDArray[np.float64], kinds: Sequence[str], groups: Sequence[str], output: Output
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    marks: Floats, judged: Floats, kinds: Sequence[str], groups: Sequence[str], output: Output
+) -> tuple[Floats, Floats]:
     """Weights, shape (groups, aspects), and offsets, shape (groups,), of centred marks.
 
     Hostility and danger never better anything, the other harmful aspects and the good ones never act against their sign for all

@@ -6,7 +6,7 @@ judge's states. Its card has the agreement on models and scenarios that a fit ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.fits import RidgeDesign, design_of, fit, predict_folds
+from heartloop.fitting.fits import Floats, Folds, RidgeDesign, design_of, fit, predict_folds
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share
 from heartloop.reader.linear import LinearModel
 
@@ -27,7 +27,6 @@ MOST_ROWS = 12_000
 """A kernel of more rows would not fit into memory; of more, every nth dialogue is taken."""
 _LEAST_DIALOGUES = 30
 _SCENARIO_FOLDS = 3
-Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 _MODEL_FOLDS = 4
 
 
@@ -35,9 +34,9 @@ class JudgedRows(NamedTuple):
     environment: str
     keys: tuple[str, ...]
     design: RidgeDesign
-    targets: NDArray[np.float64]
+    targets: Floats
     """The judge's changes, shape (rows, keys)."""
-    length: NDArray[np.float64]
+    length: Floats
     """Logarithm of the characters of each reply."""
     dialogue: NDArray[np.int64]
     model: NDArray[np.int64]
@@ -119,7 +118,7 @@ def held_out(rows: JudgedRows, seed: int = 0) -> Folds:
             yield ~of_models & ~of_scenarios, (of_models | (models[0] < 0)) & of_scenarios
 
 
-def agreement(rows: JudgedRows, predicted: NDArray[np.float64]) -> dict[str, Any]:
+def agreement(rows: JudgedRows, predicted: Floats) -> dict[str, Any]:
     """How predictions, shape (rows, keys), agree with the judge; rows without one are left out.
 
     `turn_r` and `dialogue_r` are Pearson's r of single changes and of their sums over a dialogue, by key; `length_r` is what the
@@ -141,7 +140,7 @@ def agreement(rows: JudgedRows, predicted: NDArray[np.float64]) -> dict[str, Any
     numbers = sorted(set(model_of[dialogues]))
     means = [[part[dialogues][model_of[dialogues] == number].mean(0) for number in numbers] for part in sums]
 
-    def by_key(first: NDArray[np.float64], second: NDArray[np.float64]) -> dict[str, float]:
+    def by_key(first: Floats, second: Floats) -> dict[str, float]:
         return {key: _r(first[:, n], second[:, n]) for n, key in enumerate(rows.keys)}
 
     return {
@@ -166,11 +165,11 @@ def agreement(rows: JudgedRows, predicted: NDArray[np.float64]) -> dict[str, Any
     }
 
 
-def _r(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+def _r(first: Floats, second: Floats) -> float:
     return round(float(np.corrcoef(first, second)[0, 1]), 3) if first.std() > 0 and second.std() > 0 else 0.0
 
 
-def _fifths(predicted: NDArray[np.float64], judged: NDArray[np.float64]) -> list[list[float]]:
+def _fifths(predicted: Floats, judged: Floats) -> list[list[float]]:
     """Mean predicted and mean judged change, from the lowest fifth of the predictions to the highest."""
     parts = np.array_split(np.argsort(predicted), 5)
     return [[round(float(predicted[part].mean()), 2), round(float(judged[part].mean()), 2)] for part in parts]
@@ -188,4 +187,4 @@ def fit_student(rows: JudgedRows, seed: int = 0) -> LinearModel:
         "alpha": ALPHA,
         "seed": seed,
     }
-    return fit(rows.design, rows.targets, rows.keys, LAYOUT, ALPHA, card)
+    return fit(rows.design, rows.targets, rows.keys, ALPHA)._replace(card=card)
