@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heartloop.environments.reading import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
 from heartloop.fitting.data import read_lines, scenarios_by_id
 from heartloop.fitting.embedded import STRETCH, readings
-from heartloop.fitting.fits import Floats, Mask, design_of, fit, predict_folds
+from heartloop.fitting.fits import Floats, Mask, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
 from heartloop.reader.linear import SHIPPED, LinearModel
 
@@ -99,9 +98,9 @@ def fit_analyses(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
         "scenarios": len(people),
         "stretch": round(stretch, 2),
         "held_out": {
-            "level_r": _r(levels, judged),
-            "r": _r(final, judged),
-            "length_r": _r(np.array([len(one.text.split()) for one in analyses]), judged),
+            "level_r": correlation(levels, judged),
+            "r": correlation(final, judged),
+            "length_r": correlation(np.array([len(one.text.split()) for one in analyses]), judged),
             "mean_by_level": {str(n): round(float(final[np.round(judged) == n].mean()), 2) for n in range(1, 6)},
             "mean_of_somebody_else": round(float(of_others.mean()), 2),
         },
@@ -119,10 +118,6 @@ def _overlap_weights(own: Sequence[ReplyFeatures], other: Sequence[ReplyFeatures
     zero, one = np.quantile(somebody_else, [0.5, 1.0 - _CHANCE])
     scale = 1.0 / float(one - zero)
     return weights * scale, -float(zero) * scale
-
-
-def _r(first: NDArray[Any], second: NDArray[Any]) -> float:
-    return round(float(np.corrcoef(first, second)[0, 1]), 3)
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from scipy.optimize import lsq_linear
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
 from heartloop.fitting.data import JudgedReply, read_examples, read_lines, read_table, standardised
-from heartloop.fitting.fits import ALPHA, Floats, Mask, RidgeDesign, fit, predict_folds, prepared, together
+from heartloop.fitting.fits import ALPHA, Floats, Mask, RidgeDesign, correlation, fit, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import DEFAULT_LAYOUT, features_of
 from heartloop.reader.linear import LinearModel
@@ -172,19 +172,18 @@ def fit_effect(
     """
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
-    quiet = np.array([example.change for example in without_words(examples)], np.float64)
+    quiet = [example.change for example in without_words(examples)]
     repeats = [
         example.change
         for example in examples
         if example.context.replies and again_of(features_of(example.reply, example.context)) >= REPEATED
     ]
-    again = np.array(repeats, np.float64) if repeats else quiet  # without examples, repetition counts as silence
+    again = repeats or quiet  # without examples, repetition counts as silence
     groups = sorted(set(kinds))
     typical = held_out.mean(0)
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
     agreement: dict[str, Any] = {}
-    first = {example.id: place for place, example in reversed(list(enumerate(examples)))}
-    once = np.array([first[example.id] == place for place, example in enumerate(examples)])
+    once = np.sort(np.unique([example.id for example in examples], return_index=True)[1])
     rows = [groups.index(kind) for kind in kinds]
     marks = np.vstack([held_out, [example.aspects for example in examples]]) - typical
     for n, output in enumerate(reading.outputs):
@@ -192,9 +191,7 @@ def fit_effect(
         predicted = np.array([offsets[row] + weights[row] @ own for row, own in zip(rows, marks[: len(rows)], strict=True)])
         predicted, true = predicted[once], judged[once, n]
         stretch = min(STRETCH, float(true.std() / (predicted.std() or 1.0)))
-        agreement[output.name] = {
-            "r": round(float(np.corrcoef(predicted, true)[0, 1]), 3), "stretch": round(stretch, 2),
-        }  # fmt: skip
+        agreement[output.name] = {"r": correlation(predicted, true), "stretch": round(stretch, 2)}
         mean = float(judged[:, n].mean())
         for group, own, offset in zip(groups, weights * stretch, mean + (offsets - mean) * stretch, strict=True):
             tables[group]["weights"][output.name] = dict(zip(ASPECTS, np.round(own, 4).tolist(), strict=True))
@@ -203,10 +200,10 @@ def fit_effect(
         "outputs": [output._asdict() for output in reading.outputs],
         "typical": dict(zip(ASPECTS, np.round(typical, 3).tolist(), strict=True)),
         "deviation": dict(zip((o.name for o in reading.outputs), np.round(judged[once].std(0), 3).tolist(), strict=True)),
-        "silence": dict(zip((o.name for o in reading.outputs), np.round(quiet.mean(0), 2).tolist(), strict=True)),
-        "repetition": dict(zip((o.name for o in reading.outputs), np.round(again.mean(0), 2).tolist(), strict=True)),
+        "silence": dict(zip((o.name for o in reading.outputs), np.round(np.array(quiet).mean(0), 2).tolist(), strict=True)),
+        "repetition": dict(zip((o.name for o in reading.outputs), np.round(np.array(again).mean(0), 2).tolist(), strict=True)),
         "agreement": agreement,
-        "examples": int(once.sum()),
+        "examples": len(once),
         "groups": tables,
     }
 

@@ -109,6 +109,11 @@ def linear_of(design: RidgeDesign, dual: Floats, mean: Floats, names: Sequence[s
     )
 
 
+def correlation(first: Floats, second: Floats) -> float:
+    """Pearson's r, rounded; 0 if one of the two is constant."""
+    return round(float(np.corrcoef(first, second)[0, 1]), 3) if first.std() > 0 and second.std() > 0 else 0.0
+
+
 EPOCHS = 10
 _CHANNELS, _HIDDEN = 96, 64
 _BATCH, _RATE, _DECAY = 48, 2e-3, 1e-2

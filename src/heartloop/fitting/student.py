@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.fits import Floats, Folds, RidgeDesign, design_of, fit, predict_folds
+from heartloop.fitting.fits import Floats, Folds, RidgeDesign, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share
 from heartloop.reader.linear import LinearModel
 
@@ -129,44 +129,37 @@ def agreement(rows: JudgedRows, predicted: Floats) -> dict[str, Any]:
 
     known = ~np.isnan(predicted[:, 0])
     judged, guessed = rows.targets[known], predicted[known]
-    count = int(rows.dialogue.max()) + 1
-    sums = [
-        np.stack([np.bincount(rows.dialogue[known], column, count) for column in part.T], 1).astype(np.float64)
-        for part in (judged, guessed)
-    ]
-    dialogues = np.unique(rows.dialogue[known])
-    model_of = np.zeros(count, int)
-    model_of[rows.dialogue] = rows.model
-    numbers = sorted(set(model_of[dialogues]))
-    means = [[part[dialogues][model_of[dialogues] == number].mean(0) for number in numbers] for part in sums]
+    dialogues, first, place = np.unique(rows.dialogue[known], return_index=True, return_inverse=True)
+    sums = np.zeros((2, len(dialogues), len(rows.keys)))
+    for part, values in zip(sums, (judged, guessed), strict=True):
+        np.add.at(part, place, values)
+    model = rows.model[known][first]
+    numbers = np.unique(model).tolist()
+    means = np.array([sums[:, model == number].mean(1) for number in numbers])
 
     def by_key(first: Floats, second: Floats) -> dict[str, float]:
-        return {key: _r(first[:, n], second[:, n]) for n, key in enumerate(rows.keys)}
+        return {key: correlation(first[:, n], second[:, n]) for n, key in enumerate(rows.keys)}
 
     return {
         "replies": int(known.sum()),
         "dialogues": len(dialogues),
         "turn_r": by_key(guessed, judged),
-        "dialogue_r": by_key(sums[1][dialogues], sums[0][dialogues]),
-        "length_r": {key: abs(_r(rows.length[known], judged[:, n])) for n, key in enumerate(rows.keys)},
+        "dialogue_r": by_key(sums[1], sums[0]),
+        "length_r": {key: abs(correlation(rows.length[known], judged[:, n])) for n, key in enumerate(rows.keys)},
         "model_spearman": {
-            key: round(float(spearmanr([row[n] for row in means[0]], [row[n] for row in means[1]])[0]), 3)
+            key: round(float(spearmanr(means[:, 0, n], means[:, 1, n])[0]), 3)
             for n, key in enumerate(rows.keys)
             if len(numbers) > 2
         },
         "models": {
             rows.models[number]: {
-                key: {"judged": round(float(means[0][place][n]), 2), "predicted": round(float(means[1][place][n]), 2)}
-                for n, key in enumerate(rows.keys)
+                key: {"judged": round(float(judged), 2), "predicted": round(float(predicted), 2)}
+                for key, judged, predicted in zip(rows.keys, *of_model, strict=True)
             }
-            for place, number in enumerate(numbers)
+            for number, of_model in zip(numbers, means, strict=True)
         },
         "calibration": {key: _fifths(guessed[:, n], judged[:, n]) for n, key in enumerate(rows.keys)},
     }
-
-
-def _r(first: Floats, second: Floats) -> float:
-    return round(float(np.corrcoef(first, second)[0, 1]), 3) if first.std() > 0 and second.std() > 0 else 0.0
 
 
 def _fifths(predicted: Floats, judged: Floats) -> list[list[float]]:
