@@ -85,8 +85,7 @@ def fit_analyses(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
         for n in np.flatnonzero(fold == k):
             about[n] = [offset + features[n].counts[_OVERLAPS] @ weights for features in (own, other)]
     levels = center + (held_out - center) * stretch
-    final = np.array([combined(level, share) for level, share in zip(levels, about[:, 0], strict=True)])
-    of_others = np.array([combined(level, share) for level, share in zip(levels, about[:, 1], strict=True)])
+    final, of_others = (np.array([*map(combined, levels, shares)]) for shares in about.T)
 
     model = fit(design, targets, ("level", "about"), ALPHA)
     weights, offset = _overlap_weights(own, other, np.ones(len(own), bool))

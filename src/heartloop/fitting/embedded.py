@@ -31,7 +31,7 @@ from heartloop.environments.registry import specs
 from heartloop.fitting.data import JudgedReply, read_examples, read_lines, read_table, standardised
 from heartloop.fitting.fits import ALPHA, Floats, Mask, RidgeDesign, correlation, fit, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
-from heartloop.reader.features import DEFAULT_LAYOUT, features_of
+from heartloop.reader.features import features_of
 from heartloop.reader.linear import LinearModel
 from heartloop.reader.model import CombinedModel
 from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, Output, again_of
@@ -58,11 +58,9 @@ def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple
     judged otherwise, and a fit that has seen it there has seen what it is tested on.
     """
     draw = np.random.default_rng(0)
-    scenarios = sorted({example.scenario for example in examples})
-    place = dict(zip(scenarios, draw.integers(0, SCENARIO_FOLDS, len(scenarios)), strict=True))
-    chosen = set(draw.permutation(scenarios)[: round(share * len(scenarios))])
-    fold = np.array([place[example.scenario] for example in examples])
-    kept = np.array([example.scenario in chosen for example in examples])
+    scenarios, scenario = np.unique([example.scenario for example in examples], return_inverse=True)
+    fold = draw.integers(0, SCENARIO_FOLDS, len(scenarios))[scenario]
+    kept = np.isin(scenarios, draw.permutation(scenarios)[: round(share * len(scenarios))])[scenario]
     voice = np.array([example.voice for example in examples])
     written = np.array([example.tier != "none" for example in examples])
     reused = np.array([example.voice == "search" or example.kind in ("elsewhere", "shuffled") for example in examples])
@@ -126,15 +124,12 @@ def fit_reader(
         "seed": seed,
     }
     parts = (aspects, *members, strategies)
-    linear = LinearModel(
-        DEFAULT_LAYOUT,
-        tuple(name for part in parts for name in part.outputs),
-        np.concatenate([part.ngrams for part in parts], 1),
-        np.concatenate([part.counts for part in parts], 1),
-        aspects.center,
-        aspects.spread,
-        np.concatenate([part.offset for part in parts]),
-        card,
+    linear = aspects._replace(
+        outputs=tuple(name for part in parts for name in part.outputs),
+        ngrams=np.concatenate([part.ngrams for part in parts], 1),
+        counts=np.concatenate([part.counts for part in parts], 1),
+        offset=np.concatenate([part.offset for part in parts]),
+        card=card,
     )
     every = np.ones(len(examples), bool)
     fitted = [shared.network(every, seed + number) for number in range(networks)]
@@ -143,9 +138,8 @@ def fit_reader(
 
 def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: Floats) -> list[LinearModel]:
     """The members of the ensemble, each fitted on all but a quarter of the scenarios."""
-    scenarios = sorted({example.scenario for example in examples})
-    place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
-    left_out = np.array([place[example.scenario] for example in examples])
+    scenarios, scenario = np.unique([example.scenario for example in examples], return_inverse=True)
+    left_out = np.random.default_rng(1).integers(0, MEMBERS, len(scenarios))[scenario]
     return [fit(design, change[:, None], (f"change-{n}",), ALPHA, rows=left_out != n) for n in range(MEMBERS)]
 
 
@@ -238,10 +232,7 @@ def _one_output(
 
 def labels_in(folder: Path) -> dict[str, Sequence[str]]:
     """The labelled strategies by the id of the reply; the first labeller's where there are two."""
-    labels: dict[str, Sequence[str]] = {}
-    for row in read_lines(folder / "strategies.jsonl"):
-        labels.setdefault(row["id"], row["strategies"])
-    return labels
+    return {row["id"]: row["strategies"] for row in reversed(read_lines(folder / "strategies.jsonl"))}
 
 
 def main() -> None:

@@ -61,32 +61,27 @@ def read_rows(runs: Sequence[Path]) -> JudgedRows:
     step = -(-sum(map(len, replies)) // MOST_ROWS)
     taken = transcripts[::step]
     models, scenarios = sorted({one.model for one in taken}), sorted({one.scenario for one in taken})
-    features, targets, lengths, numbers, text = [], [], [], [], []
+    read: list[tuple[str, Context, Mapping[str, float]]] = []
+    numbers: list[tuple[int, int, int]] = []
     for number, (one, judged) in enumerate(zip(taken, replies[::step], strict=True)):
-        for reply, context, change in judged:
-            if tuple(sorted(change)) != keys:
-                raise InputError(
-                    f"a change in {one.scenario} has the parts {sorted(change)}; expected {list(keys)} as in the first"
-                )
-            features.append(features_of(reply, context, LAYOUT))
-            targets.append([change[key] for key in keys])
-            lengths.append(np.log1p(len(reply)))
-            text.append(reply[:200])
-            numbers.append((number, models.index(one.model), scenarios.index(one.scenario)))
+        if other := [sorted(change) for *_, change in judged if tuple(sorted(change)) != keys]:
+            raise InputError(f"a change in {one.scenario} has the parts {other[0]}; expected {list(keys)} as in the first")
+        read += judged
+        numbers += [(number, models.index(one.model), scenarios.index(one.scenario))] * len(judged)
     dialogue, model, scenario = np.array(numbers).T
     return JudgedRows(
         environments[0],
         keys,
-        design_of(features, LAYOUT),
-        np.array(targets, np.float64),
-        np.array(lengths),
+        design_of([features_of(reply, context, LAYOUT) for reply, context, _ in read], LAYOUT),
+        np.array([[change[key] for key in keys] for *_, change in read], np.float64),
+        np.array([np.log1p(len(reply)) for reply, *_ in read]),
         dialogue,
         model,
         scenario,
         tuple(models),
         tuple(scenarios),
         tuple(sorted({one.user for one in taken})),
-        han_share(" ".join(text)),
+        han_share(" ".join(reply[:200] for reply, *_ in read)),
         len(transcripts) - len(taken),
     )
 

@@ -68,12 +68,8 @@ def write_site(
 
     Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
     page of their own, since their numbers do not compare. Training runs of one environment share a page. Pages of an earlier
-    report in `out` that this one does not have are removed.
-
-    Args:
-        reload: whether the pages reload themselves every few seconds, for a run that goes on.
-        comparison: of two models in these runs, on a page of its own.
-        min_difference: the one that the comparison was made with.
+    report in `out` that this one does not have are removed. With `reload` the pages reload themselves every few seconds. The
+    `comparison`, of two models in these runs, is on a page of its own; it was made with `min_difference`.
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
@@ -151,8 +147,8 @@ def _other_pages(pages: Sequence[Page], trained: Sequence[TrainingPage], runs: S
         yield name, "training.html", label, {"page": course}
     if pages:
         yield "published.html", "published.html", "Published results", _published(pages, runs)
-        settings = {"runs": [provenance_of(run) for run in runs], "process": PROCESS}
-        yield "settings.html", "settings.html", "Settings", settings
+        provenance = [provenance_of(run) for run in runs]
+        yield "settings.html", "settings.html", "Settings", {"runs": provenance, "process": PROCESS}
     yield "numbers.html", "numbers.html", "What the numbers mean", _meanings(pages, trained)
 
 
@@ -187,7 +183,6 @@ def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[st
 
 def _published(pages: Sequence[Page], runs: Sequence[StoredRun]) -> dict[str, Any]:
     sections: list[dict[str, Any]] = []
-    papers: dict[str, None] = {}
     for spec in specs():
         if spec.report.published is not None:
             published = spec.report.published()
@@ -197,10 +192,9 @@ def _published(pages: Sequence[Page], runs: Sequence[StoredRun]) -> dict[str, An
                 if page.environment == spec.name
             ]
             sections.append({"name": spec.name, "title": spec.title, "published": published, "measured": measured})
-            papers |= dict.fromkeys(published.papers)
     return {
         "sections": sections,
-        "papers": list(papers),
+        "papers": list(dict.fromkeys(paper for section in sections for paper in section["published"].papers)),
         "embedded": any(page.learned for page in pages),
         "all_embedded": all(page.learned for page in pages),
         "imported": any("imported" in entry for run in runs for entry in run.log),

@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -189,12 +190,11 @@ def smoothed(curve: Curve, weight: float = SMOOTHING) -> dict[int, float]:
     >>> smoothed({1: 0.0, 2: 10.0, 4: 10.0})
     {1: 0.0, 2: 2.0, 4: 3.6}
     """
-    values: dict[int, float] = {}
-    last: float | None = None
-    for step, value in curve.items():
-        last = value if last is None else weight * last + (1.0 - weight) * value
-        values[step] = round(last, 12)
-    return values
+
+    def blended(last: float, value: float) -> float:
+        return weight * last + (1.0 - weight) * value
+
+    return {step: round(value, 12) for step, value in zip(curve, accumulate(curve.values(), blended), strict=True)}
 
 
 def band_of(curves: Sequence[Curve], *, unsmoothed: bool = False) -> Band | None:
@@ -515,11 +515,9 @@ class TrainingPage:
 
     def _chart(self, metric: Metric) -> Chart | None:
         points = self.scale.points if self.scale and metric.name.startswith((HELD_OUT, SCORE)) else 1.0
-        bands = []
-        for place, arm in enumerate(self.arms):
-            curves = [curve for run in arm.runs if (curve := run.curve(metric.name, points=points))]
-            if band := band_of(curves, unsmoothed=metric.unsmoothed):
-                bands.append((place, band))
+        curves = [[curve for run in arm.runs if (curve := run.curve(metric.name, points=points))] for arm in self.arms]
+        found = [band_of(several, unsmoothed=metric.unsmoothed) for several in curves]
+        bands = [(place, band) for place, band in enumerate(found) if band]
         if not bands or (metric.quiet and not any(value for _, band in bands for value in band.raw.values())):
             return None
         values = [value for _, band in bands for curve in (band.raw, band.low, band.high) for value in curve.values()]
