@@ -156,11 +156,7 @@ def _strategies(
     return model, {name: round(cut, 3) for name, cut in cuts.items()}
 
 
-def fit_effect(
-    examples: Sequence[JudgedReply],
-    held_out: Floats,
-    reading: LearnedReading,
-) -> dict[str, Any]:
+def fit_effect(examples: Sequence[JudgedReply], held_out: Floats, reading: LearnedReading) -> dict[str, Any]:
     """The weights of one environment, in the form of `effect.json`, from its examples and their aspects as predicted by fits that
     have not seen them, shape (examples, aspects). What is reported counts each example once.
     """

@@ -53,7 +53,7 @@ def dialogue_list(page: Page) -> dict[str, Any]:
             **{name: getattr(page.scale, name) for name in ("low", "high", "ticks", "title")},
             "start": page.start,
             "zones": [zone._asdict() for zone in page.scale.zones],
-            "groups": [column.key for column in page.groups],
+            "groups": [column["key"] for column in page.groups],
         },
         "strategies": {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()},
     }

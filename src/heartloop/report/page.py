@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from heartloop.core.blocks import Chart, LeaderboardColumn, PanelInput, PanelOutput, Point, Section, Series, Shade, shade
 from heartloop.core.chat import EMBEDDED, is_embedded
@@ -35,12 +35,6 @@ from heartloop.report.drawing import MOST_LINES, Frame, drawn, faint_lines, mean
 from heartloop.report.provenance import in_words
 
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
-
-
-class GroupColumn(NamedTuple):
-    key: str
-    text: str
-    kind: str
 
 
 class Page:
@@ -151,8 +145,8 @@ class Page:
     def columns(self) -> list[LeaderboardColumn]:
         means = [
             LeaderboardColumn(
-                column.key.capitalize(),
-                {row.model: group.mean for row in self.card.models for group in row.groups if group.key == column.key},
+                column["key"].capitalize(),
+                {row.model: group.mean for row in self.card.models for group in row.groups if group.key == column["key"]},
                 entry=self.entry("groups"),
             )
             for column in self.groups
@@ -235,9 +229,10 @@ class Page:
         return Chart(title, "lines", tuple(series), "", "", *ends, x_low=0.0, x_high=self.turns, zones=zones)
 
     @cached_property
-    def groups(self) -> list[GroupColumn]:
+    def groups(self) -> list[dict[str, str]]:
         texts = {group: d.facts.get(self.panel.group_text, "") for d in self.dialogues if (group := group_of(d))}
-        return [GroupColumn(key, texts[key], self.panel.group_kinds.get(key, "")) for key in in_group_order(self.scale, texts)]
+        kinds = self.panel.group_kinds
+        return [{"key": key, "text": texts[key], "kind": kinds.get(key, "")} for key in in_group_order(self.scale, texts)]
 
     @cached_property
     def heat(self) -> list[tuple[ModelScore, list[Shade]]]:
@@ -245,7 +240,7 @@ class Page:
             mine = [self.dialogues[i] for i in self._basis[row.model] if group_of(self.dialogues[i]) == group]
             return shade([points for d in mine if (points := points_of(d)) is not None], self.scale.low, self.scale.high)
 
-        return [(row, [cell(row, column.key) for column in self.groups]) for row in self.card.models if row.scored]
+        return [(row, [cell(row, column["key"]) for column in self.groups]) for row in self.card.models if row.scored]
 
     @property
     def counted(self) -> list[ModelScore]:

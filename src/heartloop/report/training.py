@@ -1,7 +1,4 @@
-"""Training runs for readers: results in a line each, warnings, and the page with curves, length of replies by turn and settings.
-
-Scores are in the points of the leaderboard.
-"""
+"""Training runs for readers: results in points, warnings, and the page with curves, length of replies by turn and settings."""
 
 from __future__ import annotations
 
@@ -361,16 +358,12 @@ GROUPS: tuple[MetricGroup, ...] = (
 )  # fmt: skip
 
 
-_SPLITS = (("held_out", "Held out", "the held-out scenarios"), ("dialogue", "Training", "the step’s dialogues"))
-
-
 def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[MetricGroup]:
     declared = []
     for term in terms:
-        for where, title, over in _SPLITS:
+        for where, title, over in (("held_out", "Held out", "held-out scenarios"), ("dialogue", "Training", "step’s dialogues")):
             name = f"{where}/parts/{term.name}"
-            about = f"{term.about} Mean over {over}."
-            words = f"{title}: {term.title}", term.unit, about, term.source
+            words = f"{title}: {term.title}", term.unit, f"{term.about} Mean over the {over}.", term.source
             declared.append(Metric(name, *words, unsmoothed=where == "held_out", explained_as=f"{environment}/{name}"))
     return [group._replace(metrics=(*declared, *group.metrics)) if group.id == "terms" else group for group in GROUPS]
 
