@@ -16,7 +16,7 @@ from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import Context
 from heartloop.reader.model import WIDTH, CombinedModel, Network, starting_vectors
 from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, Output
-from heartloop.reader.word_vectors import WordTable
+from heartloop.reader.word_vectors import Tokens, WordTable
 
 WORDS = ("fine", "hello", "rot")
 TABLE = WordTable(WORDS, np.random.default_rng(0).integers(-127, 128, (3, 128)).astype(np.int8), np.ones(3, np.float16))
@@ -94,13 +94,11 @@ def test_a_network_learns_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(0)
     ids = [draw.integers(0, 9, int(length)) for length in draw.integers(1, 12, 300)]
     marked = np.array([[3.0 if 4 in row else 1.0] for row in ids])
-    inputs = network.Inputs(ids, [np.zeros((len(row), 2), np.float32) for row in ids], np.zeros((300, 3), np.float32))
+    tokens = [Tokens(row, np.zeros((len(row), 2), np.float32), np.zeros(0, np.float32)) for row in ids]
     start = starting_vectors(draw.normal(size=(9, WIDTH)).astype(np.float32))
-    fitted = network.fit_network(inputs, marked, np.ones(1), start, 8, 0).wide()
+    fitted = network.fit_network(tokens, np.zeros((300, 3), np.float32), marked, np.ones(1), start, 8, 0).wide()
     vectors = start + fitted.moves * fitted.size
-    predicted = [
-        fitted.apply(vectors[row], np.zeros((len(row), 2), np.float32), np.zeros(3, np.float32))[0] for row in inputs.ids
-    ]
+    predicted = [fitted.apply(vectors[row], np.zeros((len(row), 2), np.float32), np.zeros(3, np.float32))[0] for row in ids]
     assert np.corrcoef(predicted, marked[:, 0])[0, 1] > 0.8
 
 

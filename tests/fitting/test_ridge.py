@@ -36,7 +36,7 @@ def test_a_fold_does_not_see_what_it_predicts() -> None:
 
 
 def test_a_saved_fit_predicts_what_the_kernel_predicts() -> None:
-    model = fit(DESIGN, TARGETS, ("kindness", "length"), LAYOUT, 1.0, {})
+    model = fit(DESIGN, TARGETS, ("kindness", "length"), 1.0)
     everything = np.ones(40, bool)
     predicted = predict_folds(DESIGN.kernel, TARGETS, [(everything, everything)], 1.0)
     once = np.array([model.predict(reply, Context(("I am here.",))) for reply in REPLIES])

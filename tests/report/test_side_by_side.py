@@ -35,33 +35,33 @@ def run(write_run: WriteRun) -> Callable[..., Path]:
 def test_simulators_stand_side_by_side_with_the_numbers_of_their_pages(run: Callable[..., Path]) -> None:
     swapped = {"a/one": 6, "a/two": 9, "a/three": 3, "a/four": 0}
     (table,) = side_by_side(pages_of_runs(run("x/first"), run("x/second", swapped)))
-    assert [label for _, label in table.columns] == ["x/first", "x/second"]
-    one, two = dict(table.rows)["a/one"]
+    assert [label for _, label in table["columns"]] == ["x/first", "x/second"]
+    one, two = dict(table["rows"])["a/one"]
     assert one is not None
     assert two is not None
     assert (one.rank, one.seen.mean, two.rank, two.seen.mean) == (1, 58.0, 2, 52.0)
     # ranks 1 2 3 4 against 2 1 3 4: 1 - 6 * 2 / (4 * 15) = 0.8
-    assert table.agreement[0][1] == pytest.approx((0.8, 4))
+    assert table["agreement"][0][1] == pytest.approx((0.8, 4))
 
 
 def test_a_model_that_plays_itself_is_marked_and_left_out(run: Callable[..., Path]) -> None:
     liked = {**ORDER, "a/four": 10}  # it likes itself best; without it the two orders are the same
     (table,) = side_by_side(pages_of_runs(run("x/first"), run("other-service/four", liked)))
-    assert [place.own for place in dict(table.rows)["a/four"] if place] == [False, True]
-    assert table.agreement[0][1] == pytest.approx((1.0, 3))
-    assert any("a/four" in note for note in table.notes)
+    assert [place.own for place in dict(table["rows"])["a/four"] if place] == [False, True]
+    assert table["agreement"][0][1] == pytest.approx((1.0, 3))
+    assert any("a/four" in note for note in table["notes"])
 
 
 def test_the_mean_over_all_instruments(run: Callable[..., Path]) -> None:
     # a/one: 58 under the first and 52 under the second with both scenarios: only instruments vary; t 12.7
     pages = [run("x/first"), run("x/second", {**ORDER, "a/one": 6}), run("other/four", {**ORDER, "a/one": 6})]
     (table,) = side_by_side(pages_of_runs(*pages[:2]))
-    over = table.over["a/one"]
+    over = table["over"]["a/one"]
     assert over is not None
     assert (over.mean, over.shares["judge"]) == (55.0, 1.0)
     assert over.high - over.mean == pytest.approx(12.7062 * 3.0, rel=1e-4)
     (table,) = side_by_side(pages_of_runs(*pages))
-    own = table.over["a/four"]
+    own = table["over"]["a/four"]
     assert own is not None
     assert own.components.components[1].df == 1  # two judges: without the column that it plays itself
 
@@ -70,8 +70,8 @@ def test_judges_stand_side_by_side_too(run: Callable[..., Path]) -> None:
     again = run("x/first", rejudged={"from": "runs/x"}, roles={"judge": "a/two"}, name="again")
     pages = pages_of_runs(run("x/first"), again)
     (table,) = side_by_side(pages)
-    assert [label for _, label in table.columns] == ["x/first", "x/first, judged by a/two"]
-    assert [place.own for place in dict(table.rows)["a/two"] if place] == [False, True]
+    assert [label for _, label in table["columns"]] == ["x/first", "x/first, judged by a/two"]
+    assert [place.own for place in dict(table["rows"])["a/two"] if place] == [False, True]
     assert dict(pages[1].facts)["Rejudged by"] == "a/two"
 
 
@@ -95,7 +95,7 @@ def test_an_agreement_that_is_not_defined_is_a_dash(run: Callable[..., Path], tm
     level = dict.fromkeys(ORDER, 5)
     runs = [run("x/first"), run("x/level", level), run("x/alone", {"a/one": 5})]
     (table,) = side_by_side(pages_of_runs(*runs))
-    assert table.agreement[0][1:] == [(None, 4), (None, 1)]
+    assert table["agreement"][0][1:] == [(None, 4), (None, 1)]
     html = (write_site(runs, tmp_path / "site").parent / "side-by-side.html").read_text(encoding="utf-8")
     assert '– <span class="count">n 1, not defined</span>' in html
 

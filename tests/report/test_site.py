@@ -158,10 +158,15 @@ def test_the_numbers_of_a_page_are_those_of_the_leaderboard(dialogues: list[Tran
     """x/plain failed with s3, so x/good is ranked on s1 and s2, (100 + 55) / 2, and its own s3 (45) is no highlight."""
     (page,) = pages_of_runs(write_run(dialogues))
     for panel in page.trajectories:
-        assert panel.mean.points[-1].y == panel.score.headline.mean
-        assert panel.basis == panel.score.headline.n
+        assert panel["mean"].points[-1].y == panel["score"].headline.mean
+        assert panel["basis"] == panel["score"].headline.n
     good = page.trajectories[0]
-    assert (good.mean.points[-1].y, good.basis, good.n, len([path for path, _ in good.lines if path])) == (77.5, 2, 3, 3)
+    assert (good["mean"].points[-1].y, good["basis"], good["n"], len([path for path, _ in good["lines"] if path])) == (
+        77.5,
+        2,
+        3,
+        3,
+    )
     (_, best, worst), *_ = page.highlights
     assert (best["score"], worst["score"]) == (100.0, 55.0)
 

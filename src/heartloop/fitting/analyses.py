@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heartloop.environments.reading import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
 from heartloop.fitting.data import read_lines, scenarios_by_id
 from heartloop.fitting.embedded import STRETCH, readings
-from heartloop.fitting.fits import design_of, fit, predict_folds
+from heartloop.fitting.fits import Floats, Mask, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
 from heartloop.reader.linear import SHIPPED, LinearModel
 
@@ -63,7 +62,10 @@ def fit_analyses(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
     draw = np.random.default_rng(0)
     numbers = {one.scenario.id: n for n, one in enumerate(people)}
     place = draw.integers(0, FOLDS, len(people))
-    others = [_somebody_else(one, people, draw) for one in analyses]
+    others = []
+    for one in analyses:
+        unlike = [other for other in people if other.scenario.stratum != one.scenario.stratum]
+        others.append(unlike[int(draw.integers(len(unlike)))])
     own = [features_of(one.text, one.context, LAYOUT) for one in analyses]
     other = [features_of(one.text, somebody.context, LAYOUT) for one, somebody in zip(analyses, others, strict=True)]
     copied = [features_of(one.context.messages[-1], one.context, LAYOUT) for one in people]
@@ -83,25 +85,21 @@ def fit_analyses(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
         for n in np.flatnonzero(fold == k):
             about[n] = [offset + features[n].counts[_OVERLAPS] @ weights for features in (own, other)]
     levels = center + (held_out - center) * stretch
-    final = np.array([combined(level, share) for level, share in zip(levels, about[:, 0], strict=True)])
-    of_others = np.array([combined(level, share) for level, share in zip(levels, about[:, 1], strict=True)])
+    final, of_others = (np.array([*map(combined, levels, shares)]) for shares in about.T)
 
-    model = fit(design, targets, ("level", "about"), LAYOUT, ALPHA, {})
+    model = fit(design, targets, ("level", "about"), ALPHA)
     weights, offset = _overlap_weights(own, other, np.ones(len(own), bool))
-    counts = np.zeros((len(COUNTS), 2), np.float32)
-    counts[:, 0] = model.counts[:, 0] * stretch
+    ngrams, counts = (np.hstack([part * stretch, np.zeros_like(part)]) for part in (model.ngrams, model.counts))
     counts[_OVERLAPS, 1] = weights * model.spread[_OVERLAPS]
-    ngrams = np.zeros((LAYOUT.buckets, 2), np.float16)
-    ngrams[:, 0] = model.ngrams[:, 0] * stretch
     offsets = [center + (float(model.offset[0]) - center) * stretch, offset + float(weights @ model.center[_OVERLAPS])]
     card: dict[str, Any] = {
         "analyses": len(analyses),
         "scenarios": len(people),
         "stretch": round(stretch, 2),
         "held_out": {
-            "level_r": _r(levels, judged),
-            "r": _r(final, judged),
-            "length_r": _r(np.array([len(one.text.split()) for one in analyses]), judged),
+            "level_r": correlation(levels, judged),
+            "r": correlation(final, judged),
+            "length_r": correlation(np.array([len(one.text.split()) for one in analyses]), judged),
             "mean_by_level": {str(n): round(float(final[np.round(judged) == n].mean()), 2) for n in range(1, 6)},
             "mean_of_somebody_else": round(float(of_others.mean()), 2),
         },
@@ -109,14 +107,7 @@ def fit_analyses(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
     return model._replace(ngrams=ngrams, counts=counts, offset=np.array(offsets, np.float32), card=card).rounded()
 
 
-def _somebody_else(one: JudgedAnalysis, people: Sequence[JudgedAnalysis], draw: np.random.Generator) -> JudgedAnalysis:
-    others = [other for other in people if other.scenario.stratum != one.scenario.stratum]
-    return others[int(draw.integers(len(others)))]
-
-
-def _overlap_weights(
-    own: Sequence[ReplyFeatures], other: Sequence[ReplyFeatures], rows: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], float]:
+def _overlap_weights(own: Sequence[ReplyFeatures], other: Sequence[ReplyFeatures], rows: Mask) -> tuple[Floats, float]:
     x = np.array([features.counts[_OVERLAPS] for kept, one, two in zip(rows, own, other, strict=True) if kept
                   for features in (one, two)], np.float64)  # fmt: skip
     target = np.tile([1.0, 0.0], len(x) // 2)
@@ -126,10 +117,6 @@ def _overlap_weights(
     zero, one = np.quantile(somebody_else, [0.5, 1.0 - _CHANCE])
     scale = 1.0 / float(one - zero)
     return weights * scale, -float(zero) * scale
-
-
-def _r(first: NDArray[Any], second: NDArray[Any]) -> float:
-    return round(float(np.corrcoef(first, second)[0, 1]), 3)
 
 
 def main() -> None:

@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import specs
 from heartloop.fitting.data import JudgedReply, read_examples, read_lines, read_table, standardised
-from heartloop.fitting.fits import ALPHA, RidgeDesign, fit, predict_folds, prepared, together
+from heartloop.fitting.fits import ALPHA, Floats, Mask, RidgeDesign, correlation, fit, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
-from heartloop.reader.features import DEFAULT_LAYOUT, features_of
+from heartloop.reader.features import features_of
 from heartloop.reader.linear import LinearModel
 from heartloop.reader.model import CombinedModel
 from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, Output, again_of
@@ -52,18 +51,16 @@ _SHARED, _OWN = 2.0, 40.0
 """Ridge of the weights that all kinds of people share, and of how one kind differs."""
 
 
-def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple[Mask, Mask]]:
     """Masks of what is fitted on and what is predicted: neither the voice nor the scenario of what is predicted was fitted on.
 
     Written replies are predicted by fits without the replies that reuse their sentences: in another dialogue such a sentence is
     judged otherwise, and a fit that has seen it there has seen what it is tested on.
     """
     draw = np.random.default_rng(0)
-    scenarios = sorted({example.scenario for example in examples})
-    place = dict(zip(scenarios, draw.integers(0, SCENARIO_FOLDS, len(scenarios)), strict=True))
-    chosen = set(draw.permutation(scenarios)[: round(share * len(scenarios))])
-    fold = np.array([place[example.scenario] for example in examples])
-    kept = np.array([example.scenario in chosen for example in examples])
+    scenarios, scenario = np.unique([example.scenario for example in examples], return_inverse=True)
+    fold = draw.integers(0, SCENARIO_FOLDS, len(scenarios))[scenario]
+    kept = np.isin(scenarios, draw.permutation(scenarios)[: round(share * len(scenarios))])[scenario]
     voice = np.array([example.voice for example in examples])
     written = np.array([example.tier != "none" for example in examples])
     reused = np.array([example.voice == "search" or example.kind in ("elsewhere", "shuffled") for example in examples])
@@ -98,7 +95,7 @@ def fit_reader(
     networks: int = NETWORKS,
     processes: int = 1,
     seed: int = 0,
-) -> tuple[CombinedModel, NDArray[np.float64]]:
+) -> tuple[CombinedModel, Floats]:
     """The shipped reader, from replies and the strategies of some by id, and aspects of replies that a fit had not seen.
 
     These have shape (examples, aspects); they are predicted with one network.
@@ -127,27 +124,23 @@ def fit_reader(
         "seed": seed,
     }
     parts = (aspects, *members, strategies)
-    linear = LinearModel(
-        DEFAULT_LAYOUT,
-        tuple(name for part in parts for name in part.outputs),
-        np.concatenate([part.ngrams for part in parts], 1),
-        np.concatenate([part.counts for part in parts], 1),
-        aspects.center,
-        aspects.spread,
-        np.concatenate([part.offset for part in parts]),
-        card,
+    linear = aspects._replace(
+        outputs=tuple(name for part in parts for name in part.outputs),
+        ngrams=np.concatenate([part.ngrams for part in parts], 1),
+        counts=np.concatenate([part.counts for part in parts], 1),
+        offset=np.concatenate([part.offset for part in parts]),
+        card=card,
     )
     every = np.ones(len(examples), bool)
     fitted = [shared.network(every, seed + number) for number in range(networks)]
     return CombinedModel(linear.rounded(), table, landmarks, fitted), held_out
 
 
-def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: NDArray[np.float64]) -> list[LinearModel]:
+def _members(examples: Sequence[JudgedReply], design: RidgeDesign, change: Floats) -> list[LinearModel]:
     """The members of the ensemble, each fitted on all but a quarter of the scenarios."""
-    scenarios = sorted({example.scenario for example in examples})
-    place = dict(zip(scenarios, np.random.default_rng(1).integers(0, MEMBERS, len(scenarios)), strict=True))
-    left_out = np.array([place[example.scenario] for example in examples])
-    return [fit(design, change[:, None], (f"change-{n}",), DEFAULT_LAYOUT, ALPHA, {}, rows=left_out != n) for n in range(MEMBERS)]
+    scenarios, scenario = np.unique([example.scenario for example in examples], return_inverse=True)
+    left_out = np.random.default_rng(1).integers(0, MEMBERS, len(scenarios))[scenario]
+    return [fit(design, change[:, None], (f"change-{n}",), ALPHA, rows=left_out != n) for n in range(MEMBERS)]
 
 
 def _strategies(
@@ -156,36 +149,31 @@ def _strategies(
     """A fit of each strategy on the labelled replies; a strategy's threshold is where it is named as often as it was labelled."""
     rows = np.array([example.id in labels for example in examples])
     used = np.array([[float(name in labels.get(example.id, ())) for name in STRATEGIES] for example in examples])
-    model = fit(design, used, tuple(STRATEGIES), DEFAULT_LAYOUT, ALPHA, {}, rows=rows)
+    model = fit(design, used, tuple(STRATEGIES), ALPHA, rows=rows)
     predicted = predict_folds(design.kernel, used, ((train & rows, test & rows) for train, test in folds(examples)), ALPHA)[rows]
     share = used[rows].mean(0)
     cuts = {name: float(np.nanquantile(predicted[:, n], 1.0 - share[n])) for n, name in enumerate(STRATEGIES)}
     return model, {name: round(cut, 3) for name, cut in cuts.items()}
 
 
-def fit_effect(
-    examples: Sequence[JudgedReply],
-    held_out: NDArray[np.float64],
-    reading: LearnedReading,
-) -> dict[str, Any]:
+def fit_effect(examples: Sequence[JudgedReply], held_out: Floats, reading: LearnedReading) -> dict[str, Any]:
     """The weights of one environment, in the form of `effect.json`, from its examples and their aspects as predicted by fits that
     have not seen them, shape (examples, aspects). What is reported counts each example once.
     """
     kinds = [example.group for example in examples]
     judged = np.array([example.change for example in examples], np.float64)
-    quiet = np.array([example.change for example in without_words(examples)], np.float64)
+    quiet = [example.change for example in without_words(examples)]
     repeats = [
         example.change
         for example in examples
         if example.context.replies and again_of(features_of(example.reply, example.context)) >= REPEATED
     ]
-    again = np.array(repeats, np.float64) if repeats else quiet  # without examples, repetition counts as silence
+    again = repeats or quiet  # without examples, repetition counts as silence
     groups = sorted(set(kinds))
     typical = held_out.mean(0)
     tables: dict[str, Any] = {group: {"weights": {}, "offset": {}} for group in groups}
     agreement: dict[str, Any] = {}
-    first = {example.id: place for place, example in reversed(list(enumerate(examples)))}
-    once = np.array([first[example.id] == place for place, example in enumerate(examples)])
+    once = np.sort(np.unique([example.id for example in examples], return_index=True)[1])
     rows = [groups.index(kind) for kind in kinds]
     marks = np.vstack([held_out, [example.aspects for example in examples]]) - typical
     for n, output in enumerate(reading.outputs):
@@ -193,9 +181,7 @@ def fit_effect(
         predicted = np.array([offsets[row] + weights[row] @ own for row, own in zip(rows, marks[: len(rows)], strict=True)])
         predicted, true = predicted[once], judged[once, n]
         stretch = min(STRETCH, float(true.std() / (predicted.std() or 1.0)))
-        agreement[output.name] = {
-            "r": round(float(np.corrcoef(predicted, true)[0, 1]), 3), "stretch": round(stretch, 2),
-        }  # fmt: skip
+        agreement[output.name] = {"r": correlation(predicted, true), "stretch": round(stretch, 2)}
         mean = float(judged[:, n].mean())
         for group, own, offset in zip(groups, weights * stretch, mean + (offsets - mean) * stretch, strict=True):
             tables[group]["weights"][output.name] = dict(zip(ASPECTS, np.round(own, 4).tolist(), strict=True))
@@ -204,17 +190,17 @@ def fit_effect(
         "outputs": [output._asdict() for output in reading.outputs],
         "typical": dict(zip(ASPECTS, np.round(typical, 3).tolist(), strict=True)),
         "deviation": dict(zip((o.name for o in reading.outputs), np.round(judged[once].std(0), 3).tolist(), strict=True)),
-        "silence": dict(zip((o.name for o in reading.outputs), np.round(quiet.mean(0), 2).tolist(), strict=True)),
-        "repetition": dict(zip((o.name for o in reading.outputs), np.round(again.mean(0), 2).tolist(), strict=True)),
+        "silence": dict(zip((o.name for o in reading.outputs), np.round(np.array(quiet).mean(0), 2).tolist(), strict=True)),
+        "repetition": dict(zip((o.name for o in reading.outputs), np.round(np.array(again).mean(0), 2).tolist(), strict=True)),
         "agreement": agreement,
-        "examples": int(once.sum()),
+        "examples": len(once),
         "groups": tables,
     }
 
 
 def _one_output(
-    marks: NDArray[np.float64], judged: NDArray[np.float64], kinds: Sequence[str], groups: Sequence[str], output: Output
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    marks: Floats, judged: Floats, kinds: Sequence[str], groups: Sequence[str], output: Output
+) -> tuple[Floats, Floats]:
     """Weights, shape (groups, aspects), and offsets, shape (groups,), of centred marks.
 
     Hostility and danger never better anything, the other harmful aspects and the good ones never act against their sign for all
@@ -242,10 +228,7 @@ def _one_output(
 
 def labels_in(folder: Path) -> dict[str, Sequence[str]]:
     """The labelled strategies by the id of the reply; the first labeller's where there are two."""
-    labels: dict[str, Sequence[str]] = {}
-    for row in read_lines(folder / "strategies.jsonl"):
-        labels.setdefault(row["id"], row["strategies"])
-    return labels
+    return {row["id"]: row["strategies"] for row in reversed(read_lines(folder / "strategies.jsonl"))}
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
@@ -40,14 +40,21 @@ COUNTS_WEIGHT = 0.1
 """Scale of a standardised count beside the n-grams."""
 
 
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Folds = Iterable[tuple[Mask, Mask]]
+"""Masks of the rows that are fitted on and of those that are predicted."""
+
+
 class RidgeDesign(NamedTuple):
+    layout: FeatureLayout
     ngrams: Any
     """Sparse matrix, shape (rows, buckets)."""
-    counts: NDArray[np.float64]
+    counts: Floats
     """Standardised, shape (rows, counts)."""
-    center: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    kernel: NDArray[np.float64]
+    center: Floats
+    spread: Floats
+    kernel: Floats
 
 
 def design_of(features: Sequence[ReplyFeatures], layout: FeatureLayout) -> RidgeDesign:
@@ -59,22 +66,17 @@ def design_of(features: Sequence[ReplyFeatures], layout: FeatureLayout) -> Ridge
     spread[spread < 1e-6] = 1.0
     counts = (raw - center) / spread
     kernel = np.asarray((ngrams @ ngrams.T).todense()) + COUNTS_WEIGHT**2 * counts @ counts.T
-    return RidgeDesign(ngrams, counts, center, spread, kernel)
+    return RidgeDesign(layout, ngrams, counts, center, spread, kernel)
 
 
-def dual_of(kernel: NDArray[np.float64], targets: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+def dual_of(kernel: Floats, targets: Floats, alpha: float) -> Floats:
     """`(kernel + alpha I)^-1 targets`, shape (rows, outputs)."""
     factor = cho_factor(kernel + alpha * np.eye(len(kernel)), lower=True, overwrite_a=True, check_finite=False)
-    solved: NDArray[np.float64] = cho_solve(factor, targets, check_finite=False)
+    solved: Floats = cho_solve(factor, targets, check_finite=False)
     return solved
 
 
-def predict_folds(
-    kernel: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    folds: Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]],
-    alpha: float,
-) -> NDArray[np.float64]:
+def predict_folds(kernel: Floats, targets: Floats, folds: Folds, alpha: float) -> Floats:
     """Predictions of the targets, shape (rows, outputs), each by a fit that has not seen the row; nan if no fold tests a row."""
     predicted = np.full_like(targets, np.nan)
     for train, test in folds:
@@ -84,42 +86,32 @@ def predict_folds(
     return predicted
 
 
-def fit(
-    design: RidgeDesign,
-    targets: NDArray[np.float64],
-    names: Sequence[str],
-    layout: FeatureLayout,
-    alpha: float,
-    card: Mapping[str, Any],
-    rows: NDArray[np.bool_] | None = None,
-) -> LinearModel:
-    """The fitted model of targets, shape (rows, outputs), by default on all rows."""
+def fit(design: RidgeDesign, targets: Floats, names: Sequence[str], alpha: float, rows: Mask | None = None) -> LinearModel:
+    """The fitted model of targets, shape (rows, outputs), by default on all rows; its card is empty."""
     chosen = np.ones(len(targets), bool) if rows is None else rows
     mean = targets[chosen].mean(0)
     dual = np.zeros_like(targets)
     dual[chosen] = dual_of(design.kernel[np.ix_(chosen, chosen)], targets[chosen] - mean, alpha)
-    return linear_of(design, dual, mean, names, layout, card)
+    return linear_of(design, dual, mean, names)
 
 
-def linear_of(
-    design: RidgeDesign,
-    dual: NDArray[np.float64],
-    mean: NDArray[np.float64],
-    names: Sequence[str],
-    layout: FeatureLayout,
-    card: Mapping[str, Any],
-) -> LinearModel:
+def linear_of(design: RidgeDesign, dual: Floats, mean: Floats, names: Sequence[str]) -> LinearModel:
     """The linear model of a dual solution, shape (rows, outputs), of targets less their mean, shape (outputs,)."""
     return LinearModel(
-        layout,
+        design.layout,
         tuple(names),
         (design.ngrams.T @ dual).astype(np.float16),
         (COUNTS_WEIGHT**2 * design.counts.T @ dual).astype(np.float32),
         design.center.astype(np.float32),
         design.spread.astype(np.float32),
         mean.astype(np.float32),
-        card,
+        {},
     )
+
+
+def correlation(first: Floats, second: Floats) -> float:
+    """Pearson's r, rounded; 0 if one of the two is constant."""
+    return round(float(np.corrcoef(first, second)[0, 1]), 3) if first.std() > 0 and second.std() > 0 else 0.0
 
 
 EPOCHS = 10
@@ -137,20 +129,13 @@ _GAP = 2
 _Array = NDArray[np.float32]
 
 
-class Inputs(NamedTuple):
-    ids: Sequence[NDArray[np.int64]]
-    """Of the tokens of each reply, each at least one."""
-    features: Sequence[_Array]
-    dense: _Array
-    """Standardised counts, shape (replies, counts)."""
-
-
 def fit_network(
-    inputs: Inputs, targets: NDArray[np.float64], weights: NDArray[np.float64], vectors: _Array, unknown: int, seed: int
+    tokens: Sequence[Tokens], dense: _Array, targets: Floats, weights: Floats, vectors: _Array, unknown: int, seed: int
 ) -> Network:
     """The network fitted on targets, shape (replies, outputs), whose outputs have these weights in the loss.
 
     Args:
+        dense: standardised counts, shape (replies, counts).
         vectors: where the vectors of all ids start, shape (ids, width).
         unknown: id that words are replaced by at times; from it on, ids have no vector to start from.
     """
@@ -158,11 +143,11 @@ def fit_network(
     center, spread = targets.mean(0), targets.std(0) + 1e-9
     goals = ((targets - center) / spread).astype(np.float32)
     importance = (weights / weights.size).astype(np.float32)
-    used = np.unique(np.concatenate([*inputs.ids, [unknown]]))
+    used = np.unique(np.concatenate([*(reply.ids for reply in tokens), [unknown]]))
     place = np.zeros(len(vectors), np.int64)
     place[used] = np.arange(len(used))
-    ids = [place[row] for row in inputs.ids]
-    layers = _initial(vectors[used], inputs.features[0].shape[1], inputs.dense.shape[1], targets.shape[1], draw)
+    ids, features = [place[reply.ids] for reply in tokens], [reply.features for reply in tokens]
+    layers = _initial(vectors[used], features[0].shape[1], dense.shape[1], targets.shape[1], draw)
     optimiser = _Adam(layers)
     lengths = np.array([len(row) for row in ids])
     steps = EPOCHS * -(-len(ids) // _BATCH)
@@ -171,7 +156,7 @@ def fit_network(
         batches = [order[n : n + _BATCH] for n in range(0, len(ids), _BATCH)]
         for number, chosen in enumerate(draw.permutation(len(batches))):
             rows = batches[chosen]
-            batch = _packed([ids[n] for n in rows], [inputs.features[n] for n in rows], inputs.dense[rows])
+            batch = _packed([ids[n] for n in rows], [features[n] for n in rows], dense[rows])
             gradient = _gradient(layers, batch, goals[rows], importance, int(place[unknown]), draw)
             optimiser.step(layers, gradient, _rate((epoch * len(batches) + number) / steps))
     output = layers[5] * spread.astype(np.float32)
@@ -196,7 +181,7 @@ def _initial(vectors: _Array, features: int, counts: int, outputs: int, draw: np
 class _Batch(NamedTuple):
     ids: NDArray[np.int64]
     features: _Array
-    real: NDArray[np.bool_]
+    real: Mask
     """False in gaps."""
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -320,9 +305,6 @@ _GOOD = 0.8
 """Displaced replies come from replies at least this good, in standard units of the change."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
-_Mask = NDArray[np.bool_]
-Folds = Sequence[tuple[_Mask, _Mask]]
-
 
 class Displaced(NamedTuple):
     reply: str
@@ -335,7 +317,7 @@ class Displaced(NamedTuple):
     """Put together from sentences of several replies."""
 
 
-def displaced(examples: Sequence[JudgedReply], change: NDArray[np.float64], seed: int = 0) -> list[Displaced]:
+def displaced(examples: Sequence[JudgedReply], change: Floats, seed: int = 0) -> list[Displaced]:
     """Good replies in another scenario's dialogue, and sentences of several good replies put together."""
     draw = np.random.default_rng(seed)
     good = [n for n, e in enumerate(examples) if e.tier in ("good", "middling") and change[n] > _GOOD]
@@ -364,18 +346,18 @@ class Prepared(NamedTuple):
     """Everything that fits on any of the examples share; tokens and dense inputs of the examples and then of the displaced."""
 
     examples: Sequence[JudgedReply]
-    targets: NDArray[np.float64]
+    targets: Floats
     """The marks of all aspects and the change in standard units, shape (examples, ASPECTS + 1)."""
     words: WordVectors
     tokens: Sequence[Tokens]
-    dense: NDArray[np.float32]
+    dense: _Array
     extra: Sequence[Displaced]
     design: RidgeDesign
     landmarks: Landmarks
     """Without weights."""
-    root: NDArray[np.float64]
+    root: Floats
     """Square root of the inverse of the kernel among landmarks, times that of the kernel's weight."""
-    terms: NDArray[np.float64]
+    terms: Floats
     """Of the kernel in ridge, shape (examples, landmarks)."""
 
     def ridge(self) -> tuple[LinearModel, Landmarks]:
@@ -383,44 +365,39 @@ class Prepared(NamedTuple):
         design, marks = self.design, self.targets[:, : len(ASPECTS)]
         mean = marks.mean(0)
         dual = dual_of(design.kernel + self.terms @ self.terms.T, marks - mean, ALPHA)
-        linear = linear_of(design, dual, mean, ASPECTS, DEFAULT_LAYOUT, {})
+        linear = linear_of(design, dual, mean, ASPECTS)
         return linear, self.landmarks._replace(weights=(self.root @ (self.terms.T @ dual)).astype(np.float32))
 
-    def network(self, rows: _Mask, seed: int) -> Network:
+    def network(self, rows: Mask, seed: int) -> Network:
         """The network fitted on these examples, and on replies displaced among their scenarios.
 
         Whole replies out of place are taken to be judged like those of kind `elsewhere`, mixtures like those of voice `search`.
         """
         scenarios = {example.scenario for example, chosen in zip(self.examples, rows, strict=True) if chosen}
         here = np.array([example.scenario in scenarios for example in self.examples])
-        alike = [
-            here & np.array([example.kind == "elsewhere" for example in self.examples]),
-            here & np.array([example.voice == "search" for example in self.examples]),
-        ]
-        usable = [
-            n
-            for n, row in enumerate(self.extra)
-            if rows[list(row.sources)].all() and here[row.place] and alike[int(row.mixed)].any()
-        ][:DISPLACED]
+        whole = here & np.array([example.kind == "elsewhere" for example in self.examples])
+        mixture = here & np.array([example.voice == "search" for example in self.examples])
+        alike = [mixture if row.mixed else whole for row in self.extra]
+        fits = [rows[list(row.sources)].all() and here[row.place] for row in self.extra]
+        usable = [n for n, like in enumerate(alike) if fits[n] and like.any()][:DISPLACED]
         chosen = [*np.flatnonzero(rows).tolist(), *(len(rows) + n for n in usable)]
-        inputs = Inputs([self.tokens[n].ids for n in chosen], [self.tokens[n].features for n in chosen], self.dense[chosen])
-        means = [self.targets[alike[int(self.extra[n].mixed)]].mean(0) for n in usable]
+        means = [self.targets[alike[n]].mean(0) for n in usable]
         weights = np.array([*(1.0 for _ in ASPECTS), _CHANGE_WEIGHT])
         targets = np.vstack([self.targets[rows], *means])
-        return fit_network(inputs, targets, weights, starting_vectors(self.words.vectors), self.words.unknown, seed)
+        tokens, start = [self.tokens[n] for n in chosen], starting_vectors(self.words.vectors)
+        return fit_network(tokens, self.dense[chosen], targets, weights, start, self.words.unknown, seed)
 
-    def held_out_ridge(self, folds: Folds) -> NDArray[np.float64]:
+    def held_out_ridge(self, folds: Folds) -> Floats:
         """The targets as predicted by fits of ridge on folds, shape (examples, ASPECTS + 1); nan where no fold tests a row."""
         return predict_folds(self.design.kernel + self.terms @ self.terms.T, self.targets, folds, ALPHA)
 
-    def held_out_networks(self, folds: Folds, seed: int = 0, processes: int = 1) -> NDArray[np.float64]:
+    def held_out_networks(self, folds: Folds, seed: int = 0, processes: int = 1) -> Floats:
         """The same by one network for each fold."""
         global _shared  # forked processes see it without a copy
         _shared = self
         predicted = np.full_like(self.targets, np.nan)
         with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
-            jobs = [pool.submit(_fold, train, test, seed) for train, test in folds]
-            for (_, test), job in zip(folds, jobs, strict=True):
+            for test, job in [(test, pool.submit(_fold, train, test, seed)) for train, test in folds]:
                 predicted[test] = job.result()
         return predicted
 
@@ -428,7 +405,7 @@ class Prepared(NamedTuple):
 _shared: Prepared
 
 
-def _fold(train: _Mask, test: _Mask, seed: int) -> NDArray[np.float64]:
+def _fold(train: Mask, test: Mask, seed: int) -> Floats:
     from threadpoolctl import threadpool_limits  # comes with scikit-learn (extra authoring)
 
     with threadpool_limits(1):
@@ -440,12 +417,12 @@ def _fold(train: _Mask, test: _Mask, seed: int) -> NDArray[np.float64]:
         return np.array(predicted, np.float64).reshape(-1, _shared.targets.shape[1])
 
 
-def together(ridge: NDArray[np.float64], networks: NDArray[np.float64]) -> NDArray[np.float64]:
+def together(ridge: Floats, networks: Floats) -> Floats:
     """What the combined model makes of the predictions of its parts."""
     return ridge + NETWORK_SHARE * (networks - ridge)
 
 
-def prepared(examples: Sequence[JudgedReply], change: NDArray[np.float64], table: WordTable, seed: int = 0) -> Prepared:
+def prepared(examples: Sequence[JudgedReply], change: Floats, table: WordTable, seed: int = 0) -> Prepared:
     """The features of examples and of displaced replies; `change` is the judged one in standard units, shape (examples,)."""
     words, extra = WordVectors(table), displaced(examples, change, seed)
     every = [(e.reply, e.context) for e in examples] + [(row.reply, row.context) for row in extra]

@@ -6,7 +6,7 @@ judge's states. Its card has the agreement on models and scenarios that a fit ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.fits import RidgeDesign, design_of, fit, predict_folds
+from heartloop.fitting.fits import Floats, Folds, RidgeDesign, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share
 from heartloop.reader.linear import LinearModel
 
@@ -27,7 +27,6 @@ MOST_ROWS = 12_000
 """A kernel of more rows would not fit into memory; of more, every nth dialogue is taken."""
 _LEAST_DIALOGUES = 30
 _SCENARIO_FOLDS = 3
-Folds = Iterable[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
 _MODEL_FOLDS = 4
 
 
@@ -35,9 +34,9 @@ class JudgedRows(NamedTuple):
     environment: str
     keys: tuple[str, ...]
     design: RidgeDesign
-    targets: NDArray[np.float64]
+    targets: Floats
     """The judge's changes, shape (rows, keys)."""
-    length: NDArray[np.float64]
+    length: Floats
     """Logarithm of the characters of each reply."""
     dialogue: NDArray[np.int64]
     model: NDArray[np.int64]
@@ -62,32 +61,27 @@ def read_rows(runs: Sequence[Path]) -> JudgedRows:
     step = -(-sum(map(len, replies)) // MOST_ROWS)
     taken = transcripts[::step]
     models, scenarios = sorted({one.model for one in taken}), sorted({one.scenario for one in taken})
-    features, targets, lengths, numbers, text = [], [], [], [], []
+    read: list[tuple[str, Context, Mapping[str, float]]] = []
+    numbers: list[tuple[int, int, int]] = []
     for number, (one, judged) in enumerate(zip(taken, replies[::step], strict=True)):
-        for reply, context, change in judged:
-            if tuple(sorted(change)) != keys:
-                raise InputError(
-                    f"a change in {one.scenario} has the parts {sorted(change)}; expected {list(keys)} as in the first"
-                )
-            features.append(features_of(reply, context, LAYOUT))
-            targets.append([change[key] for key in keys])
-            lengths.append(np.log1p(len(reply)))
-            text.append(reply[:200])
-            numbers.append((number, models.index(one.model), scenarios.index(one.scenario)))
+        if other := [sorted(change) for *_, change in judged if tuple(sorted(change)) != keys]:
+            raise InputError(f"a change in {one.scenario} has the parts {other[0]}; expected {list(keys)} as in the first")
+        read += judged
+        numbers += [(number, models.index(one.model), scenarios.index(one.scenario))] * len(judged)
     dialogue, model, scenario = np.array(numbers).T
     return JudgedRows(
         environments[0],
         keys,
-        design_of(features, LAYOUT),
-        np.array(targets, np.float64),
-        np.array(lengths),
+        design_of([features_of(reply, context, LAYOUT) for reply, context, _ in read], LAYOUT),
+        np.array([[change[key] for key in keys] for *_, change in read], np.float64),
+        np.array([np.log1p(len(reply)) for reply, *_ in read]),
         dialogue,
         model,
         scenario,
         tuple(models),
         tuple(scenarios),
         tuple(sorted({one.user for one in taken})),
-        han_share(" ".join(text)),
+        han_share(" ".join(reply[:200] for reply, *_ in read)),
         len(transcripts) - len(taken),
     )
 
@@ -119,7 +113,7 @@ def held_out(rows: JudgedRows, seed: int = 0) -> Folds:
             yield ~of_models & ~of_scenarios, (of_models | (models[0] < 0)) & of_scenarios
 
 
-def agreement(rows: JudgedRows, predicted: NDArray[np.float64]) -> dict[str, Any]:
+def agreement(rows: JudgedRows, predicted: Floats) -> dict[str, Any]:
     """How predictions, shape (rows, keys), agree with the judge; rows without one are left out.
 
     `turn_r` and `dialogue_r` are Pearson's r of single changes and of their sums over a dialogue, by key; `length_r` is what the
@@ -130,47 +124,40 @@ def agreement(rows: JudgedRows, predicted: NDArray[np.float64]) -> dict[str, Any
 
     known = ~np.isnan(predicted[:, 0])
     judged, guessed = rows.targets[known], predicted[known]
-    count = int(rows.dialogue.max()) + 1
-    sums = [
-        np.stack([np.bincount(rows.dialogue[known], column, count) for column in part.T], 1).astype(np.float64)
-        for part in (judged, guessed)
-    ]
-    dialogues = np.unique(rows.dialogue[known])
-    model_of = np.zeros(count, int)
-    model_of[rows.dialogue] = rows.model
-    numbers = sorted(set(model_of[dialogues]))
-    means = [[part[dialogues][model_of[dialogues] == number].mean(0) for number in numbers] for part in sums]
+    dialogues, first, place = np.unique(rows.dialogue[known], return_index=True, return_inverse=True)
+    sums = np.zeros((2, len(dialogues), len(rows.keys)))
+    for part, values in zip(sums, (judged, guessed), strict=True):
+        np.add.at(part, place, values)
+    model = rows.model[known][first]
+    numbers = np.unique(model).tolist()
+    means = np.array([sums[:, model == number].mean(1) for number in numbers])
 
-    def by_key(first: NDArray[np.float64], second: NDArray[np.float64]) -> dict[str, float]:
-        return {key: _r(first[:, n], second[:, n]) for n, key in enumerate(rows.keys)}
+    def by_key(first: Floats, second: Floats) -> dict[str, float]:
+        return {key: correlation(first[:, n], second[:, n]) for n, key in enumerate(rows.keys)}
 
     return {
         "replies": int(known.sum()),
         "dialogues": len(dialogues),
         "turn_r": by_key(guessed, judged),
-        "dialogue_r": by_key(sums[1][dialogues], sums[0][dialogues]),
-        "length_r": {key: abs(_r(rows.length[known], judged[:, n])) for n, key in enumerate(rows.keys)},
+        "dialogue_r": by_key(sums[1], sums[0]),
+        "length_r": {key: abs(correlation(rows.length[known], judged[:, n])) for n, key in enumerate(rows.keys)},
         "model_spearman": {
-            key: round(float(spearmanr([row[n] for row in means[0]], [row[n] for row in means[1]])[0]), 3)
+            key: round(float(spearmanr(means[:, 0, n], means[:, 1, n])[0]), 3)
             for n, key in enumerate(rows.keys)
             if len(numbers) > 2
         },
         "models": {
             rows.models[number]: {
-                key: {"judged": round(float(means[0][place][n]), 2), "predicted": round(float(means[1][place][n]), 2)}
-                for n, key in enumerate(rows.keys)
+                key: {"judged": round(float(judged), 2), "predicted": round(float(predicted), 2)}
+                for key, judged, predicted in zip(rows.keys, *of_model, strict=True)
             }
-            for place, number in enumerate(numbers)
+            for number, of_model in zip(numbers, means, strict=True)
         },
         "calibration": {key: _fifths(guessed[:, n], judged[:, n]) for n, key in enumerate(rows.keys)},
     }
 
 
-def _r(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    return round(float(np.corrcoef(first, second)[0, 1]), 3) if first.std() > 0 and second.std() > 0 else 0.0
-
-
-def _fifths(predicted: NDArray[np.float64], judged: NDArray[np.float64]) -> list[list[float]]:
+def _fifths(predicted: Floats, judged: Floats) -> list[list[float]]:
     """Mean predicted and mean judged change, from the lowest fifth of the predictions to the highest."""
     parts = np.array_split(np.argsort(predicted), 5)
     return [[round(float(predicted[part].mean()), 2), round(float(judged[part].mean()), 2)] for part in parts]
@@ -188,4 +175,4 @@ def fit_student(rows: JudgedRows, seed: int = 0) -> LinearModel:
         "alpha": ALPHA,
         "seed": seed,
     }
-    return fit(rows.design, rows.targets, rows.keys, LAYOUT, ALPHA, card)
+    return fit(rows.design, rows.targets, rows.keys, ALPHA)._replace(card=card)

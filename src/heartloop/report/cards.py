@@ -114,19 +114,19 @@ def _card(
 
     members = {group: [key for key in keys if mine[key].group == group] for group in groups}
     tested = {group: chosen for group, chosen in members.items() if scenarios(chosen) >= LEAST_IN_GROUP}
-    wins: list[GroupResult] = []
-    losses: list[GroupResult] = []
-    for group, chosen in tested.items():
-        seen = interval(chosen, 1.0 - 0.05 / len(tested))
-        for sign, into, supported in ((1, wins, seen.low > 0), (-1, losses, seen.high < 0)):
-            if supported and (example := shown(chosen, sign)) is not None:
-                into.append(GroupResult(group, seen, example))
+    seen = {group: interval(chosen, 1.0 - 0.05 / len(tested)) for group, chosen in tested.items()}
+
+    def supported(sign: int) -> list[GroupResult]:
+        groups = [group for group, one in seen.items() if (one.low > 0 if sign > 0 else one.high < 0)]
+        found = [GroupResult(group, seen[group], example) for group in groups if (example := shown(tested[group], sign))]
+        return sorted(found, key=lambda one: -sign * one.difference.mean)
+
     return ModelCard(
         others=len(others),
         scenarios=scenarios(keys),
         overall=interval(keys, 0.95),
-        wins=sorted(wins, key=lambda one: -one.difference.mean),
-        losses=sorted(losses, key=lambda one: one.difference.mean),
+        wins=supported(1),
+        losses=supported(-1),
         tested=len(tested),
         groups=len(groups),
         best=shown(keys, 1),

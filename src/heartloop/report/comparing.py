@@ -25,7 +25,6 @@ from heartloop.evaluation.study import mean_over_instruments
 from heartloop.report.page import Page
 from heartloop.scoring.agreement import spearman
 from heartloop.scoring.statistics import Interval
-from heartloop.scoring.variance import JudgeMean
 
 COMPARISON = "comparison.html"
 
@@ -79,18 +78,11 @@ RankAgreement = tuple[float | None, int]
 """Spearman's rho of two columns over the models that both rank and neither plays, if it is defined, and their number."""
 
 
-class SideBySide(NamedTuple):
-    columns: list[tuple[Page, str]]
-    rows: list[Row]
-    agreement: list[list[RankAgreement]]
-    notes: list[str]
-    scatters: list[Chart]
-    over: dict[str, JudgeMean | None]
-    """By model the mean over the instruments that it does not play itself; `None` for fewer than two of them or of scenarios."""
+def side_by_side(pages: Sequence[Page]) -> list[dict[str, Any]]:
+    """Tables of the pages that differ only in user simulator and judge and share a model and a scenario.
 
-
-def side_by_side(pages: Sequence[Page]) -> list[SideBySide]:
-    """Tables of the pages that differ only in user simulator and judge and share a model and a scenario."""
+    `over`: by model the mean over the instruments it does not play itself; `None` for fewer than two of them or of scenarios.
+    """
     groups: list[list[Page]] = []
     for page in pages:
         group = next((group for group in groups if _belong(group[0], page)), None)
@@ -106,7 +98,7 @@ def _belong(first: Page, page: Page) -> bool:
     return first.rules == page.rules and bool(first_models & models) and bool(first.scenarios & page.scenarios)
 
 
-def _table(pages: Sequence[Page]) -> SideBySide:
+def _table(pages: Sequence[Page]) -> dict[str, Any]:
     places: dict[str, list[InstrumentScore | None]] = {}
     for at, page in enumerate(pages):
         for row in page.card.models:
@@ -120,19 +112,19 @@ def _table(pages: Sequence[Page]) -> SideBySide:
     rows = sorted(places.items(), key=order)
     labels = distinct_labels(pages, [page.instrument for page in pages])
     agreement = _agreement(rows, len(pages))
-    return SideBySide(
-        columns=list(zip(pages, labels, strict=True)),
-        rows=rows,
-        agreement=agreement,
-        notes=_notes(pages, rows, agreement),
-        scatters=_scatters(labels, rows, pages[0].scale),
-        over={
+    return {
+        "columns": list(zip(pages, labels, strict=True)),
+        "rows": rows,
+        "agreement": agreement,
+        "notes": _notes(pages, rows, agreement),
+        "scatters": _scatters(labels, rows, pages[0].scale),
+        "over": {
             model: mean_over_instruments(
                 [page.dialogues for page, place in zip(pages, scores, strict=True) if place is not None and not place.own], model
             )
             for model, scores in rows
         },
-    )
+    }
 
 
 def distinct_labels(pages: Sequence[Page], labels: Sequence[str]) -> list[str]:
@@ -149,16 +141,17 @@ def mean_rank(ranks: Iterable[int | None]) -> float:
 def _agreement(rows: Sequence[Row], size: int) -> list[list[RankAgreement]]:
     scores: list[dict[str, float]] = [{} for _ in range(size)]
     for model, places in rows:
-        for at, place in enumerate(places):
+        for mine, place in zip(scores, places, strict=True):
             if place is not None and place.rank is not None and not place.own and place.seen.mean is not None:
-                scores[at][model] = place.seen.mean
-    table: list[list[RankAgreement]] = [[(1.0, len(scores[i])) for i in range(size)] for _ in range(size)]
-    for i, j in combinations(range(size), 2):
-        rho: float | None = None
+                mine[model] = place.seen.mean
+
+    def agreement(a: dict[str, float], b: dict[str, float]) -> RankAgreement:
+        rho = None
         with contextlib.suppress(UseError):  # fewer than two models in common, or all level
-            rho = spearman(scores[i], scores[j])
-        table[i][j] = table[j][i] = rho, len(scores[i].keys() & scores[j].keys())
-    return table
+            rho = 1.0 if a is b else spearman(a, b)
+        return rho, len(a.keys() & b.keys())
+
+    return [[agreement(a, b) for b in scores] for a in scores]
 
 
 def _scatters(labels: Sequence[str], rows: Sequence[Row], scale: Scale) -> list[Chart]:

@@ -22,34 +22,30 @@ CHUNK = 20
 
 def dialogue_list(page: Page) -> dict[str, Any]:
     models = [row.model for row in page.card.models]
-    known: dict[tuple[str, str], int] = {}
+    keys = [(transcript.scenario, transcript.fingerprint) for transcript in page.dialogues]
+    first = dict(zip(reversed(keys), reversed(page.dialogues), strict=True))
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     plays: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
     """For each scenario its (repeat, seed) pairs, by repeat, then as they first appear: over one seed the place is the repeat."""
     for transcript in sorted(page.dialogues, key=lambda one: one.repeat):
         plays.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
-    scenarios: list[dict[str, Any]] = []
-    rows: list[list[Any]] = []
-    for number, (transcript, address, course) in enumerate(zip(page.dialogues, page.ids, page.courses, strict=True)):
-        scenario = (transcript.scenario, transcript.fingerprint)
-        if scenario not in known:
-            known[scenario] = len(scenarios)
-            scenarios.append(_scenario(transcript, page.panel))
-        rows.append(
-            [
-                address,
-                models.index(transcript.model),
-                known[scenario],
-                list(plays[scenario]).index((transcript.repeat, transcript.seed)),
-                transcript.stop,
-                _short(points_of(transcript)),
-                [_short(value) for value in course],
-                number // CHUNK,
-            ]
-        )
+    rows = [
+        [
+            id,
+            models.index(transcript.model),
+            places[key],
+            list(plays[key]).index((transcript.repeat, transcript.seed)),
+            transcript.stop,
+            _short(points_of(transcript)),
+            [_short(value) for value in course],
+            number // CHUNK,
+        ]
+        for number, (transcript, key, id, course) in enumerate(zip(page.dialogues, keys, page.ids, page.courses, strict=True))
+    ]
     return {
         "models": [printable(model) for model in models],
         "turns": page.turns,
-        "scenarios": scenarios,
+        "scenarios": [_scenario(first[key], page.panel) for key in places],
         "rows": rows,
         "thoughts": dict(page.panel.thoughts),
         "thoughtsTitle": page.panel.thoughts_title,
@@ -57,7 +53,7 @@ def dialogue_list(page: Page) -> dict[str, Any]:
             **{name: getattr(page.scale, name) for name in ("low", "high", "ticks", "title")},
             "start": page.start,
             "zones": [zone._asdict() for zone in page.scale.zones],
-            "groups": [column.key for column in page.groups],
+            "groups": [column["key"] for column in page.groups],
         },
         "strategies": {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()},
     }

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from heartloop.core.blocks import Chart, LeaderboardColumn, PanelInput, PanelOutput, Point, Section, Series, Shade, shade
 from heartloop.core.chat import EMBEDDED, is_embedded
@@ -31,29 +31,10 @@ from heartloop.evaluation.scores import (
 )
 from heartloop.evaluation.store import Measurement, judge_of, shared_rules
 from heartloop.report.cards import ModelCard, Scored, model_cards
-from heartloop.report.drawing import MOST_LINES, Drawn, Frame, drawn, faint_lines, mean_curve, path_of
+from heartloop.report.drawing import MOST_LINES, Frame, drawn, faint_lines, mean_curve, path_of
 from heartloop.report.provenance import in_words
 
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
-
-
-class Trajectories(NamedTuple):
-    """Points over the turns for one model: `drawn` of its `n` scored dialogues as lines with opacity, the mean of `basis`."""
-
-    score: ModelScore
-    number: int
-    n: int
-    drawn: int
-    lines: list[tuple[str, float]]
-    basis: int
-    mean: Series
-    plot: Drawn
-
-
-class GroupColumn(NamedTuple):
-    key: str
-    text: str
-    kind: str
 
 
 class Page:
@@ -79,9 +60,8 @@ class Page:
         models = [row.model for row in card.models]
         self.model_ids = dict(zip(models, addresses("model", models), strict=True))
         limit = options_of(self.settings).get("max_turns")
-        longest = max((len(d.turns) for d in self.dialogues), default=0)
-        self.turns = max(longest, limit if isinstance(limit, int) else 0)
-        self.turns = self.turns or int(self.spec.options.model_fields["max_turns"].default)
+        longest = max([limit if isinstance(limit, int) else 0, *(len(d.turns) for d in self.dialogues)])
+        self.turns = longest or int(self.spec.options.model_fields["max_turns"].default)
         self.spark = Frame(2, 3, 92, 34, self.turns, self.scale.low, self.scale.high)
         self.courses = [course_of(dialogue) for dialogue in self.dialogues]
         self.start = next((course[0] for course in self.courses if course), self.scale.start)
@@ -165,8 +145,8 @@ class Page:
     def columns(self) -> list[LeaderboardColumn]:
         means = [
             LeaderboardColumn(
-                column.key.capitalize(),
-                {row.model: group.mean for row in self.card.models for group in row.groups if group.key == column.key},
+                column["key"].capitalize(),
+                {row.model: group.mean for row in self.card.models for group in row.groups if group.key == column["key"]},
                 entry=self.entry("groups"),
             )
             for column in self.groups
@@ -220,7 +200,8 @@ class Page:
         return [(name, value) for name, value in facts if value]
 
     @cached_property
-    def trajectories(self) -> list[Trajectories]:
+    def trajectories(self) -> list[dict[str, Any]]:
+        """Points over the turns by model: `drawn` of its `n` scored dialogues as lines with opacity, the mean of `basis`."""
         found = []
         for number, row in enumerate(self.card.models):
             curves = [curve for i in self._scored[row.model] if (curve := self.courses[i])]
@@ -232,13 +213,14 @@ class Page:
                 box = (plot.left, plot.top, plot.right - plot.left, plot.bottom - plot.top)
                 lines = faint_lines(curves, Frame(*box, self.turns, self.scale.low, self.scale.high))
                 few = len(curves[:: -(-len(curves) // MOST_LINES)])
-                found.append(Trajectories(row, number, len(curves), few, lines, len(behind), mean, plot))
+                counts = {"n": len(curves), "drawn": few, "basis": len(behind)}
+                found.append({"score": row, "number": number, "lines": lines, "mean": mean, "plot": plot, **counts})
         return found
 
     @property
     def means(self) -> Chart:
         zones = tuple(zone._replace(name="") for zone in self.scale.zones)
-        chart = self._courses_chart([one.mean for one in self.trajectories])
+        chart = self._courses_chart([one["mean"] for one in self.trajectories])
         return chart._replace(x="replies of the model", y=self.scale.title, numbered=True, zones=zones)
 
     def _courses_chart(self, series: Sequence[Series]) -> Chart:
@@ -247,9 +229,10 @@ class Page:
         return Chart(title, "lines", tuple(series), "", "", *ends, x_low=0.0, x_high=self.turns, zones=zones)
 
     @cached_property
-    def groups(self) -> list[GroupColumn]:
+    def groups(self) -> list[dict[str, str]]:
         texts = {group: d.facts.get(self.panel.group_text, "") for d in self.dialogues if (group := group_of(d))}
-        return [GroupColumn(key, texts[key], self.panel.group_kinds.get(key, "")) for key in in_group_order(self.scale, texts)]
+        kinds = self.panel.group_kinds
+        return [{"key": key, "text": texts[key], "kind": kinds.get(key, "")} for key in in_group_order(self.scale, texts)]
 
     @cached_property
     def heat(self) -> list[tuple[ModelScore, list[Shade]]]:
@@ -257,7 +240,7 @@ class Page:
             mine = [self.dialogues[i] for i in self._basis[row.model] if group_of(self.dialogues[i]) == group]
             return shade([points for d in mine if (points := points_of(d)) is not None], self.scale.low, self.scale.high)
 
-        return [(row, [cell(row, column.key) for column in self.groups]) for row in self.card.models if row.scored]
+        return [(row, [cell(row, column["key"]) for column in self.groups]) for row in self.card.models if row.scored]
 
     @property
     def counted(self) -> list[ModelScore]:

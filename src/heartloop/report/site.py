@@ -41,13 +41,8 @@ _STATIC = ("report.css", "page.js", "chart.js", "views.js", "report.js", "dialog
 _SIDE_BY_SIDE = "side-by-side.html"
 
 
-class WrittenPage(NamedTuple):
-    """A page: its file, its template, its name in the links between pages (empty: none), and what the template shows."""
-
-    name: str
-    template: str
-    label: str
-    shown: dict[str, Any]
+WrittenPage = tuple[str, str, str, dict[str, Any]]
+"""A page: its file, its template, its name in the links between pages (empty: none), and what the template shows."""
 
 
 class Site(NamedTuple):
@@ -73,12 +68,8 @@ def write_site(
 
     Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
     page of their own, since their numbers do not compare. Training runs of one environment share a page. Pages of an earlier
-    report in `out` that this one does not have are removed.
-
-    Args:
-        reload: whether the pages reload themselves every few seconds, for a run that goes on.
-        comparison: of two models in these runs, on a page of its own.
-        min_difference: the one that the comparison was made with.
+    report in `out` that this one does not have are removed. With `reload` the pages reload themselves every few seconds. The
+    `comparison`, of two models in these runs, is on a page of its own; it was made with `min_difference`.
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
@@ -94,21 +85,21 @@ def write_site(
         for page, label in zip(pages, labels, strict=True)
     ]
     matrix = matrix_of(pages, [tab["label"] for tab in tabs])
-    written = [
-        WrittenPage(page.file, "page.html", label, {**page.output.context, "page": page, "matrix": matrix if label else None})
+    written: list[WrittenPage] = [
+        (page.file, "page.html", label, {**page.output.context, "page": page, "matrix": matrix if label else None})
         for page in pages
         for label in ["Report" if page.number == 1 else ""]
     ]
     if comparison is not None and pages:
         compared = comparison_page(comparison, pages, min_difference)
-        written.append(WrittenPage(COMPARISON, COMPARISON, "Comparison", {"compared": compared}))
+        written.append((COMPARISON, COMPARISON, "Comparison", {"compared": compared}))
     trained = pages_of([run for run in found if isinstance(run, TrainingRun)])
     written += _other_pages(pages, trained, [run for measurement in measurements for run in measurement.runs])
     rows = [(row.standing == "failure case", row.rank or 99, row.model) for page in pages for row in page.card.models]
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     site = Site(
         tabs=tabs if len(tabs) > 1 else [],
-        nav=[{"name": page.name, "label": page.label} for page in written if page.label],
+        nav=[{"name": name, "label": label} for name, _, label, _ in written if label],
         here="",
         version=str(version),
         colours=assign_colours([model for *_, model in sorted(rows, key=lambda row: row[:2])]),
@@ -121,12 +112,12 @@ def write_site(
                 if file:
                     content = (resources.files(page.panel.package) / file).read_bytes()
                     (out / "assets" / f"{page.environment}.{ending}").write_bytes(content)
-        _remove_stale(out, len(pages), {page.name for page in written})
+        _remove_stale(out, len(pages), {name for name, *_ in written})
         for page in pages:
             _write_data(out / "data" / str(page.number), page)
-        for one in written:
-            html = templates().get_template(one.template).render(site=site._replace(here=one.name), **one.shown)
-            (out / one.name).write_text(html, encoding="utf-8", errors="backslashreplace")
+        for name, template, _, shown in written:
+            html = templates().get_template(template).render(site=site._replace(here=name), **shown)
+            (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
@@ -148,17 +139,17 @@ def _read(run: Path) -> StoredRun | TrainingRun:
 
 def _other_pages(pages: Sequence[Page], trained: Sequence[TrainingPage], runs: Sequence[StoredRun]) -> Iterator[WrittenPage]:
     if tables := side_by_side(pages):
-        yield WrittenPage(_SIDE_BY_SIDE, _SIDE_BY_SIDE, "Side by side", {"tables": tables})
+        yield _SIDE_BY_SIDE, _SIDE_BY_SIDE, "Side by side", {"tables": tables}
     for course in trained:
         suffix = f"-{course.number}" if course.number > 1 else ""
         name = f"training{suffix}.html" if pages or suffix else "index.html"
         label = f"Training: {course.environment}" if len(trained) > 1 else "Training"
-        yield WrittenPage(name, "training.html", label, {"page": course})
+        yield name, "training.html", label, {"page": course}
     if pages:
-        yield WrittenPage("published.html", "published.html", "Published results", _published(pages, runs))
-        settings = {"runs": [provenance_of(run) for run in runs], "process": PROCESS}
-        yield WrittenPage("settings.html", "settings.html", "Settings", settings)
-    yield WrittenPage("numbers.html", "numbers.html", "What the numbers mean", _meanings(pages, trained))
+        yield "published.html", "published.html", "Published results", _published(pages, runs)
+        provenance = [provenance_of(run) for run in runs]
+        yield "settings.html", "settings.html", "Settings", {"runs": provenance, "process": PROCESS}
+    yield "numbers.html", "numbers.html", "What the numbers mean", _meanings(pages, trained)
 
 
 def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[str, Any]:
@@ -192,7 +183,6 @@ def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[st
 
 def _published(pages: Sequence[Page], runs: Sequence[StoredRun]) -> dict[str, Any]:
     sections: list[dict[str, Any]] = []
-    papers: dict[str, None] = {}
     for spec in specs():
         if spec.report.published is not None:
             published = spec.report.published()
@@ -202,10 +192,9 @@ def _published(pages: Sequence[Page], runs: Sequence[StoredRun]) -> dict[str, An
                 if page.environment == spec.name
             ]
             sections.append({"name": spec.name, "title": spec.title, "published": published, "measured": measured})
-            papers |= dict.fromkeys(published.papers)
     return {
         "sections": sections,
-        "papers": list(papers),
+        "papers": list(dict.fromkeys(paper for section in sections for paper in section["published"].papers)),
         "embedded": any(page.learned for page in pages),
         "all_embedded": all(page.learned for page in pages),
         "imported": any("imported" in entry for run in runs for entry in run.log),

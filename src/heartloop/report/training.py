@@ -1,7 +1,4 @@
-"""Training runs for readers: results in a line each, warnings, and the page with curves, length of replies by turn and settings.
-
-Scores are in the points of the leaderboard.
-"""
+"""Training runs for readers: results in points, warnings, and the page with curves, length of replies by turn and settings."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -189,12 +187,11 @@ def smoothed(curve: Curve, weight: float = SMOOTHING) -> dict[int, float]:
     >>> smoothed({1: 0.0, 2: 10.0, 4: 10.0})
     {1: 0.0, 2: 2.0, 4: 3.6}
     """
-    values: dict[int, float] = {}
-    last: float | None = None
-    for step, value in curve.items():
-        last = value if last is None else weight * last + (1.0 - weight) * value
-        values[step] = round(last, 12)
-    return values
+
+    def blended(last: float, value: float) -> float:
+        return weight * last + (1.0 - weight) * value
+
+    return {step: round(value, 12) for step, value in zip(curve, accumulate(curve.values(), blended), strict=True)}
 
 
 def band_of(curves: Sequence[Curve], *, unsmoothed: bool = False) -> Band | None:
@@ -361,16 +358,12 @@ GROUPS: tuple[MetricGroup, ...] = (
 )  # fmt: skip
 
 
-_SPLITS = (("held_out", "Held out", "the held-out scenarios"), ("dialogue", "Training", "the step’s dialogues"))
-
-
 def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[MetricGroup]:
     declared = []
     for term in terms:
-        for where, title, over in _SPLITS:
+        for where, title, over in (("held_out", "Held out", "held-out scenarios"), ("dialogue", "Training", "step’s dialogues")):
             name = f"{where}/parts/{term.name}"
-            about = f"{term.about} Mean over {over}."
-            words = f"{title}: {term.title}", term.unit, about, term.source
+            words = f"{title}: {term.title}", term.unit, f"{term.about} Mean over the {over}.", term.source
             declared.append(Metric(name, *words, unsmoothed=where == "held_out", explained_as=f"{environment}/{name}"))
     return [group._replace(metrics=(*declared, *group.metrics)) if group.id == "terms" else group for group in GROUPS]
 
@@ -515,11 +508,9 @@ class TrainingPage:
 
     def _chart(self, metric: Metric) -> Chart | None:
         points = self.scale.points if self.scale and metric.name.startswith((HELD_OUT, SCORE)) else 1.0
-        bands = []
-        for place, arm in enumerate(self.arms):
-            curves = [curve for run in arm.runs if (curve := run.curve(metric.name, points=points))]
-            if band := band_of(curves, unsmoothed=metric.unsmoothed):
-                bands.append((place, band))
+        curves = [[curve for run in arm.runs if (curve := run.curve(metric.name, points=points))] for arm in self.arms]
+        found = [band_of(several, unsmoothed=metric.unsmoothed) for several in curves]
+        bands = [(place, band) for place, band in enumerate(found) if band]
         if not bands or (metric.quiet and not any(value for _, band in bands for value in band.raw.values())):
             return None
         values = [value for _, band in bands for curve in (band.raw, band.low, band.high) for value in curve.values()]
