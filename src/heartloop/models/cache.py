@@ -1,9 +1,7 @@
 """A cache of model answers in one SQLite file, shared by processes: the same request is paid for once.
 
-The key is the SHA-256 of the model's name, the messages, the schema and the sampling settings, seed included. A request that is
-repeated on purpose has an answer of its own: in another repeat, in a retry of a dialogue that failed by its answers, or a second
-time within one dialogue. A cached answer is never replaced, and failed calls are not cached. Answers are written before their
-dialogue counts as finished: `kill -9` loses only answers of dialogues that are lost with it.
+A request that is repeated on purpose has an answer of its own: in another repeat, in a retry of a dialogue that failed by its
+answers, or a second time within one dialogue. Failed calls are not cached. `kill -9` loses only answers of unfinished dialogues.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -27,8 +26,6 @@ from heartloop.core.errors import BudgetSpent, InputError, UseError
 FLUSH_SECONDS = 0.2
 """Seconds between an answer and its write; answers that arrive meanwhile are written with it."""
 
-_VARIABLE = "HEARTLOOP_CACHE"
-_FILE = "answers.sqlite"
 _APPLICATION_ID = 0x68656172  # marks the file as a cache of heartloop
 _VERSION = 1
 _BUSY, _LAST_BUSY = 0.05, 30.0  # seconds to wait for another process's write: within a run, at its end
@@ -40,7 +37,6 @@ _TABLE = """CREATE TABLE answers (
 )"""
 _FIND = """SELECT text, reasoning, finish_reason, prompt_tokens, completion_tokens, estimated FROM answers
     WHERE question = ? AND repeat = ? AND attempt = ? AND nth = ?"""
-_HEADS = 2048  # first messages whose digest is held in memory
 _INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -126,7 +122,7 @@ class AnswerCache:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path / _FILE if path.is_dir() else path
+        self.path = path / "answers.sqlite" if path.is_dir() else path
         self.hits = self.misses = 0
         self.unwritten = 0
         self.new_folder = False
@@ -206,34 +202,28 @@ class AnswerCache:
         reasoning = None if reply.reasoning is None else writable(reply.reasoning)
         tokens = (usage.prompt_tokens, usage.completion_tokens, int(usage.estimated))
         self._pending[key] = (*key, model, role, writable(reply.text), reasoning, reply.finish_reason, *tokens, at)
-        if not self._scheduled:
-            self._schedule()
+        self._schedule()
 
     def _schedule(self) -> None:
-        def write() -> None:
-            self._scheduled = False
-            self.write()
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._write_scheduled)
 
-        self._scheduled = True
-        asyncio.get_running_loop().call_later(FLUSH_SECONDS, write)
+    def _write_scheduled(self) -> None:
+        self._scheduled = False
+        self.write()
 
     def write(self, *, last: bool = False) -> None:
         """Writes pending answers. While another process writes, they stay in memory, unless this is the `last` write."""
         if not self._pending:
             return
         try:
-            self._file.execute("BEGIN IMMEDIATE")
-            try:
+            with self._file:  # commits, or rolls back
+                self._file.execute("BEGIN IMMEDIATE")
                 self._file.executemany(_INSERT, self._pending.values())
-                self._file.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self._file.execute("ROLLBACK")
-                raise
         except (sqlite3.Error, OverflowError) as error:  # OverflowError: a token count of thirty digits from a broken server
             if "locked" in str(error) and not last:
-                if not self._scheduled:
-                    self._schedule()
+                self._schedule()
                 return
             self.unwritten += len(self._pending)
             self._problem = str(error)
@@ -281,7 +271,7 @@ class AnswerCache:
 
 def cache_at(path: Path | None) -> AnswerCache | None:
     """The cache at a path, or else at `HEARTLOOP_CACHE`; `None` where neither is given or the variable is empty."""
-    default = os.environ.get(_VARIABLE, "").strip()
+    default = os.environ.get("HEARTLOOP_CACHE", "").strip()
     chosen = path if path is not None else Path(default) if default else None
     return AnswerCache(chosen) if chosen is not None else None
 
@@ -294,7 +284,6 @@ class Cached:
         self.name = model.name
         self.cache = cache
         self.role = role
-        self._heads: dict[tuple[str, str, str], Any] = {}
         # the key of a Python function includes the hash of its file, which changes between runs under the same name
         self._source = str(getattr(getattr(model, "model", model), "source", ""))
 
@@ -313,19 +302,20 @@ class Cached:
 
     def _digest(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling) -> bytes:
         """SHA-256 of the request. Each part is preceded by its length, so that different requests never concatenate alike."""
-        first = messages[0] if messages else None
-        head = (repr(schema), first.role if first else "", first.content if first else "")
-        known = self._heads.get(head)
-        if known is None:  # the long first message is the same in every turn: its part of the digest is reused
-            if len(self._heads) >= _HEADS:
-                self._heads.clear()
-            known = self._heads[head] = hashlib.sha256(_joined((self.name, self._source, *head)))
-        digest = known.copy()
+        first = (messages[0].role, messages[0].content) if messages else ("", "")
+        digest = _head(self.name, self._source, repr(schema), *first).copy()
         settings = repr([sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.seed])
         if further := sampling.further:  # added only where set, so that keys of earlier versions stay valid
             settings += json.dumps(further, sort_keys=True)
         digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
-        return digest.digest()
+        key: bytes = digest.digest()
+        return key
+
+
+@lru_cache(maxsize=2048)
+def _head(*parts: str) -> Any:
+    """The digest up to the long first message, which is the same in every turn."""
+    return hashlib.sha256(_joined(parts))
 
 
 def _joined(parts: Iterable[str]) -> bytes:
