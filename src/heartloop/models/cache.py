@@ -40,10 +40,6 @@ _FIND = """SELECT text, reasoning, finish_reason, prompt_tokens, completion_toke
 _INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class NotCached(BudgetSpent):
-    """A request is not in the cache while no model may be called (`AnswerCache.only`); it ends a dialogue as a limit does."""
-
-
 class _Key(NamedTuple):
     request: bytes
     repeat: int
@@ -52,10 +48,7 @@ class _Key(NamedTuple):
 
 
 class DialogueScope:
-    """One attempt at one dialogue: each repetition of a request in it is the request's next sample.
-
-    A repeat of the dialogue has answers of its own even where the sampling seed is fixed.
-    """
+    """One attempt at one dialogue: each repetition of a request in it is the request's next sample."""
 
     def __init__(self, repeat: int = 0, attempt: int = 0) -> None:
         self.repeat = repeat
@@ -72,12 +65,11 @@ _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=
 
 
 @contextlib.contextmanager
-def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[DialogueScope]:
+def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[None]:
     """In its body, every request of this task belongs to one attempt at one dialogue."""
-    scope = DialogueScope(repeat, attempt)
-    token = _scope.set(scope)
+    token = _scope.set(DialogueScope(repeat, attempt))
     try:
-        yield scope
+        yield
     finally:
         _scope.reset(token)
 
@@ -115,11 +107,7 @@ def _write_ahead(file: sqlite3.Connection) -> None:
 
 
 class AnswerCache:
-    """A context manager over the cache file; for one thread at a time.
-
-    Args:
-        path: the file, created if missing; a directory stands for `answers.sqlite` in it.
-    """
+    """A context manager over the cache file, created if missing, or `answers.sqlite` in a directory; for one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path / "answers.sqlite" if path.is_dir() else path
@@ -186,9 +174,8 @@ class AnswerCache:
         return " ".join(parts)
 
     def find(self, key: _Key) -> Reply | None:
-        row = self._pending.get(key)
-        if row is not None:
-            return _reply(row[6:12])
+        if key in self._pending:
+            return _reply(self._pending[key][6:12])
         try:
             row = self._file.execute(_FIND, key).fetchone()
         except sqlite3.OperationalError:  # locked, out of memory, a disk that does not respond: call the model
@@ -231,7 +218,7 @@ class AnswerCache:
 
     @contextlib.contextmanager
     def only(self) -> Iterator[None]:
-        """In its body, a request that is not in the cache raises `NotCached` instead of a call, and nothing is counted."""
+        """In its body, a request that is not in the cache raises `BudgetSpent`, as a limit does, and nothing is counted."""
         before = (self.hits, self.misses)
         self._only = True
         try:
@@ -245,7 +232,7 @@ class AnswerCache:
         while (reply := self.find(key)) is None and (request := self._in_flight.get(key)) is not None:
             await asyncio.wait([request])  # it may have failed: look again
         if reply is None and self._only:
-            raise NotCached("the answer is not in the cache")
+            raise BudgetSpent("the answer is not in the cache")
         if reply is None:
             self.misses += 1
         else:

@@ -169,7 +169,6 @@ class EndpointChat:
     Args:
         name: in heartloop, `service/model`; error messages name the variables of the service.
         needs_key: refuse every call if there is no key, unless the address is this machine's.
-        timeout: seconds for one attempt.
         connections: maximum concurrent calls, or `Connections` shared with other models.
         sleep: awaited between attempts, with seconds; for tests.
     """

@@ -34,16 +34,14 @@ class PythonChat:
 
     The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An `async def`
     runs in the event loop. A plain function runs in threads, several at a time, and has to be thread-safe. It gets no schema and
-    no sampling settings. `source` is its hash, by default the SHA-256 of the module's file.
+    no sampling settings. `source` is the SHA-256 of the module's file, or the `function_source` of a given `function`.
     """
 
-    def __init__(
-        self, name: str, *, timeout: float = TIMEOUT, function: Callable[..., Any] | None = None, source: str | None = None
-    ) -> None:
+    def __init__(self, name: str, *, timeout: float = TIMEOUT, function: Callable[..., Any] | None = None) -> None:
         self.name = name
         self._timeout = timeout
         self._function = _load(name) if function is None else function
-        self.source = _source_of(self._function) if source is None else source
+        self.source = _source_of(self._function) if function is None else function_source(function)
         called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
 
@@ -127,7 +125,7 @@ def function_model(name: str, function: Callable[..., Any], timeout: float) -> P
         with contextlib.suppress(ImportError, AttributeError, ValueError):
             if pkgutil.resolve_name(path) is function:
                 return PythonChat(name, timeout=timeout)
-    return PythonChat(name, timeout=timeout, function=function, source=function_source(function))
+    return PythonChat(name, timeout=timeout, function=function)
 
 
 def _add(digest: Any, function: Any, known: set[int]) -> None:

@@ -163,8 +163,7 @@ def _bounded(output: Output, value: float, unsure: float, reading: Reading) -> f
 
 @cache
 def effect_of(package: str) -> Effect:
-    text = (resources.files(package) / "effect.json").read_text(encoding="utf-8")
-    return read_effect(json.loads(text))
+    return read_effect(json.loads((resources.files(package) / "effect.json").read_text(encoding="utf-8")))
 
 
 def read_effect(table: Mapping[str, Any]) -> Effect:

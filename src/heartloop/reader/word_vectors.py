@@ -66,7 +66,6 @@ class WordVectors:
     """Vectors of words, of an unknown word and of punctuation marks."""
 
     def __init__(self, table: WordTable) -> None:
-        self.table = table
         self._place = {word: n for n, word in enumerate(table.words)}
         self.unknown = len(table.words)
         self._place |= {mark: self.unknown + 1 + n for n, mark in enumerate(_PUNCTUATION)}
