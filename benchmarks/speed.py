@@ -19,7 +19,7 @@ from typing import NamedTuple
 from benchmarks.machine import machine
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
-from heartloop.models.baselines import RANKED, Baseline
+from heartloop.models.baselines import GENERAL, Baseline
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -35,7 +35,7 @@ class Job(NamedTuple):
 def jobs_of(environment: str, scenarios: Sequence[str]) -> list[Job]:
     """Every dialogue, in order."""
     if environment == "empa":
-        return [Job(name, scenario, 0) for name, scenario in product(RANKED, scenarios)]
+        return [Job(name, scenario, 0) for name, scenario in product(GENERAL, scenarios)]
     names = ("reflector", "assistant", "fixer", "rigid", "template")
     return [Job(names[number % len(names)], scenarios[number % len(scenarios)], number) for number in range(10_000)]
 

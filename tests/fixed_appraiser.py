@@ -10,7 +10,7 @@ import numpy as np
 from heartloop.environments.reading import Appraisal
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
-from heartloop.reader.reader import Reading
+from heartloop.reader.reader import EmbeddedReader, Reading
 
 __all__ = ["FixedAppraiser", "FixedReader", "reading"]
 
@@ -54,7 +54,7 @@ class FixedAppraiser:
         return Appraisal(self._change(replies[-1]), reasons, seen, silent, len(replies[-1].split()), 0.0)
 
 
-class FixedReader:
+class FixedReader(EmbeddedReader):
     """Reads every reply as the same; one without words as silence."""
 
     name, hash = "fixed", "fixed"

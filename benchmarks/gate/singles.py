@@ -11,7 +11,7 @@ from heartloop.fitting.data import JudgedReply
 from heartloop.fitting.embedded import UNFITTED_VOICES
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
-from heartloop.reader.reader import Reader
+from heartloop.reader.reader import EmbeddedReader
 
 __all__ = ["FROM", "floors", "hard_negatives", "paraphrases", "tiers"]
 
@@ -67,7 +67,7 @@ def floors(target: Target, most: int) -> dict[str, Any]:
     return {**results, "good": len(good), "false_alarms": alarms}
 
 
-def hard_negatives(reader: Reader) -> dict[str, Any]:
+def hard_negatives(reader: EmbeddedReader) -> dict[str, Any]:
     """Replies of ours that are right and sound harmful: which of them meet a floor, and the marks nearest to it."""
     alarms, count = [], 0
     for case in texts()["hard_negatives"]:

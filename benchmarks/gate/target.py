@@ -16,7 +16,7 @@ from heartloop.environments.reading import LearnedReading
 from heartloop.environments.registry import load_environment, specs
 from heartloop.fitting.data import JudgedReply, read_examples
 from heartloop.reader.features import Context
-from heartloop.reader.reader import Reader, Reading, effect_of, embedded_reader
+from heartloop.reader.reader import EmbeddedReader, Reading, effect_of, embedded_reader
 from heartloop.scoring.statistics import Interval, mean_interval
 
 __all__ = ["FOLDER", "TIERS", "Target", "clauses", "environments", "interval", "sentences", "texts", "things"]
@@ -33,7 +33,7 @@ _TURNED: Mapping[str, str] = {
 class Target:
     """An environment under attack. Only the tuning part of the judged replies is read."""
 
-    def __init__(self, name: str, examples: Sequence[JudgedReply], reader: Reader | None = None) -> None:
+    def __init__(self, name: str, examples: Sequence[JudgedReply], reader: EmbeddedReader | None = None) -> None:
         self.name, self.examples, self.reader = name, tuple(examples), reader or embedded_reader()
         reading = load_environment(name).reading
         assert isinstance(reading, LearnedReading)

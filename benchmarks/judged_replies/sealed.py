@@ -22,7 +22,7 @@ from benchmarks.page import PAGES, rewrite
 from heartloop.fitting.data import JudgedReply, read_examples, read_lines
 from heartloop.fitting.embedded import change_of, labels_in, readings
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
-from heartloop.reader.reader import Effect, Reader, Reading, effect_of, embedded_reader
+from heartloop.reader.reader import Effect, EmbeddedReader, Reading, effect_of, embedded_reader
 
 RESULTS = FOLDER.parent.parent / "benchmarks" / "results" / "sealed.json"
 PAGE = PAGES / "readers.md"
@@ -32,7 +32,7 @@ RESAMPLES = 2_000
 
 
 def predicted(
-    rows: Sequence[JudgedReply], reader: Reader, effects: Mapping[str, Effect]
+    rows: Sequence[JudgedReply], reader: EmbeddedReader, effects: Mapping[str, Effect]
 ) -> tuple[list[Reading], NDArray[np.float64]]:
     """The readings, and the predicted changes as one number each, shape (rows,)."""
     read = [reader.read(row.reply, row.context) for row in rows]
@@ -129,7 +129,7 @@ def floors(rows: Sequence[JudgedReply], read: Sequence[Reading]) -> dict[str, An
     return {**found, "good": len(good), "false alarms": int(sum(good))}
 
 
-def measure(reader: Reader, effects: Mapping[str, Effect]) -> dict[str, Any]:
+def measure(reader: EmbeddedReader, effects: Mapping[str, Effect]) -> dict[str, Any]:
     rows = read_examples(FOLDER, "held-out")
     read, values = predicted(rows, reader, effects)
     found = {

@@ -20,7 +20,7 @@ from heartloop.environments.written import Beat, Concern, Cued
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share, lacks_english
 from heartloop.reader.linear import SHIPPED, LinearModel
-from heartloop.reader.reader import REPEATED, Effect, Output, Reader, Reading, effect_of, embedded_reader
+from heartloop.reader.reader import REPEATED, Effect, EmbeddedReader, Output, Reading, effect_of, embedded_reader
 
 
 class LearnedReading(NamedTuple):
@@ -148,7 +148,7 @@ class Appraiser(Protocol):
 
 
 class LearnedAppraiser:
-    def __init__(self, reading: LearnedReading, reader: Reader | None = None) -> None:
+    def __init__(self, reading: LearnedReading, reader: EmbeddedReader | None = None) -> None:
         self._reading, self._reader = reading, reader or embedded_reader()
         self._effect: Effect = effect_of(reading.package)
         self.name = self._reader.name

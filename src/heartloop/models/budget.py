@@ -56,9 +56,8 @@ def is_paid(name: str) -> bool:
     >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
     (True, False, False)
     """
-    return not (
-        is_scripted(name) or name.startswith(("python:", "checkpoint:", LOCAL_PREFIX)) or name.partition("/")[0].lower() in LOCAL
-    )
+    free = ("python:", "checkpoint:", LOCAL_PREFIX)
+    return not (is_scripted(name) or name.startswith(free) or name.partition("/")[0].lower() in LOCAL)
 
 
 class Spend(NamedTuple):
@@ -85,16 +84,6 @@ class _Tally:
         self.estimated = False
         self.predicted = self.actual = 0  # prompt tokens of finished calls
 
-    @property
-    def mean_completion(self) -> float:
-        answered = self.calls - self.failed
-        return self.completion_tokens / answered if answered else _FIRST_GUESS
-
-    @property
-    def ratio(self) -> float:
-        """Counted tokens per estimated token; differs from 1 by chat templates and languages other than English."""
-        return self.actual / self.predicted if self.predicted else 1.0
-
 
 class _Reservation(NamedTuple):
     model: str
@@ -112,11 +101,8 @@ class Meter:
     a call that does not fit even without them is refused. So spending exceeds a limit at most by the calls in flight taking more
     than estimated. Failed calls count no tokens, since endpoints report none.
 
-    Tokens of baselines (`heartloop/...`) are counted, but not against `max_tokens`. For one event loop; not thread-safe.
-
-    Args:
-        prices: by model name; they apply to models that are otherwise free, too.
-        models: names that the run will call.
+    Tokens of baselines (`heartloop/...`) are counted, but not against `max_tokens`. `prices` apply to models that are otherwise
+    free, too. For one event loop; not thread-safe.
     """
 
     def __init__(
@@ -154,7 +140,7 @@ class Meter:
     def spend(self, model: str | None = None, role: str | None = None) -> Spend:
         total = Spend()
         for (name, name_role), tally in self._tallies.items():
-            if (model is not None and name != model) or (role is not None and name_role != role):
+            if model not in (None, name) or role not in (None, name_role):
                 continue
             price = self._price(name)
             cost = None if price is None else price.of(tally.prompt_tokens, tally.completion_tokens)
@@ -267,18 +253,18 @@ class Meter:
 
     def settle(self, reservation: _Reservation, usage: Usage | None) -> None:
         """Replaces a reservation by what the call took; `usage` is `None` where it failed."""
-        if self.limited:
-            self._in_flight -= 1
-            self._reserved_tokens -= reservation.tokens
-            self._reserved_cost = self._reserved_cost - reservation.cost if self._in_flight else 0.0  # avoids rounding drift
         self.record(reservation.model, reservation.role, usage)
-        if usage is not None:
+        if not self.limited:  # nothing was reserved, and no call waits
+            return
+        self._in_flight -= 1
+        self._reserved_tokens -= reservation.tokens
+        self._reserved_cost = self._reserved_cost - reservation.cost if self._in_flight else 0.0  # avoids rounding drift
+        if usage is not None and reservation.prompt:
             tally = self._tallies[reservation.model, reservation.role]
             tally.predicted += reservation.prompt
-            tally.actual += usage.prompt_tokens if reservation.prompt else 0
-        if self.limited:  # no call waits without a limit
-            self._settled.set()
-            self._settled = asyncio.Event()
+            tally.actual += usage.prompt_tokens
+        self._settled.set()
+        self._settled = asyncio.Event()
 
     @property
     def limited(self) -> bool:
@@ -294,7 +280,10 @@ class Meter:
     def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Reservation:
         estimate = sum(estimate_tokens(message.content) for message in messages)
         tally = self._tallies.get((model, role)) or _Tally()
-        prompt, completion = estimate * tally.ratio, tally.mean_completion
+        # chat templates and languages other than English have more tokens than estimated
+        prompt = estimate * (tally.actual / tally.predicted if tally.predicted else 1.0)
+        answered = tally.calls - tally.failed
+        completion = tally.completion_tokens / answered if answered else _FIRST_GUESS
         if sampling is not None and sampling.max_tokens is not None:
             completion = min(completion, sampling.max_tokens)
         price = self._price(model) or Price(0.0, 0.0)

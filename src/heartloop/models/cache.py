@@ -1,9 +1,7 @@
 """A cache of model answers in one SQLite file, shared by processes: the same request is paid for once.
 
-The key is the SHA-256 of the model's name, the messages, the schema and the sampling settings, seed included. A request that is
-repeated on purpose has an answer of its own: in another repeat, in a retry of a dialogue that failed by its answers, or a second
-time within one dialogue. A cached answer is never replaced, and failed calls are not cached. Answers are written before their
-dialogue counts as finished: `kill -9` loses only answers of dialogues that are lost with it.
+A request that is repeated on purpose has an answer of its own: in another repeat, in a retry of a dialogue that failed by its
+answers, or a second time within one dialogue. Failed calls are not cached. `kill -9` loses only answers of unfinished dialogues.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -27,8 +26,6 @@ from heartloop.core.errors import BudgetSpent, InputError, UseError
 FLUSH_SECONDS = 0.2
 """Seconds between an answer and its write; answers that arrive meanwhile are written with it."""
 
-_VARIABLE = "HEARTLOOP_CACHE"
-_FILE = "answers.sqlite"
 _APPLICATION_ID = 0x68656172  # marks the file as a cache of heartloop
 _VERSION = 1
 _BUSY, _LAST_BUSY = 0.05, 30.0  # seconds to wait for another process's write: within a run, at its end
@@ -40,12 +37,7 @@ _TABLE = """CREATE TABLE answers (
 )"""
 _FIND = """SELECT text, reasoning, finish_reason, prompt_tokens, completion_tokens, estimated FROM answers
     WHERE question = ? AND repeat = ? AND attempt = ? AND nth = ?"""
-_HEADS = 2048  # first messages whose digest is held in memory
 _INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-
-class NotCached(BudgetSpent):
-    """A request is not in the cache while no model may be called (`AnswerCache.only`); it ends a dialogue as a limit does."""
 
 
 class _Key(NamedTuple):
@@ -56,10 +48,7 @@ class _Key(NamedTuple):
 
 
 class DialogueScope:
-    """One attempt at one dialogue: each repetition of a request in it is the request's next sample.
-
-    A repeat of the dialogue has answers of its own even where the sampling seed is fixed.
-    """
+    """One attempt at one dialogue: each repetition of a request in it is the request's next sample."""
 
     def __init__(self, repeat: int = 0, attempt: int = 0) -> None:
         self.repeat = repeat
@@ -76,12 +65,11 @@ _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=
 
 
 @contextlib.contextmanager
-def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[DialogueScope]:
+def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[None]:
     """In its body, every request of this task belongs to one attempt at one dialogue."""
-    scope = DialogueScope(repeat, attempt)
-    token = _scope.set(scope)
+    token = _scope.set(DialogueScope(repeat, attempt))
     try:
-        yield scope
+        yield
     finally:
         _scope.reset(token)
 
@@ -119,14 +107,10 @@ def _write_ahead(file: sqlite3.Connection) -> None:
 
 
 class AnswerCache:
-    """A context manager over the cache file; for one thread at a time.
-
-    Args:
-        path: the file, created if missing; a directory stands for `answers.sqlite` in it.
-    """
+    """A context manager over the cache file, created if missing, or `answers.sqlite` in a directory; for one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path / _FILE if path.is_dir() else path
+        self.path = path / "answers.sqlite" if path.is_dir() else path
         self.hits = self.misses = 0
         self.unwritten = 0
         self.new_folder = False
@@ -190,9 +174,8 @@ class AnswerCache:
         return " ".join(parts)
 
     def find(self, key: _Key) -> Reply | None:
-        row = self._pending.get(key)
-        if row is not None:
-            return _reply(row[6:12])
+        if key in self._pending:
+            return _reply(self._pending[key][6:12])
         try:
             row = self._file.execute(_FIND, key).fetchone()
         except sqlite3.OperationalError:  # locked, out of memory, a disk that does not respond: call the model
@@ -206,34 +189,28 @@ class AnswerCache:
         reasoning = None if reply.reasoning is None else writable(reply.reasoning)
         tokens = (usage.prompt_tokens, usage.completion_tokens, int(usage.estimated))
         self._pending[key] = (*key, model, role, writable(reply.text), reasoning, reply.finish_reason, *tokens, at)
-        if not self._scheduled:
-            self._schedule()
+        self._schedule()
 
     def _schedule(self) -> None:
-        def write() -> None:
-            self._scheduled = False
-            self.write()
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._write_scheduled)
 
-        self._scheduled = True
-        asyncio.get_running_loop().call_later(FLUSH_SECONDS, write)
+    def _write_scheduled(self) -> None:
+        self._scheduled = False
+        self.write()
 
     def write(self, *, last: bool = False) -> None:
         """Writes pending answers. While another process writes, they stay in memory, unless this is the `last` write."""
         if not self._pending:
             return
         try:
-            self._file.execute("BEGIN IMMEDIATE")
-            try:
+            with self._file:  # commits, or rolls back
+                self._file.execute("BEGIN IMMEDIATE")
                 self._file.executemany(_INSERT, self._pending.values())
-                self._file.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self._file.execute("ROLLBACK")
-                raise
         except (sqlite3.Error, OverflowError) as error:  # OverflowError: a token count of thirty digits from a broken server
             if "locked" in str(error) and not last:
-                if not self._scheduled:
-                    self._schedule()
+                self._schedule()
                 return
             self.unwritten += len(self._pending)
             self._problem = str(error)
@@ -241,7 +218,7 @@ class AnswerCache:
 
     @contextlib.contextmanager
     def only(self) -> Iterator[None]:
-        """In its body, a request that is not in the cache raises `NotCached` instead of a call, and nothing is counted."""
+        """In its body, a request that is not in the cache raises `BudgetSpent`, as a limit does, and nothing is counted."""
         before = (self.hits, self.misses)
         self._only = True
         try:
@@ -255,7 +232,7 @@ class AnswerCache:
         while (reply := self.find(key)) is None and (request := self._in_flight.get(key)) is not None:
             await asyncio.wait([request])  # it may have failed: look again
         if reply is None and self._only:
-            raise NotCached("the answer is not in the cache")
+            raise BudgetSpent("the answer is not in the cache")
         if reply is None:
             self.misses += 1
         else:
@@ -281,7 +258,7 @@ class AnswerCache:
 
 def cache_at(path: Path | None) -> AnswerCache | None:
     """The cache at a path, or else at `HEARTLOOP_CACHE`; `None` where neither is given or the variable is empty."""
-    default = os.environ.get(_VARIABLE, "").strip()
+    default = os.environ.get("HEARTLOOP_CACHE", "").strip()
     chosen = path if path is not None else Path(default) if default else None
     return AnswerCache(chosen) if chosen is not None else None
 
@@ -294,7 +271,6 @@ class Cached:
         self.name = model.name
         self.cache = cache
         self.role = role
-        self._heads: dict[tuple[str, str, str], Any] = {}
         # the key of a Python function includes the hash of its file, which changes between runs under the same name
         self._source = str(getattr(getattr(model, "model", model), "source", ""))
 
@@ -313,19 +289,20 @@ class Cached:
 
     def _digest(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling) -> bytes:
         """SHA-256 of the request. Each part is preceded by its length, so that different requests never concatenate alike."""
-        first = messages[0] if messages else None
-        head = (repr(schema), first.role if first else "", first.content if first else "")
-        known = self._heads.get(head)
-        if known is None:  # the long first message is the same in every turn: its part of the digest is reused
-            if len(self._heads) >= _HEADS:
-                self._heads.clear()
-            known = self._heads[head] = hashlib.sha256(_joined((self.name, self._source, *head)))
-        digest = known.copy()
+        first = (messages[0].role, messages[0].content) if messages else ("", "")
+        digest = _head(self.name, self._source, repr(schema), *first).copy()
         settings = repr([sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.seed])
         if further := sampling.further:  # added only where set, so that keys of earlier versions stay valid
             settings += json.dumps(further, sort_keys=True)
         digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
-        return digest.digest()
+        key: bytes = digest.digest()
+        return key
+
+
+@lru_cache(maxsize=2048)
+def _head(*parts: str) -> Any:
+    """The digest up to the long first message, which is the same in every turn."""
+    return hashlib.sha256(_joined(parts))
 
 
 def _joined(parts: Iterable[str]) -> bytes:

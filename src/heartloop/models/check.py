@@ -33,12 +33,6 @@ class AskedRole(NamedTuple):
     """Whether it is needed only if its own dialogues are played, other than the model of a role."""
 
 
-class _Endpoint(NamedTuple):
-    model: EndpointChat
-    sampling: Sampling
-    under_test: bool
-
-
 class EndpointCheck:
     """The check of a run's endpoints.
 
@@ -49,42 +43,38 @@ class EndpointCheck:
 
     def __init__(self, roles: Iterable[AskedRole], meter: Meter) -> None:
         self._meter = meter
-        distinct: dict[tuple[str, str], _Endpoint] = {}
-        for model, sampling, under_test in roles:
+        distinct: dict[tuple[str, str], tuple[EndpointChat, Sampling, bool]] = {}
+        for model, given, under_test in roles:
             if isinstance(model, EndpointChat):
-                one = _Endpoint(model, sampling or Sampling(), under_test)
-                key = (model.name, one.sampling.model_dump_json())
+                sampling = given or Sampling()
+                key = (model.name, sampling.model_dump_json())
                 if key not in distinct or not under_test:  # a role needs the model in every dialogue
-                    distinct[key] = one
+                    distinct[key] = model, sampling, under_test
         self._open = list(distinct.values())
 
-    def due(self, under_test: Container[str]) -> bool:
-        return bool(self._due(under_test))
-
-    def _due(self, under_test: Container[str]) -> list[_Endpoint]:
-        return [one for one in self._open if not one.under_test or one.model.name in under_test]
+    def due(self, under_test: Container[str]) -> list[tuple[EndpointChat, Sampling]]:
+        return [(model, sampling) for model, sampling, in_turn in self._open if not in_turn or model.name in under_test]
 
     async def ask(self, under_test: Container[str], *, tell: Callable[[str], None] = lambda text: None) -> None:
         """Asks the endpoints that are due, all at once and none twice; `tell` gets a sentence about each overloaded one."""
-        due = self._due(under_test)
+        due = self.due(under_test)
         try:
-            problems = [found for found in await asyncio.gather(*map(self._ask, due)) if found is not None]
+            problems = [found for found in await asyncio.gather(*(self._ask(*one) for one in due)) if found is not None]
         finally:
-            for one in due:
-                await one.model.close()
+            for model, _ in due:
+                await model.close()
         if errors := _lines((model, text) for model, text, passing in problems if not passing):
             raise UseError("\n".join(errors))
-        self._open = [one for one in self._open if one not in due]
+        self._open = [one for one in self._open if one[:2] not in due]
         for line in _lines((model, text) for model, text, _ in problems):
             tell(line)
 
-    async def _ask(self, one: _Endpoint) -> tuple[str, str, bool] | None:
+    async def _ask(self, model: EndpointChat, sampling: Sampling) -> tuple[str, str, bool] | None:
         """The model, what is wrong with its endpoint, and whether the run may begin nevertheless."""
-        model = one.model
         try:
-            outcome, tries = await _attempts(model, one.sampling.model_copy(update={"max_tokens": 1}))
+            outcome, tries = await _attempts(model, sampling.model_copy(update={"max_tokens": 1}))
             if isinstance(outcome, Trouble) and outcome.status in _UNCLEAR:
-                outcome, tries = await _attempts(model, one.sampling)
+                outcome, tries = await _attempts(model, sampling)
         except UseError as error:  # without a key
             return model.name, f"{error}; nothing was played", False
         if isinstance(outcome, Reply):

@@ -1,7 +1,6 @@
-"""Client of OpenAI-compatible endpoints: chat completions and embeddings, with bounded retries, and a check before a run.
+"""Client of OpenAI-compatible endpoints: chat completions and embeddings, with bounded retries.
 
-Failures that may pass are retried with exponential backoff and full jitter; others raise at once, with what to do. An API key
-is sent in the request headers and removed from all other text.
+An API key is sent in the request headers and removed from all other text.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
 
@@ -139,9 +138,7 @@ class Connections:
 
     def slots(self, address: str) -> asyncio.Semaphore:
         """The semaphore of one address; call `session` first."""
-        if address not in self._slots:
-            self._slots[address] = asyncio.Semaphore(self.limit)
-        return self._slots[address]
+        return self._slots.setdefault(address, asyncio.Semaphore(self.limit))
 
     def habits(self, address: str, model: str) -> Habits:
         return self._habits.get((address, model), Habits())
@@ -171,10 +168,7 @@ class EndpointChat:
 
     Args:
         name: in heartloop, `service/model`; error messages name the variables of the service.
-        model: at the endpoint.
-        base_url: address up to `/v1`.
-        needs_key: refuse every call if there is no key.
-        timeout: seconds for one attempt.
+        needs_key: refuse every call if there is no key, unless the address is this machine's.
         connections: maximum concurrent calls, or `Connections` shared with other models.
         sleep: awaited between attempts, with seconds; for tests.
     """
@@ -207,7 +201,7 @@ class EndpointChat:
         """The base URL without query, key or password."""
         self._proxy = _proxy(parts)
         self._key = _Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
-        self._lacks_key = needs_key and not api_key
+        self.lacks_key = needs_key and not api_key and not _is_loopback(parts)
         self._timeout = timeout
         self._retries = retries
         self._owned = isinstance(connections, int)
@@ -233,13 +227,7 @@ class EndpointChat:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion.
-
-        Raises:
-            TransportError: timeouts, dropped connections, 429 or 5xx in every attempt.
-            MalformedReply: no valid chat completion in any attempt.
-            RefusedByServer: a response that a retry cannot change.
-        """
+        """One completion. Raises `TransportError` or `MalformedReply` after the last attempt, `RefusedByServer` at once."""
         sampling = sampling or Sampling()
         habits = self._connections.habits(self.address, self.model)
         tries = 0
@@ -248,8 +236,7 @@ class EndpointChat:
             if isinstance(outcome, Reply):
                 break
             tries = await self._wait(outcome, tries, "chat completion")
-        if habits.refused:
-            self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
+        self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format:
             self.dropped["response_format"] += 1
         return outcome
@@ -269,12 +256,11 @@ class EndpointChat:
         connect: float | None = None,
     ) -> tuple[Reply | Trouble, Habits]:  # fmt: skip
         """One attempt, repeated at once without what the server says it does not support; and what is known to be so."""
-        if self._lacks_key:
+        if self.lacks_key:
             raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         while True:
             body = habits.body(self.model, messages, schema, sampling)
-            read = partial(read_reply, messages=messages)
-            outcome = await self._attempt(self._url, body, read, self._timeout, connect)
+            outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
             if isinstance(outcome, Trouble):
                 outcome = self._scrubbed(outcome)
             elif self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
@@ -323,7 +309,7 @@ class EndpointChat:
                     url,
                     data=None if body is None else to_json(body),
                     headers=self._key.headers,
-                    timeout=_limits(total, connect),
+                    timeout=aiohttp.ClientTimeout(total=total, sock_connect=connect),
                     proxy=self._proxy,
                     allow_redirects=False,  # aiohttp would follow with a GET
                 ) as response:
@@ -384,13 +370,6 @@ def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-@cache
-def _limits(total: float, connect: float | None) -> aiohttp.ClientTimeout:
-    import aiohttp
-
-    return aiohttp.ClientTimeout(total=total, sock_connect=connect)
-
-
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:
     """The body; `None` where it exceeds `_LARGEST_BODY`, beyond which nothing is read into memory."""
     if response.content_length is not None and "Content-Encoding" not in response.headers:
@@ -420,10 +399,12 @@ def _proxy(parts: SplitResult) -> str | None:
     """The proxy by HTTP_PROXY, HTTPS_PROXY and NO_PROXY; none for this machine."""
     from urllib.request import getproxies, proxy_bypass
 
+    return None if _is_loopback(parts) or proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+
+
+def _is_loopback(parts: SplitResult) -> bool:
     host = parts.hostname or ""
-    if host in {"localhost", "::1"} or host.startswith("127.") or proxy_bypass(host):
-        return None
-    return getproxies().get(parts.scheme)
+    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def _pause(tries: int, wait: float | None) -> float:

@@ -87,9 +87,7 @@ class Habits(NamedTuple):
         named = {name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", trouble.names)}
         if named:
             return self._replace(refused=self.refused | named)
-        if "response_format" in body:
-            return self._replace(format=self.format + 1)
-        return None
+        return self._replace(format=self.format + 1) if "response_format" in body else None
 
 
 @lru_cache(maxsize=64)

@@ -21,7 +21,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from heartloop.core.chat import Reply, estimate_usage
-from heartloop.core.dialogue import Message, Sampling, Usage, writable
+from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import BudgetSpent, ModelError, TransportError, UseError
 from heartloop.models.client import TIMEOUT, scrub
 
@@ -34,16 +34,14 @@ class PythonChat:
 
     The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An `async def`
     runs in the event loop. A plain function runs in threads, several at a time, and has to be thread-safe. It gets no schema and
-    no sampling settings. `source` is its hash, by default the SHA-256 of the module's file.
+    no sampling settings. `source` is the SHA-256 of the module's file, or the `function_source` of a given `function`.
     """
 
-    def __init__(
-        self, name: str, *, timeout: float = TIMEOUT, function: Callable[..., Any] | None = None, source: str | None = None
-    ) -> None:
+    def __init__(self, name: str, *, timeout: float = TIMEOUT, function: Callable[..., Any] | None = None) -> None:
         self.name = name
         self._timeout = timeout
         self._function = _load(name) if function is None else function
-        self.source = _source_of(self._function) if source is None else source
+        self.source = _source_of(self._function) if function is None else function_source(function)
         called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
 
@@ -63,17 +61,15 @@ class PythonChat:
         except Exception as error:
             description = _without_keys(f"{type(error).__name__}: {error}")
             last = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"{self.name} raised {description} ({Path(last.filename).name}, line {last.lineno})"
+            message = f"{self.name} raised {description} ({Path(last.filename).name}, line {last.lineno})"
             # an error that contained a key is not chained, or the traceback would print it
-            raise ModelError(text) from (error if description.endswith(str(error)) else None)
-        text = answer.text if isinstance(answer, Reply) else answer
+            raise ModelError(message) from (error if description.endswith(str(error)) else None)
+        reply = answer if isinstance(answer, Reply) else Reply(answer)
+        text: Any = reply.text
         if not isinstance(text, str):
             raise ModelError(f"{self.name} returned {type(text).__name__}; expected a text or a heartloop.core.chat.Reply")
         text = writable(text)
-        usage = answer.usage if isinstance(answer, Reply) else Usage()
-        if not usage.total:
-            usage = estimate_usage(messages, text)
-        return answer._replace(text=text, usage=usage) if isinstance(answer, Reply) else Reply(text, usage=usage)
+        return reply._replace(text=text, usage=reply.usage if reply.usage.total else estimate_usage(messages, text))
 
     async def _answer(self, messages: list[dict[str, str]]) -> Any:
         if self._is_async:
@@ -129,7 +125,7 @@ def function_model(name: str, function: Callable[..., Any], timeout: float) -> P
         with contextlib.suppress(ImportError, AttributeError, ValueError):
             if pkgutil.resolve_name(path) is function:
                 return PythonChat(name, timeout=timeout)
-    return PythonChat(name, timeout=timeout, function=function, source=function_source(function))
+    return PythonChat(name, timeout=timeout, function=function)
 
 
 def _add(digest: Any, function: Any, known: set[int]) -> None:
@@ -147,8 +143,8 @@ def _add(digest: Any, function: Any, known: set[int]) -> None:
         digest.update(inspect.getsource(function).encode())
     except (OSError, TypeError):  # typed at a prompt that keeps no source
         _add_code(digest, function.__code__)
-    defaults = function.__defaults__ or ()
-    values: dict[str, Any] = {**(function.__kwdefaults__ or {}), **{str(place): value for place, value in enumerate(defaults)}}
+    values: dict[str, Any] = {str(place): value for place, value in enumerate(function.__defaults__ or ())}
+    values |= function.__kwdefaults__ or {}
     with contextlib.suppress(ValueError):  # a closure over a name that has no value yet
         used = inspect.getclosurevars(function)
         values |= {**used.globals, **used.nonlocals}

@@ -1,8 +1,7 @@
 """Language models of this machine, from GGUF files: `local/smollm2` and `local/PATH.gguf` (extra `local`).
 
-A model is served by llama.cpp in a child process (`python -m heartloop.models.local`) on the loopback address. It reads its
-settings as a line of JSON from standard input, prints its address, and ends when standard input is closed. With several slots the
-numbers depend on which requests are computed together: the same seed may give another reply.
+llama.cpp serves a model in a child process on the loopback address, which ends when its standard input is closed. With several
+slots the numbers depend on which requests are computed together: the same seed may give another reply.
 """
 
 from __future__ import annotations
@@ -195,10 +194,9 @@ class LocalChat:
             return self._endpoint
 
     def _end_message(self) -> str:
-        process = self._process
         self._errors.seek(0)
         last = " ".join(self._errors.read()[-300:].split())
-        code = "" if process is None else f" with code {process.returncode}"
+        code = "" if self._process is None else f" with code {self._process.returncode}"
         return (
             f"the server of {self.name} ended{code}: {last or 'it printed nothing'}; check the file, "
             f"or lower --max-connections if the memory did not suffice"

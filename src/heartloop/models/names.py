@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling
@@ -28,11 +27,11 @@ _FORMS = (
 )
 
 
-def load_env(path: Path | None = None) -> None:
-    """Reads `.env` of the current directory (or `path`) into the environment. Variables that are set keep their values."""
+def load_env() -> None:
+    """Reads `.env` of the current directory into the environment. Variables that are set keep their values."""
     from dotenv import load_dotenv
 
-    path = path or Path.cwd() / ".env"
+    path = Path.cwd() / ".env"
     try:
         load_dotenv(path, override=False)
     except (OSError, UnicodeDecodeError) as error:
@@ -54,9 +53,8 @@ def resolve(
 
     Args:
         connections: shared with other models, in place of `max_connections`; models at one address share its limit.
-        timeout: seconds for one attempt.
         seed: of a baseline.
-        baselines: an environment's own, by the name after `heartloop/`: `"module:attribute"` of a function (`FunctionBaseline`).
+        baselines: an environment's own, by the name after `heartloop/` (see `FunctionBaseline`).
         key_later: refuse a missing key at the first call instead, since a cache may answer every call.
     """
     if name.startswith("python:"):
@@ -77,19 +75,19 @@ def resolve(
         known = ", ".join([*SERVICES, *LOCAL])
         raise UseError(f"unknown service {service!r} in {name!r}; expected one of {known}, or {url_variable} set to its address")
     key = os.environ.get(key_variable, "").strip()
-    needs_key = service not in LOCAL and not _is_loopback(base_url)
-    if needs_key and not key and not key_later:
-        raise UseError(f"{name} has no API key; set {key_variable} in the environment or in .env")
-    return EndpointChat(
+    endpoint = EndpointChat(
         name,
         model=model,
         base_url=base_url,
-        api_key=key or None,
-        needs_key=needs_key,
+        api_key=key,
+        needs_key=service not in LOCAL,
         timeout=timeout,
         retries=retries,
         connections=max_connections if connections is None else connections,
     )
+    if endpoint.lacks_key and not key_later:
+        raise UseError(f"{name} has no API key; set {key_variable} in the environment or in .env")
+    return endpoint
 
 
 def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None = None) -> ChatModel:
@@ -145,20 +143,19 @@ async def close(models: Iterable[ChatModel]) -> None:
 
 def local_speed(models: Iterable[ChatModel]) -> str:
     """What the local models among these generate, e.g. `117 tokens/s`; empty without one, or before the first answer."""
-    inner = [_innermost(model) for model in models]
-    speeds = [model.speed for model in inner if isinstance(model, LocalChat)]
-    known = sum(speed for speed in speeds if speed is not None)
-    return f"{known:.0f} tokens/s" if known else ""
+    inner = map(_innermost, models)
+    speed = sum(model.speed or 0.0 for model in inner if isinstance(model, LocalChat))
+    return f"{speed:.0f} tokens/s" if speed else ""
 
 
 def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:
     """By model: the `address`, the number of calls `retried`, and the count of each setting `dropped` because it was refused."""
-    habits: dict[str, dict[str, Any]] = {}
-    for model in models:
-        inner = _innermost(model)
-        if isinstance(inner, EndpointChat):
-            habits[inner.name] = {"address": inner.address, "retried": inner.retried, "dropped": dict(inner.dropped)}
-    return habits
+    inner = map(_innermost, models)
+    return {
+        model.name: {"address": model.address, "retried": model.retried, "dropped": dict(model.dropped)}
+        for model in inner
+        if isinstance(model, EndpointChat)
+    }
 
 
 def _baseline(name: str, seed: int, baselines: Mapping[str, str]) -> ChatModel:
@@ -176,11 +173,3 @@ def _innermost(model: ChatModel) -> ChatModel:
     while isinstance(model, (Metered, Cached)):
         model = model.model
     return model
-
-
-def _is_loopback(url: str) -> bool:
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    return host in {"localhost", "::1"} or host.startswith("127.")

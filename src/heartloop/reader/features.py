@@ -93,25 +93,19 @@ COUNTS: tuple[str, ...] = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=20_000)
 def tokens_of(text: str) -> tuple[str, ...]:
     """The words and numbers of a text, folded: lower case, plain quotes, no accents.
 
     >>> tokens_of("Rubén’s 3 boots.")
     ("ruben's", '3', 'boots')
     """
-    return _tokens(text[:READ_CHARACTERS])
-
-
-@lru_cache(maxsize=20_000)
-def _tokens(text: str) -> tuple[str, ...]:
-    return tuple(_TOKEN.findall(folded(text)))
+    return tuple(_TOKEN.findall(folded(text[:READ_CHARACTERS])))
 
 
 @lru_cache(maxsize=1_000)
 def folded(text: str) -> str:
     """A text in lower case, with plain quotes and no accents."""
-    if text.isascii():
-        return text.replace("`", "'").lower()
     text = text.translate(_QUOTES)
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
@@ -176,7 +170,7 @@ def features_of(reply: str, context: Context, layout: FeatureLayout = DEFAULT_LA
 @lru_cache(maxsize=5_000)
 def _content(text: str) -> frozenset[str]:
     """What a text is about: the first five letters of its longer words, so that inflections meet; pairs of Han characters."""
-    return _stubs(_tokens(text[:READ_CHARACTERS]))
+    return _stubs(tokens_of(text))
 
 
 def _stubs(tokens: tuple[str, ...]) -> frozenset[str]:
@@ -190,7 +184,7 @@ def _content_of(texts: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=5_000)
 def _runs(text: str) -> frozenset[tuple[str, ...]]:
-    tokens = _tokens(text[:READ_CHARACTERS])
+    tokens = tokens_of(text)
     return frozenset(zip(*(tokens[n:] for n in range(_RUN)), strict=False))
 
 
@@ -266,16 +260,14 @@ def _counts(reply: str, text: str, tokens: tuple[str, ...], context: Context) ->
 
 _LATIN = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _ANY_LETTER = re.compile(r"[^\W\d_]")
-_COMMON = frozenset({
-    "the", "of", "and", "a", "to", "is", "you", "that", "it", "he", "was", "for", "on", "are", "as", "with", "his", "they",
-    "at", "be", "this", "have", "from", "or", "had", "by", "not", "but", "what", "all", "were", "we", "when", "your", "can",
-    "said", "there", "an", "which", "she", "do", "how", "their", "if", "will", "up", "other", "about", "out", "many",
-    "then", "them", "these", "so", "some", "her", "would", "make", "like", "him", "into", "has", "two", "more", "go", "no",
-    "way", "could", "my", "than", "been", "who", "its", "now", "did", "get", "come", "may", "me", "i",
+_ENGLISH = frozenset({
+    "the", "of", "and", "to", "you", "that", "it", "for", "are", "with", "his", "they", "be", "this", "have", "from",
+    "had", "by", "not", "but", "what", "were", "we", "when", "your", "can", "said", "there", "which", "she", "how",
+    "their", "if", "will", "up", "other", "about", "out", "many", "then", "them", "these", "some", "her", "would", "make",
+    "like", "him", "into", "has", "two", "more", "go", "way", "could", "my", "than", "been", "its", "now", "did", "get",
+    "come",
 })  # fmt: skip
-"""The hundred most frequent English words: how often they occur tells the language of a text, and nothing about its quality."""
-_SHARED = frozenset({"a", "as", "i", "is", "he", "do", "me", "no", "on", "at", "an", "or", "was", "so", "who", "all", "may"})
-"""Those of them that other languages have too."""
+"""The hundred most frequent English words without those of other languages ("a", "was"); they tell nothing about quality."""
 
 
 def lacks_english(text: str) -> bool:
@@ -294,5 +286,5 @@ def lacks_english(text: str) -> bool:
     words = _LATIN.findall(text.lower().replace("’", "'"))
     if len(words) < 8:
         return False
-    english = sum((word in _COMMON and word not in _SHARED) or "'" in word for word in words)
+    english = sum(word in _ENGLISH or "'" in word for word in words)
     return english == 0 if len(words) < 20 else english / len(words) < 0.1

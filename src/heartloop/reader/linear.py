@@ -39,9 +39,9 @@ def packed(form: Form, head: Mapping[str, Any], arrays: Rows) -> bytes:
 
 @contextmanager
 def opened(form: Form, path: Path, within: bytes | None = None) -> Iterator[tuple[Head, Rows]]:
-    """Head and arrays of a file that `packed` made; `InputError` also if the body of `with` misses an entry or array.
+    """Head and arrays of a file that `packed` made, or of the content of one `within` it.
 
-    `within`: content of a file inside that of the path.
+    It raises `InputError` also if the body of `with` misses an entry or array.
     """
     try:
         content = path.read_bytes() if within is None else within

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,22 +63,11 @@ class Reading(NamedTuple):
     """Share of a gain that counts, in [0, 1]: what was copied from the person or said before earns nothing."""
 
 
-class Reader(Protocol):
-    """Reads replies. The same reply in the same context gives the same reading."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def hash(self) -> str:
-        """Of everything that a reading depends on."""
-        ...
-
-    def read(self, reply: str, context: Context) -> Reading: ...
-
-
 class EmbeddedReader:
-    """The outputs of its model are `ASPECTS`, `change-0` to `change-3` and strategies; its card has the thresholds."""
+    """Reads replies: the same one in the same context gives the same reading. `hash` covers all that a reading depends on.
+
+    The outputs of its model are `ASPECTS`, `change-0` to `change-3` and strategies; its card has the thresholds.
+    """
 
     name = EMBEDDED
 
@@ -174,8 +163,7 @@ def _bounded(output: Output, value: float, unsure: float, reading: Reading) -> f
 
 @cache
 def effect_of(package: str) -> Effect:
-    text = (resources.files(package) / "effect.json").read_text(encoding="utf-8")
-    return read_effect(json.loads(text))
+    return read_effect(json.loads((resources.files(package) / "effect.json").read_text(encoding="utf-8")))
 
 
 def read_effect(table: Mapping[str, Any]) -> Effect:
@@ -186,14 +174,7 @@ def read_effect(table: Mapping[str, Any]) -> Effect:
     weights = [[[table["groups"][g]["weights"][name][a] for a in ASPECTS] for name in names] for g in groups]
     offset = [[table["groups"][g]["offset"][name] for name in names] for g in groups]
     digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
-    return Effect(
-        outputs,
-        groups,
-        np.array(weights, np.float64),
-        np.array(offset, np.float64),
-        np.array([table["deviation"][name] for name in names], np.float64),
-        np.array([table["typical"][name] for name in ASPECTS], np.float64),
-        np.array([table["silence"][name] for name in names], np.float64),
-        np.array([table["repetition"][name] for name in names], np.float64),
-        digest,
-    )
+    typical = np.array([table["typical"][name] for name in ASPECTS], np.float64)
+    parts = ("deviation", "silence", "repetition")
+    rows = {part: np.array([table[part][name] for name in names], np.float64) for part in parts}
+    return Effect(outputs, groups, np.array(weights), np.array(offset), typical=typical, hash=digest, **rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,6 @@ class WordVectors:
     """Vectors of words, of an unknown word and of punctuation marks."""
 
     def __init__(self, table: WordTable) -> None:
-        self.table = table
         self._place = {word: n for n, word in enumerate(table.words)}
         self.unknown = len(table.words)
         self._place |= {mark: self.unknown + 1 + n for n, mark in enumerate(_PUNCTUATION)}
@@ -76,35 +76,23 @@ class WordVectors:
         self._weights = np.concatenate([table.weights.astype(np.float32), np.zeros(marks, np.float32)])
         self._ends = np.zeros(len(self.vectors), bool)
         self._ends[[self._place[mark] for mark in _ENDS]] = True
-        self._texts: dict[str, NDArray[np.int64]] = {}
-        self._parts: dict[tuple[str, ...], _Part] = {}
+        self._content = lru_cache(_KEPT)(self._content_of)
+        self._part = lru_cache(_KEPT)(self._part_of)
 
     def _stream(self, text: str) -> list[int]:
         place, unknown = self._place, self.unknown
         return [place.get(token, unknown) for token in _STREAM.findall(folded(text[:READ_CHARACTERS]))]
 
-    def _content(self, text: str) -> NDArray[np.int64]:
+    def _content_of(self, text: str) -> NDArray[np.int64]:
         """Content words of a text, each once."""
-        known = self._texts.get(text)
-        if known is None:
-            ids = np.unique(np.array(self._stream(text), np.int64))
-            known = ids[self._weights[ids] > _CONTENT]
-            if len(self._texts) >= _KEPT:
-                self._texts.clear()
-            self._texts[text] = known
-        return known
+        ids = np.unique(np.array(self._stream(text), np.int64))
+        return ids[self._weights[ids] > _CONTENT]
 
-    def _part(self, texts: tuple[str, ...]) -> _Part:
-        known = self._parts.get(texts)
-        if known is None:
-            ids = np.unique(np.concatenate([np.empty(0, np.int64), *map(self._content, texts)]))
-            near = self._near[ids]
-            centre = self._weights[ids] @ near
-            known = _Part(ids, near, (centre / max(1e-6, float(np.linalg.norm(centre)))).astype(np.float32))
-            if len(self._parts) >= _KEPT:
-                self._parts.clear()
-            self._parts[texts] = known
-        return known
+    def _part_of(self, texts: tuple[str, ...]) -> _Part:
+        ids = np.unique(np.concatenate([np.empty(0, np.int64), *map(self._content, texts)]))
+        near = self._near[ids]
+        centre = self._weights[ids] @ near
+        return _Part(ids, near, (centre / max(1e-6, float(np.linalg.norm(centre)))).astype(np.float32))
 
     def read(self, reply: str, context: Context) -> Tokens:
         order: dict[int, int] = {}

@@ -31,7 +31,7 @@ from heartloop.environments.grading import REASKS, JudgeModel
 from heartloop.environments.reading import WEIGHTS
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
 from heartloop.reader.features import Context, lacks_english
-from heartloop.reader.reader import Reader, Reading, embedded_reader
+from heartloop.reader.reader import EmbeddedReader, Reading, embedded_reader
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
 
@@ -93,7 +93,7 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
     Nothing is fitted on EQ-Bench3, and no ranking is claimed. Silence and danger get 0, hostility at most `HOSTILE_LIMIT`.
     """
 
-    def __init__(self, reader: Reader | None = None) -> None:
+    def __init__(self, reader: EmbeddedReader | None = None) -> None:
         self._reader = reader or embedded_reader()
         self.name = self._reader.name
         super().__init__(("judge",), {f"{WEIGHTS}reader": self._reader.hash})

@@ -1,8 +1,7 @@
 """Baselines: scripted policies of different quality, named `heartloop/<name>`, that need no key.
 
-A reply depends on the name, the messages and the seed. The order in which an environment should rank them was written before its
-user was fitted (docs/decisions/0013). Where a prompt asks for an analysis and a response (PERM), or for sections under headings
-(EQ-Bench3), the answer has that form; `garbage` ignores it.
+Where a prompt asks for an analysis and a response (PERM), or for sections under headings (EQ-Bench3), the answer has that form;
+`garbage` ignores it.
 """
 
 from __future__ import annotations
@@ -31,14 +30,13 @@ from heartloop.models.baselines.scripted import (
 
 def analyses_of(name: str, context: BaselineContext, pick: Pick) -> list[str]:
     """The baseline's analyses of the last message, the first of them to be used first."""
-    written = written_for(context) if name == "counsellor" else None
-    if written is not None and written.analysis:
-        return [written.analysis]
-    kinds = phrases()["analysis"]
     if name == "counsellor":
+        written = written_for(context)
+        if written is not None and written.analysis:
+            return [written.analysis]
         name = "reflector"
-    frames: Sequence[str] = kinds[name if name in kinds else "others"]
-    return pick.order(frames)
+    kinds = phrases()["analysis"]
+    return pick.order(kinds.get(name, kinds["others"]))
 
 
 _HEADING = re.compile(r"^# (\S.*?)[ \t]*\n\s*<[^\n]+>[ \t]*$", re.MULTILINE)
@@ -82,13 +80,11 @@ def _scene(text: str) -> str:
 
 
 GENERAL: Mapping[str, Callable[[BaselineContext, Pick], str]] = {"counsellor": counsellor, **SCRIPTED}
+"""Baselines whose order is claimed in every environment (docs/decisions/0013)."""
 
 BASELINES: Mapping[str, Callable[[BaselineContext, Pick], str]] = {**GENERAL, **MANAGING}
 
-RANKED: tuple[str, ...] = tuple(GENERAL)
-"""Baselines whose order is claimed in every environment (docs/decisions/0013)."""
-
-_GROUPS: Mapping[str, tuple[str, ...]] = {"all": tuple(BASELINES), "general": RANKED, "managing": tuple(MANAGING)}
+_GROUPS: Mapping[str, tuple[str, ...]] = {"all": tuple(BASELINES), "general": tuple(GENERAL), "managing": tuple(MANAGING)}
 
 
 def baseline_group(name: str) -> tuple[str, ...]:
@@ -127,10 +123,8 @@ class Baseline:
 class FunctionBaseline:
     """A baseline that an environment brings, as a `ChatModel` named `heartloop/<name>`.
 
-    Args:
-        path: `"module:attribute"` of a function `(messages, seed) -> str`. `messages` is a sequence of `Message`; `seed` is the
-            call's sampling seed, which differs from turn to turn, or the one below. Equal arguments must give equal replies.
-        seed: used where the call has no sampling seed.
+    `path` is `"module:attribute"` of a function `(messages, seed) -> str`, where `messages` is a sequence of `Message` and `seed`
+    the call's sampling seed, which differs from turn to turn, or else that given here. Equal arguments must give equal replies.
     """
 
     def __init__(self, name: str, path: str, *, seed: int = 0) -> None:

@@ -1,8 +1,4 @@
-"""The baselines' replies; none repeats what the other person said. The wording is in `phrases.toml` and `written/`.
-
-`counsellor` has replies written line by line for some held-out scenarios (data card: data/counsellor/README.md), and else those
-of `reflector`. `MANAGING` make the mistakes of dialogues in which the policy has a role and limits (EIBench).
-"""
+"""The baselines' replies; none repeats what the other person said. The wording is in `phrases.toml` and `written/`."""
 
 from __future__ import annotations
 
@@ -67,12 +63,6 @@ def phrases() -> Mapping[str, Any]:
     return tomllib.loads((resources.files(__package__) / "phrases.toml").read_text(encoding="utf-8"))
 
 
-def fill(phrase: str, **values: str) -> str:
-    """The phrase with its blanks filled; the blank `{A}` is `a` with a capital."""
-    values |= {name.capitalize(): value[:1].upper() + value[1:] for name, value in values.items()}
-    return re.sub(r"\{(\w+)\}", lambda m: values[m.group(1)], phrase)
-
-
 def reflector(context: BaselineContext, pick: Pick) -> str:
     """An answer in general words and an open question; an opening where nobody has spoken."""
     table = phrases()["reflector"]
@@ -94,7 +84,9 @@ def _fixer(context: BaselineContext, pick: Pick) -> str:
     table = phrases()["steps"]
     steps = pick.order([*_topical(table, " ".join(context.messages).lower()), *table[-1]["plain"]])
     first, second = (steps[(2 * context.turn + place) % len(steps)] for place in (0, 1))
-    return fill(pick.one(phrases()["fixer"]["frames"]), a=first.rstrip("."), b=second)
+    blanks = {"a": first.rstrip("."), "b": second}
+    blanks |= {name.upper(): step[:1].upper() + step[1:] for name, step in blanks.items()}
+    return pick.one(phrases()["fixer"]["frames"]).format(**blanks)
 
 
 def _topical(rows: Sequence[Mapping[str, Any]], text: str) -> Sequence[str]:
@@ -142,6 +134,7 @@ SCRIPTED: Mapping[str, Callable[[BaselineContext, Pick], str]] = {
 MANAGING: Mapping[str, Callable[[BaselineContext, Pick], str]] = {
     name: fixed(name) for name in ("pushover", "rigid", "excuser", "interviewer")
 }
+"""They make the mistakes of dialogues in which the policy has a role and limits (EIBench)."""
 
 
 class WrittenReply(NamedTuple):
@@ -151,6 +144,7 @@ class WrittenReply(NamedTuple):
 
 
 def counsellor(context: BaselineContext, pick: Pick) -> str:
+    """A reply written for this line of a held-out scenario (data/counsellor/README.md), else that of `reflector`."""
     written = written_for(context)
     return reflector(context, pick) if written is None else written.reply
 
