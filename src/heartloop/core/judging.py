@@ -48,8 +48,7 @@ async def ask(
     Args:
         passages: what a model that heartloop serves itself may quote (`schemas.QUOTED`), since small models invent quotes.
         check: returns what is wrong with an answer that fits its schema, or `None` to accept it.
-        on_reply: called with every raw reply and its re-ask number.
-        on_refusal: called with what is wrong with a reply and its re-ask number.
+        on_reply, on_refusal: called with every raw reply, and with what is wrong with one, and its re-ask number.
     """
     schema = schema_of(answer, passages if model.name.startswith(LOCAL_PREFIX) else ())
     asked, problem, last = list(messages), "", ""

@@ -1,12 +1,8 @@
-"""Removes personal data from the dialogues of a chat log, before any model reads them.
+"""Removes personal data from the English dialogues of a chat log, before any model reads them.
 
-E-mail addresses, links, handles, phone, card and other long numbers, whole dates, street addresses, postcodes and names of
-people, in English text, become placeholders such as `[NAME-1]`; within a dialogue, equal data have equal placeholders. Not
-found: names that are in no list and that no sentence introduces, places, schools, employers, or a person who can be identified
-by the story. In scripts other than Latin: numbers, links and handles only.
-
-Names are listed (`names.toml`, `people.toml`) or introduced by a sentence ("my name is", "my sister X", "Dr X", "X told me"). A
-word that is a name once in a dialogue is a name in all of it; if it is also an ordinary word (Will, Grace), its position decides.
+Equal data have equal placeholders within a dialogue, such as `[NAME-1]`. Names are listed (`names.toml`, `people.toml`) or
+introduced by a sentence ("my name is", "my sister X", "Dr X"). A word that is a name once in a dialogue is a name in all of it;
+if it is also an ordinary word (Will, Grace), its position decides. What is not found: docs/distilling.md.
 """
 
 from __future__ import annotations

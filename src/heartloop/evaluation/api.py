@@ -152,15 +152,9 @@ def evaluate(
         scenarios: set, file or folder; by default the environment's first set.
         scenario_ids: only these scenarios, of one set; without `tags`, `exclude_tags` and `limit`.
         limit: maximum number of scenarios, stratified.
-        repeats: dialogues per model and scenario.
         shard: `i/n`, part i of n of the scenarios.
         sampling: settings by role, e.g. `{"policy": {"temperature": 0.7}}`; further fields of the request under `request`.
         policy_prompt: system prompt of the models under test in place of the environment's; baselines do not read it.
-        max_connections: maximum number of concurrent dialogues.
-        timeout: of one call, in seconds.
-        max_tokens: limit on the tokens of all roles together.
-        max_cost: limit on the cost, in the currency of `prices`.
-        prices: TOML file of prices.
         yes: call paid models without a limit.
         out: run directory; by default `runs/ENVIRONMENT-HASH`.
         cache: file of answers; by default `$HEARTLOOP_CACHE`.

@@ -1,13 +1,8 @@
 """From judged analyses to the weights that judge them: `python -m heartloop.fitting.analyses data/judged_replies`.
 
-Writes the weights of every environment that grades an analysis (`LearnedReading.analysis`), from the tuning half.
-
-1. `level`: ridge on n-grams and counts, fitted on the mean of two judges; the messages of the scenarios are added as analyses of
-   level 1, since copied words show nothing. It is stretched to the spread of the judged levels, at most `STRETCH` times.
-2. `about`: least squares on the overlaps alone, which tells each analysis from the same text read with another person's scenario.
-   It is scaled so that 0 is the median of analyses of somebody else, and 1 what one in twenty of them passes.
-
-The card has the agreement on scenarios that a fit has not seen: r of the level by itself, and of both together.
+`level` is ridge on n-grams and counts; the messages of the scenarios are added as analyses of level 1, since copied words show
+nothing. `about` is least squares on the overlaps, which separates each analysis from the same text read with another person's
+scenario; 0 is the median of analyses of other people, and 1 what one in twenty of them passes.
 """
 
 from __future__ import annotations

@@ -1,17 +1,10 @@
 """From judged replies to the weights of the embedded user: `python -m heartloop.fitting.embedded data/judged_replies`.
 
-Writes `reader/weights/embedded.npz` and the effect of each environment (`effect.json` in its folder). Only the tuning half is
-read. The same data and seed give the same weights on the same kind of machine. Replies of trained policies count `TIMES` times.
-
-1. The mean of two fits predicts the twelve aspects: ridge on n-grams, counts and a kernel, and a small network over word vectors,
-   which start from those of `word_vectors.npz` in the same folder. Ridge on n-grams and counts predicts the change in standard
-   units (an ensemble whose members each leave out a quarter of the scenarios) and which support strategies a reply uses.
-2. For each reply the aspects are predicted by a fit that has seen neither its scenario nor its voice. From these predictions and
-   from the judged marks together a linear map with bounded signs is fitted to the judged change of each environment. Predictions
-   alone give weights that lean on what is easy to predict, and lift whoever is merely coherent and honest; judged marks alone do
-   not know how far the reader can be trusted. The map is then stretched until held-out predictions have the spread of the judged
-   changes (at most `STRETCH` times), since what is ranked is a policy over many replies, whose errors average out.
-3. The thresholds of the floors are those that one in 1,000 good replies passes, under the same held-out predictions.
+Aspects are predicted by the mean of ridge and a small network over word vectors; the change by an ensemble of ridge fits. A
+linear map with bounded signs from predicted and judged aspects together gives the change of each environment: predictions alone
+would reward whoever is merely coherent, judged marks alone do not know how far the reader can be trusted. It is stretched until
+held-out predictions have the spread of the judged changes (at most `STRETCH` times). Floors have the thresholds that one in
+1,000 good replies passes.
 """
 
 from __future__ import annotations

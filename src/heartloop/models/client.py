@@ -170,7 +170,6 @@ class EndpointChat:
         name: in heartloop, `service/model`; error messages name the variables of the service.
         needs_key: refuse every call if there is no key, unless the address is this machine's.
         connections: maximum concurrent calls, or `Connections` shared with other models.
-        sleep: awaited between attempts, with seconds; for tests.
     """
 
     def __init__(

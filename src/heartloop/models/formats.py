@@ -201,13 +201,10 @@ def _error_fields(body: Any) -> tuple[str, str, str]:
         return str(error), "", ""
     message = error.get("message") or error.get("detail") or ""
     if isinstance(message, list):  # FastAPI: its `input` repeats the whole request, so only location and message are read
-        message = "; ".join(f"{_location(d.get('loc'))}: {d.get('msg', '')}" for d in message if isinstance(d, dict))
+        places = [(d.get("loc"), d.get("msg", "")) for d in message if isinstance(d, dict)]
+        message = "; ".join(f"{'.'.join(map(str, loc)) if isinstance(loc, list) else loc or ''}: {text}" for loc, text in places)
     named = error.get("param")
     return str(message), named if isinstance(named, str) else "", str(error.get("code") or "")
-
-
-def _location(loc: Any) -> str:
-    return ".".join(map(str, loc)) if isinstance(loc, list) else str(loc or "")
 
 
 def _content(content: Any) -> tuple[str, str]:

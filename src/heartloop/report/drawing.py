@@ -75,6 +75,7 @@ class Drawn(NamedTuple):
     bar: float
     zero: float
     line: float | None
+    diagonal: bool
     series: list[DrawnSeries]
     ticks_x: list[tuple[float, str]]
     ticks_y: list[tuple[float, str]]
@@ -144,6 +145,7 @@ def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn
         width, height, left, top, right, bottom, bar,
         zero=y(max(low, min(high, 0.0))),
         line=None if chart.line is None else y(chart.line),
+        diagonal=chart.diagonal,
         series=_apart(series, bottom) if chart.numbered and chart.form == "lines" else series,
         ticks_x=[(x(word), word) for word in words]
         or [(x(value), _label(value, [value] if logarithmic else ticks_x)) for value in ticks_x],

@@ -1,10 +1,9 @@
-"""Suite `capabilities`: how far do models master five capabilities of support, and do judges agree on it?
+"""Suite `capabilities`: five capabilities of support, and whether judges agree on them (RLVER, Appendix B, Table 5, Figures 2
+and 3).
 
-RLVER, Appendix B, Table 5 and Figures 2 and 3.
-A judge reads one dialogue and places five capabilities on levels from 1 to 5. Agreement of judges is the mean over pairs of
-judges of Pearson's r over models; published for five judges and seven models: 0.981, 0.943, 0.671, 0.778, 0.822. Departures: one
-question covers all five; the rubric is in our own words; a dialogue counts only if every judge placed it, so that no model is
-compared by a stricter set of judges than another.
+A judge places five capabilities on levels from 1 to 5. Agreement is the mean over pairs of judges of Pearson's r over models;
+published: 0.981, 0.943, 0.671, 0.778, 0.822. Departures: one question covers all five; our own rubric; a dialogue counts only
+if every judge placed it.
 """
 
 from __future__ import annotations

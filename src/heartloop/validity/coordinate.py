@@ -1,10 +1,8 @@
-"""Suite `coordinate`: the social-cognition coordinate, structured to creative and solution to empathy.
+"""Suite `coordinate`: the social-cognition coordinate, structured to creative and solution to empathy (SAGE, Appendix G).
 
-SAGE, Appendix G.
 A judge is asked why the 10 best and the 10 worst dialogues of a model went so, then for one profile of the model from these
-reasons, then three times to place the profile on x from structured (-1) to creative (+1) and y from solution (-1) to empathy
-(+1); the mean counts. Departures: best and worst stand for successes and failures, so that environments without such bounds are
-read alike; each model is placed alone, and not in one question with the others; shares of strategies are not shown to the judge.
+reasons, then three times to place it on x from structured (-1) to creative (+1) and y from solution (-1) to empathy (+1).
+Departures: best and worst replace successes and failures; each model is placed alone; shares of strategies are not shown.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Suite `difficulty`: how hard is each user simulator to please, and how openly does it speak?
+"""Suite `difficulty`: how hard is each user simulator to please, and how openly does it speak (RLVER, Appendix D.2, Table 3)?
 
-RLVER, Appendix D.2 and Table 3.
-Acceptance is the share of replies after which the score rises. It compares users only on the same contexts: the same reply after
-the same messages. Two runs that were played apart share little more than first replies; a run and its `heartloop rejudge` share
-all. Expression is a judge's mark from 0 to 10 of how far a message that the user itself wrote shows its thoughts and needs.
-Departures: the change is that of the score; in a rejudged run each judge keeps its own state, so that its change may end at
-another state; the paper does not say how many contexts it took.
+Acceptance is the share of replies after which the score rises, on the same contexts: the same reply after the same messages, as a
+run and its `heartloop rejudge` have them. Expression is a judge's mark from 0 to 10. Departures: the change is that of the score;
+in a rejudged run each judge keeps its own state; the paper does not say how many contexts it took.
 """
 
 from __future__ import annotations

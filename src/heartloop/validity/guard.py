@@ -1,10 +1,7 @@
-"""General capability before and after training, for `heartloop guard`.
+"""General capability before and after training, for `heartloop guard` (EIBench, section 5.5.3; RLVER, Table 2).
 
-EIBench, section 5.5.3 and Appendix C; RLVER, Table 2.
-A difference is that of the same items: each item's rate over its repeats, after less before, with the t interval of their mean
-over items; an item counts by its trials (the instructions of a prompt). If only means are stored, the harness's standard errors
-are added as if the samples were independent, which is too wide. That a fall is not significant does not show that there is none,
-so each verdict says whether its interval excludes a fall larger than a margin.
+A difference is the mean over the same items of each item's rate over its repeats, weighted by its trials, with a t interval. If
+only means are stored, the harness's standard errors are added as if the samples were independent, which is too wide.
 """
 
 from __future__ import annotations

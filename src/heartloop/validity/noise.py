@@ -1,12 +1,9 @@
-"""Suite `noise`: how much does the reward change when the same judge judges the same reply again?
+"""Suite `noise`: how much does the reward change when the same judge judges the same reply again (RLVER, Appendix E.3)?
 
-RLVER, Appendix E.3.
-The environment's own judge judges a reply of a stored dialogue ten times at temperature 0.5, by the rules of the run and with the
-stored judgements of the replies before it, in up to 100 contexts. Published: the direction of the change agrees in 90.2 %. The
-paper does not say agreement with what; here it is the share of the judgements that have their context's most frequent sign, and
-the share of pairs with the same sign. The noise of a dialogue's score is the SD if every reply were judged again with independent
-errors. Departures: the change is read from the score, which is bounded by its scale; the judge is the one given, which need not
-be the run's, and its prompt has the environment's own turn limit if it names one.
+A reply of a stored dialogue is judged ten times at temperature 0.5, after the stored judgements of the replies before it, in up
+to 100 contexts. Published: the direction of the change agrees in 90.2 %; the paper does not say with what, here it is with the
+context's most frequent sign, and between pairs. Departures: the change is read from the bounded score; the judge need not be
+the run's, and its prompt has the environment's own turn limit if it names one.
 """
 
 from __future__ import annotations

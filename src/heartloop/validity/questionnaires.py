@@ -1,11 +1,9 @@
-"""Suites `blri` and `utterance`: does the score agree with how the user would describe the relation?
+"""Suites `blri` and `utterance`: does the score agree with how the user would describe the relation (SAGE, Appendix F)?
 
-SAGE, Appendix F, Figures 4 and 5.
-A judge fills in a questionnaire as the user, three times: from the user's thoughts alone (`blri`: 12 statements in four
-dimensions, 0 to 100), or from the dialogue alone (`utterance`: 15 statements in three dimensions, 1 to 5). The mean over the
-dimensions is compared with the score; published over 18 models: Pearson 0.818 and 0.788. Departures: agreement is a number from
-1 to 6 in both (the paper's `blri` has labels A to F); the statements are in our own words; `blri` uses all thoughts that the
-transcript holds, of whatever form the environment gives them.
+A judge fills in a questionnaire as the user, three times: from the thoughts alone (`blri`: 12 statements in four dimensions, 0
+to 100), or from the dialogue alone (`utterance`: 15 statements in three dimensions, 1 to 5). Published over 18 models: Pearson
+0.818 and 0.788. Departures: agreement is a number from 1 to 6 in both (the paper's `blri` has labels A to F); our own
+statements; `blri` uses all thoughts that the transcript holds.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Suite `rankings`: do user simulators order models alike, does one favour its own model, and does the order agree with others?
+"""Suite `rankings`: do user simulators order models alike, and does one favour its own model (SAGE, Table 1; EIBench, Table 5)?
 
-SAGE, Table 1, Figure 1a and its section on robustness; EIBench, Table 5.
 Models are compared on the scenarios that both users scored, without a model that plays the user itself (as in EIBench). Its
 self-preference is how much larger its lead over the other models is by its own judgement than by that of the other users.
-Departures: the papers print rank correlations without intervals; with few models they need a p value, which is exact up to eight
-models.
+Departure: a p value, exact up to eight models; the papers print rank correlations without intervals.
 """
 
 from __future__ import annotations

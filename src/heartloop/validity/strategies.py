@@ -1,6 +1,5 @@
-"""Suite `strategies`: with which of 24 support strategies do models reply, by the embedded reader and by judges?
+"""Suite `strategies`: with which of 24 support strategies do models reply, by the embedded reader and by judges (SAGE, Table 4)?
 
-SAGE, Table 4 and Appendix G.
 A judge reads one reply with the message before it, splits it into passages and labels each with any number of strategies.
 Agreement of every two labellers is F1 and Krippendorff's alpha over the replies that both labelled. Departures: the reader reads
 the words of the dialogue alone, without what a scenario tells about the person, so that runs of all environments are read alike;

@@ -2,10 +2,8 @@
 
 A dialogue whose score under the other preset does not follow from the transcript becomes unscored: the last reply was not judged,
 the dialogue would continue, or a change was clamped that `corrected` would have re-asked. One departure: if `corrected` re-asked,
-the later answer is used, where `released` would have clamped the first.
-
-A judge sees its own emotion, and the rules apply to it. If the stored dialogue would continue by the judge's emotion, it is `cut`
-and scored by the emotion there. A dialogue that the user left still ends in goodbye.
+the later answer is used, where `released` would have clamped the first. If a stored dialogue would continue by a judge's emotion,
+it is `cut` there.
 """
 
 from __future__ import annotations
