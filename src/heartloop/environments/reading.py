@@ -8,7 +8,7 @@ the scenario whether the analysis is about this person. The level counts as far 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -52,7 +52,7 @@ def unsaid(concerns: Iterable[Concern], beats: Iterable[Beat], messages: Sequenc
 LAYOUT = FeatureLayout(bits=13, words=(1, 2), characters=(3, 4))
 OVERLAPS = ("story_overlap", "unsaid_overlap", "known_overlap", "demand_overlap", "ways_overlap")
 _LOWEST, _HIGHEST = 1.0, 5.0
-_loaded = cache(LinearModel.load)
+_loaded = cache(partial(LinearModel.load, form=SHIPPED))
 
 
 class LearnedAnalysis(NamedTuple):
@@ -63,7 +63,7 @@ class LearnedAnalysis(NamedTuple):
 
     @property
     def model(self) -> LinearModel:
-        return _loaded(self.weights, SHIPPED)
+        return _loaded(self.weights)
 
     def level(self, scenario: Any, analysis: str) -> tuple[int, Mapping[str, float]]:
         """The level of an analysis, and the numbers behind it; 1 if it has no words."""
