@@ -93,6 +93,7 @@ async def test_only_a_model_that_heartloop_serves_is_sent_what_can_be_quoted(nam
         ('{"note": "plain"}', "warmth: Field required"),
         ('{"warmth": ' + "1" * 5000 + "}", "it holds no JSON object"),
         (Reply(GOOD, finish_reason="length"), "it was cut by the token limit"),
+        (f"{GOOD}, or rather {GOOD.replace('4', '2')}", "it holds several answers that differ"),
     ],
 )
 async def test_the_re_ask_says_what_was_wrong(bad: str | Reply, problem: str) -> None:

@@ -349,6 +349,15 @@ async def test_the_token_limit_stops_before_a_call_that_does_not_fit() -> None:
         assert part in str(caught.value)
 
 
+def test_another_dialogue_starts_only_if_it_and_those_in_flight_fit() -> None:
+    """A dialogue takes 300 tokens, with a fifth more as a margin 360: 300 + 360 of 1000 fit, 300 + 2 x 360 do not."""
+    meter = Meter(max_tokens=1000)
+    meter.record("openai/a", "policy", _tokens(200, 100))
+    meter.finish({("openai/a", "policy"): _tokens(200, 100)})
+    assert meter.affords(0) is None
+    assert "--max-tokens 1000" in (meter.affords(1) or "")
+
+
 async def test_the_cost_limit_stops_before_a_call_that_does_not_fit() -> None:
     """A call costs (10 x 2 + 90 x 8) / 1e6 = 0.00074; 13 of them 0.00962, and a 14th does not fit into 0.01."""
     spender = Spender("openai/a", _tokens(10, 90))

@@ -11,7 +11,7 @@ from heartloop.core.dialogue import Failure, Transcript, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.check import check_environment
 from heartloop.environments.episode import play
-from heartloop.environments.replay import rejudged
+from heartloop.environments.replay import StoredReplies, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Player, Ready
 from heartloop.models.baselines import Baseline
 from tests.environments.conftest import Few
@@ -153,3 +153,10 @@ class TestStored:
             await rejudged(spec, other, scenario, spec.judge(), environment.options)
         with pytest.raises(InputError, match="not this one"):
             await rejudged(spec, transcript, scenario, Picky(spec.judge()), environment.options)
+
+
+async def test_a_stored_reply_without_its_call_is_cut_where_it_was(few: Few) -> None:
+    _, transcript = await played(SPECS[0], few)
+    first = transcript.turns[0].model_copy(update={"truncated": True})
+    reply = await StoredReplies(transcript.model_copy(update={"turns": (first,), "calls": ()})).complete([])
+    assert (reply.text, reply.finish_reason) == (first.reply, "length")
