@@ -136,15 +136,32 @@ def shown(log: EvalLog) -> dict[str, float]:
     return {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
 
 
-async def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
-    spec = load_environment("eibench")
-    scenario = spec.load("test")[0]
-    bench = spec.make([scenario], spec.players(), {"max_turns": 2})
-    settings = settings_of(bench, ["heartloop/counsellor"], roles={"user": "embedded"}, scenario_set="test")
+async def exported(folder: Path, environment: str) -> tuple[Transcript, EvalLog, EvalSample]:
+    """A dialogue of at most two replies, and its log."""
+    spec = load_environment(environment)
+    scenario_set = "test" if environment == "eibench" else spec.scenarios.sets[0]
+    scenario = spec.load(scenario_set)[0]
+    bench = spec.make([scenario], spec.players(), {"max_turns": 2} if environment != "perm" else {})
+    settings = settings_of(bench, ["heartloop/counsellor"], roles={"user": "embedded"}, scenario_set=scenario_set)
     played = await play(bench, scenario.id, Baseline("counsellor"), seed=7)
-    (tmp_path / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
-    (tmp_path / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
-    log, [sample] = read(export_logs(tmp_path)[0])
+    (folder / "settings.json").write_text(settings.model_dump_json(), encoding="utf-8")
+    (folder / "transcripts.jsonl").write_text(write_line(played), encoding="utf-8")
+    log, [sample] = read(export_logs(folder)[0])
+    return played, log, sample
+
+
+@pytest.mark.parametrize("environment", ["empa", "perm"])
+async def test_a_run_of_another_environment_has_its_points(environment: str, tmp_path: Path) -> None:
+    played, log, sample = await exported(tmp_path, environment)
+    assert log.eval.task == f"heartloop/{environment}"
+    assert sample.scores is not None
+    mine = write_scores(read_run(tmp_path)).models[0].own
+    assert sample.scores["points"].as_float() == pytest.approx(mine.mean)
+    assert len([m for m in sample.messages if m.role == "assistant"]) == len(played.turns)
+
+
+async def test_a_run_of_eibench_has_outcomes_states_and_reflections(tmp_path: Path) -> None:
+    played, log, sample = await exported(tmp_path, "eibench")
     assert log.eval.task_args["relation_weight"] == 0.5
     assert sample.scores is not None
     assert sample.scores["points"].as_float() == pytest.approx(100 * (played.score or 0.0))
