@@ -26,6 +26,7 @@ from heartloop.environments.speaking import CORE_FROM
 from heartloop.environments.written import written_lines
 from tests.empa.test_environment import levels
 from tests.fixed_appraiser import FixedAppraiser
+from tests.written_people import check_own_words
 
 CASES = load_scenarios("cases")
 TUNING = [scenario for scenario in CASES if half_of(scenario.id) == "tuning"][:4]
@@ -182,15 +183,7 @@ class TestThePerson:
             assert len(whole.turns) >= MIN_TURNS
             assert all(turn.message for turn in whole.turns[:-1])
         transcript = dialogue(scenario, policy, to_the_end=True, max_turns=20)
-        lines = sorted([*(beat.text for beat in scenario.beats), *written_lines(scenario.lines)], key=len, reverse=True)
-        said: list[str] = []
-        for rest in (turn.message for turn in transcript.turns if turn.message):
-            for line in lines:
-                if line in rest:
-                    rest = rest.replace(line, "", 1)
-                    said.append(line)
-            assert not rest.strip()
-        assert len(said) == len(set(said))
+        check_own_words(scenario, transcript)
 
     @pytest.mark.parametrize(("worst", "group"), [("pressure", "advice"), ("hostility", "cold"), ("warmth", "unfelt")])
     def test_the_line_answers_what_was_missed(self, worst: str, group: str) -> None:

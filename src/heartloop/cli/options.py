@@ -52,8 +52,8 @@ ScenariosOfRun = Annotated[str | None, typer.Option(help="Scenario set, file or 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calls:
-    """Options of commands that play or judge dialogues: how models are called, what that may cost, and what a rerun does."""
+class ModelCalls:
+    """How models are called, and what that may cost."""
 
     max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
     timeout: Timeout = 120.0
@@ -61,6 +61,12 @@ class Calls:
     max_cost: MaxCost = None
     max_tokens: MaxTokens = None
     prices: Prices = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls(ModelCalls):
+    """Options of commands that play or judge dialogues: how models are called, what that may cost, and what a rerun does."""
+
     cache: Cache = None
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Print the estimate and stop; if no dialogue is finished, finish two for it.")
@@ -102,7 +108,7 @@ Embedder = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class WritingCalls:
+class WritingCalls(ModelCalls):
     """Options of commands that write scenarios: how models are called, and what that may cost."""
 
     request: Annotated[
@@ -114,7 +120,3 @@ class WritingCalls:
     ] = None
     max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")] = 8
     timeout: Timeout = 300.0
-    retries: Retries = 6
-    max_cost: MaxCost = None
-    max_tokens: MaxTokens = None
-    prices: Prices = None
