@@ -30,6 +30,8 @@ class Reply(NamedTuple):
     usage: Usage = Usage()
     cached: bool = False
     """Not paid for: from the answer cache, or from a stored dialogue."""
+    abandoned: int = 0
+    """Attempts before it without an answer that the server may bill: timed out, or the connection broke."""
 
 
 @runtime_checkable

@@ -87,7 +87,9 @@ class CallLog:
 
 
 def _call(reply: Reply, role: str, purpose: str, turn: int, reask: int = 0) -> Call:
-    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **reply._asdict())
+    fields = reply._asdict()
+    del fields["abandoned"]
+    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **fields)
 
 
 @runtime_checkable
