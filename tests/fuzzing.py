@@ -35,7 +35,7 @@ from heartloop.environments.sage.scenario import load_scenarios, load_set
 from heartloop.environments.sage.users import _FeelAnswer
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.evaluation.store import RunDirectory, read_log, read_run, write_scores
-from heartloop.models.formats import Habits, Trouble, read_allowance, read_refusal, read_reply, seconds_of
+from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply, seconds_of
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
 from tests.released_eibench import record
 from tests.released_form import course, log, profile

@@ -125,10 +125,9 @@ async def test_a_closed_port_is_a_transport_error() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-        async with EndpointChat(
-            "lab/small", model="m", base_url=address, retries=2, connections=Connections(factor=0.001)
-        ) as model:
-            text = await failure(model, TransportError)
+    async with Connections(factor=0.001) as shared:
+        model = EndpointChat("lab/small", model="m", base_url=address, retries=2, connections=shared)
+        text = await failure(model, TransportError)
     assert "3 tries" in text
     assert address.removeprefix("http://").removesuffix("/v1") + " (" in text
     assert "ssl" not in text
@@ -376,7 +375,7 @@ async def test_three_hundred_calls_are_all_answered_with_no_more_in_flight_than_
         assert len(replies) == 300
         assert all(reply.text for reply in replies)
         assert server.most_in_flight <= 40
-        assert server.most_in_flight > 20
+        assert server.most_in_flight > 8
         assert server.fired["error_500"] > 5
         assert len(server.requests) == 300 + model.retried
 

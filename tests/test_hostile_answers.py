@@ -17,6 +17,7 @@ from heartloop.models.client import EndpointChat, scrub
 from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
 from tests.faulty_server import FaultyServer
 
+pytestmark = pytest.mark.usefixtures("no_pauses")
 HELLO = [Message(role="user", content="Hello there")]
 KEY = "CANARY-KEY-0123456789abcdef"
 
@@ -26,9 +27,7 @@ def completion(**choice: Any) -> bytes:
 
 
 def client(server: FaultyServer, **how: Any) -> EndpointChat:
-    async def at_once(_: float) -> None: ...
-
-    settings = {"model": "m", "base_url": server.base_url, "api_key": KEY, "timeout": 20.0, "sleep": at_once, **how}
+    settings = {"model": "m", "base_url": server.base_url, "api_key": KEY, "timeout": 20.0, **how}
     return EndpointChat("lab/small", **settings)
 
 

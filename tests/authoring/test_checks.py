@@ -26,10 +26,9 @@ from heartloop.authoring.checks import (
 )
 from heartloop.authoring.store import WrittenFiles
 from heartloop.core.dialogue import Usage
-from heartloop.core.errors import BudgetSpent, InputError, MalformedReply, EndpointStopped, UseError
+from heartloop.core.errors import BudgetSpent, EndpointStopped, InputError, MalformedReply, UseError
 from heartloop.environments.sage.scenario import SCENARIOS, SageScenario, load_scenarios
 from heartloop.models.budget import Meter
-from heartloop.models import client
 from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Embedded, Trouble, read_embeddings
 from tests.faulty_server import FaultyServer
@@ -96,12 +95,8 @@ def test_similarity_is_the_cosine_of_character_n_grams() -> None:
 
 
 KEY = "sk-test-0123456789abcdefghij"
+pytestmark = pytest.mark.usefixtures("no_pauses")
 TEXTS = ["aaa", "bbb", "abc"]
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "pause_before", lambda tries: 0.0)
 
 
 def model(server: FaultyServer, **how: Any) -> EndpointChat:

@@ -11,6 +11,9 @@ from heartloop.core.errors import ModelError
 EMBEDDED = "embedded"
 """Name of the learned reader, which plays users and judges in place of a language model."""
 
+CONTENT_FILTER = "content_filter"
+"""Finish reason of a reply that the provider's moderation stopped."""
+
 HUMAN = "human"
 """Name of the model whose replies somebody typed (`heartloop talk`)."""
 

@@ -11,12 +11,11 @@ import os
 import random
 import re
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from email.utils import parsedate_to_datetime
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # four times as fast as `json.dumps` on a dialogue's prompt
 
@@ -73,7 +72,10 @@ def _in_base64(secret: str) -> tuple[str, ...]:
 
 
 class _Key:
-    def __init__(self, value: str, *others: str) -> None:
+    """An API key, and the proxy with its password; neither is in a `repr` nor in any text that was scrubbed."""
+
+    def __init__(self, value: str, *others: str, proxy: str | None = None) -> None:
+        self.proxy = proxy
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
         # a short placeholder such as `EMPTY` may be part of a model's answer
@@ -99,11 +101,14 @@ TIMEOUT = 300.0
 LONGEST = 600.0
 """Least seconds for a whole attempt: the longest that a provider lets a thinking model take (DeepSeek)."""
 RETRIES = 6
-"""Further attempts after the first. One refused by a rate limit does not count, and after a time-out there is one more at most."""
+"""Further attempts after the first. One that a rate limit refuses does not count; after a time-out there is one more at most."""
 
 Answer = TypeVar("Answer", Reply, Embedded, tuple[str, ...])
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds
+_SHORT = 6_000  # characters of a prompt that fits into every context
+_COUNTED = 0.75  # of the tokens that a long prompt has by the ratio of short ones; fewer are a prompt that was cut
+_LEARNED, _LEAST_RATIO = 5, 1 / 8  # short prompts before their ratio counts; tokens per character before
 _SHOWN = 240  # characters of a server's message in an error
 _LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB, 32 embeddings of 4,096 numbers 3 MB
 _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
@@ -118,6 +123,9 @@ SERVICES: Mapping[str, str] = {
     "mistral": "https://api.mistral.ai/v1",
 }
 """Addresses of services that need a key; `<SERVICE>_BASE_URL` overrides them."""
+
+STRICT = frozenset({"openai", "azure", "groq", "mistral", "openrouter", "xai"})
+"""Services that document a strict mode for schemas."""
 
 LOCAL: Mapping[str, str] = {
     "vllm": "http://127.0.0.1:8000/v1",
@@ -146,6 +154,8 @@ class Connections:
         self._session: aiohttp.ClientSession | None = None
         self._gates: dict[str, Gate] = {}
         self._habits: dict[tuple[str, str], Habits] = {}
+        self.ratios: defaultdict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=64))
+        """Tokens per character of short prompts, by address and model."""
 
     def session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
@@ -170,11 +180,12 @@ class Connections:
         """Seconds until the last of the gates that hold calls back opens; 0 where none does."""
         return max([0.0, *(gate.pace.held_until - time.monotonic() for gate in self._gates.values())])
 
-    def habits(self, address: str, model: str) -> Habits:
-        return self._habits.get((address, model), Habits())
+    def habits(self, address: str, model: str, first: Habits) -> Habits:
+        """What is known of a model, or `first` before anything is."""
+        return self._habits.get((address, model), first)
 
     def remember(self, address: str, model: str, habits: Habits) -> None:
-        known = self.habits(address, model)
+        known = self._habits.get((address, model), habits)
         self._habits[address, model] = Habits(
             max(known.format, habits.format), known.long_name or habits.long_name, known.refused | habits.refused
         )
@@ -227,14 +238,18 @@ class EndpointChat:
         )
         self.address = urlunsplit(parts._replace(query="", fragment=""))
         """The base URL without query, key or password."""
-        self._proxy = _proxy(parts)
-        self._key = _Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
+        proxy = _proxy(parts)
+        secrets = [value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)]
+        if proxy is not None and (password := urlsplit(proxy).password):
+            secrets += [unquote(password), password]
+        self._key = _Key(api_key or "", *secrets, proxy=proxy)
         self.lacks_key = needs_key and not api_key and not is_loopback(base_url)
         self._timeout = timeout
         self.retries = retries
         self._owned = isinstance(connections, int)
         self._connections = Connections(connections) if isinstance(connections, int) else connections
         self.factor = self._connections.factor
+        self._first_habits = Habits(format=0 if service in STRICT else 1)
         self.retried = 0
         self.dropped: Counter[str] = Counter()
         """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
@@ -255,10 +270,10 @@ class EndpointChat:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion. Raises `TransportError` or `MalformedReply` after the last attempt, `RefusedByServer` (also `Moderated`)
-        at once, and `EndpointStopped` if no call can succeed before somebody acts."""
+        """One completion. Raises `TransportError` or `MalformedReply` after the last attempt, `RefusedByServer` at once, and
+        `EndpointStopped` where no further call can succeed now."""
         sampling = sampling or Sampling()
-        habits = self._connections.habits(self.address, self.model)
+        habits = self._connections.habits(self.address, self.model, self._first_habits)
         attempts = _Attempts(self, "chat completion")
         while True:
             outcome, habits = await self._understood(messages, schema, sampling, habits)
@@ -266,13 +281,13 @@ class EndpointChat:
                 break
             await attempts.wait(outcome)
         self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
-        if schema is not None and habits.format:
+        if schema is not None and habits.format > 1:
             self.dropped["response_format"] += 1
         return outcome._replace(abandoned=attempts.abandoned)
 
     async def ask_once(self, messages: Sequence[Message], sampling: Sampling, *, connect: float) -> Reply | Trouble:
         """One attempt without retries, and at most `connect` seconds to connect. It is not counted in `retried` and `dropped`."""
-        habits = self._connections.habits(self.address, self.model)
+        habits = self._connections.habits(self.address, self.model, self._first_habits)
         return (await self._understood(messages, None, sampling, habits, min(connect, self._timeout)))[0]
 
     async def listed_models(self, *, within: float) -> tuple[str, ...]:
@@ -293,13 +308,30 @@ class EndpointChat:
             if isinstance(outcome, Reply) and self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
                 text, reasoning, finish = (part and self._key.scrub(part) for part in outcome[:3])
                 outcome = outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
+            if isinstance(outcome, Reply) and (cut := self._cut(messages, outcome.usage)):
+                outcome = cut
             reduced = None if isinstance(outcome, Reply) else habits.without(outcome, body)
             if reduced is None:
                 break
             habits = reduced
-        if isinstance(outcome, Reply) and habits != Habits():
+        if isinstance(outcome, Reply) and habits != self._first_habits:
             self._connections.remember(self.address, self.model, habits)
         return outcome, habits
+
+    def _cut(self, messages: Sequence[Message], usage: Usage) -> Trouble | None:
+        """Trouble if the server counted far fewer tokens than were sent: some cut a long prompt without an error."""
+        characters = sum(len(message.content) for message in messages)
+        if usage.estimated or not usage.prompt_tokens or not characters:
+            return None
+        ratios = self._connections.ratios[self.address, self.model]
+        if characters <= _SHORT:
+            ratios.append(usage.prompt_tokens / characters)
+            return None
+        least = _COUNTED * min(ratios) if len(ratios) >= _LEARNED else _LEAST_RATIO
+        if usage.prompt_tokens >= least * characters:
+            return None
+        text = f"an answer to {usage.prompt_tokens:,} tokens of a prompt of {characters:,} characters: the server cut the prompt"
+        return Trouble(RefusedByServer, text, passing=False, abandoned=True)
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero."""
@@ -330,7 +362,7 @@ class EndpointChat:
                 data=None if body is None else to_json(body),
                 headers=self._key.headers,
                 timeout=_limits(total, connect),
-                proxy=self._proxy,
+                proxy=self._key.proxy,
                 allow_redirects=False,  # aiohttp would follow with a GET
             ) as response:
                 status, headers, data = response.status, response.headers, await _body(response)
@@ -379,6 +411,7 @@ class EndpointChat:
                 404: f"check the model's name and {url}",
                 407: "check the user name and the password in HTTPS_PROXY or HTTP_PROXY",
                 413: "use a model with a longer context, or fewer turns",
+                200: "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed",
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
             if 300 <= trouble.status < 400:
                 advice = f"set {url} to the address it redirects to"
@@ -464,12 +497,21 @@ def is_loopback(url: str) -> bool:
 
 
 def _proxy(parts: SplitResult) -> str | None:
-    """The proxy by HTTP_PROXY, HTTPS_PROXY and NO_PROXY; none for this machine."""
+    """The proxy by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY; none for this machine."""
     from urllib.request import getproxies, proxy_bypass
 
     if is_loopback(parts.geturl()) or proxy_bypass(parts.hostname or ""):
         return None
-    return getproxies().get(parts.scheme)
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    scheme, separator, _ = proxy.partition("://")
+    if separator and scheme not in {"http", "https"}:
+        raise UseError(
+            f"the proxy for {parts.hostname} is a {scheme} proxy; expected HTTP: set {parts.scheme.upper()}_PROXY to http://HOST:PORT"
+        )
+    return proxy if separator else f"http://{proxy}"
 
 
 class _Attempts:

@@ -80,8 +80,8 @@ class Trouble(NamedTuple):
 class Habits(NamedTuple):
     """What a model at an address supports. It is remembered only after a call that succeeded with it."""
 
-    format: int = 0
-    """How a schema is sent: 0 as `json_schema`, 1 as `json_object`, 2 by the prompt alone."""
+    format: int = 1
+    """How a schema is sent: 0 as a strict `json_schema`, 1 as `json_schema`, 2 as `json_object`, 3 by the prompt alone."""
     long_name: bool = False
     refused: frozenset[str] = frozenset()
 
@@ -97,13 +97,18 @@ class Habits(NamedTuple):
         if sampling.max_tokens is not None:
             body["max_completion_tokens" if self.long_name else "max_tokens"] = sampling.max_tokens
         body |= sampling.request
-        if schema is not None and self.format == 0:
-            # not strict: a strict server refuses every keyword it does not know; answers are validated on reading anyway
+        if schema is not None and self.format < 2:
+            # strict only for servers that document it: others refuse it, or ignore lengths that end a small model's answer
+            strict = _strict(schema) if self.format == 0 else None
             body["response_format"] = {
                 "type": "json_schema",
-                "json_schema": {"name": _schema_name(str(schema.get("title", ""))), "strict": False, "schema": dict(schema)},
+                "json_schema": {
+                    "name": _schema_name(str(schema.get("title", ""))),
+                    "strict": strict is not None,
+                    "schema": dict(schema) if strict is None else strict,
+                },
             }
-        elif schema is not None and self.format == 1:
+        elif schema is not None and self.format == 2:
             body["response_format"] = {"type": "json_object"}
         return body
 
@@ -119,6 +124,28 @@ class Habits(NamedTuple):
         if "response_format" in body and trouble.kind is RefusedByServer and _NO_SCHEMA.search(trouble.names):
             return self._replace(format=self.format + 1)
         return None
+
+
+_STRICT_KEYWORDS = {"type", "enum", "properties", "required", "additionalProperties", "items", "anyOf", "description"}
+"""What strict modes accept; lengths and ranges are checked when an answer is read."""
+
+
+def _strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A schema for a strict mode; `None` if it has a part that strict modes cannot express: free keys, or a tuple."""
+    if "prefixItems" in schema or isinstance(schema.get("additionalProperties"), Mapping):
+        return None
+    strict = {name: value for name, value in schema.items() if name in _STRICT_KEYWORDS}
+    for name, parts in (("properties", schema.get("properties", {})), ("anyOf", dict(enumerate(schema.get("anyOf", ()))))):
+        if name in schema:
+            fitting = {key: _strict(part) for key, part in parts.items()}
+            if None in fitting.values():
+                return None
+            strict[name] = fitting if name == "properties" else list(fitting.values())
+    if "items" in schema:
+        strict["items"] = _strict(schema["items"])
+        if strict["items"] is None:
+            return None
+    return strict
 
 
 @lru_cache(maxsize=64)

@@ -41,7 +41,7 @@ _MOST_HELD = 32
 _LATENCIES = 16
 """Least latencies by which a number of concurrent calls is judged; fewer than that number would be the fastest ones."""
 _WIDER, _LATER_WIDER, _GAIN = 2.0, 1.5, 0.85
-"""Growth of concurrency before and after it first did not pay; it pays while latency grows by less than this share of the growth."""
+"""Growth of concurrency before and after it first did not pay: while latency grows by less than this share of the growth."""
 
 
 class Allowance(NamedTuple):
