@@ -189,9 +189,8 @@ def evaluate(
             )
         path = plan.path if out is None else Path(out)
         line = ProgressLine(plan.models.meter, speed=plan.models.speed) if progress else None
-        # a limit or `yes` was given, so the run continues after its estimate; a pilot that fails stops it
-        played = play_run(
-            path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None,
+        played = play_run(  # `pilot`: a paid run of which the first dialogues all fail stops
+            path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None, agreed=True,
             max_connections=max_connections, retry_failed=retry_failed,
         )  # fmt: skip
     except UseError as error:
