@@ -135,6 +135,20 @@ async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault:
     assert files_with(KEY, tmp_path) == []
 
 
+async def test_where_the_token_limit_leaves_only_thinking_one_sentence_says_what_to_set(tmp_path: Path) -> None:
+    limit = ("--request", "policy.max_tokens=50")
+    async with FaultyServer("only_thinking@policy", retry_after="0") as server:
+        done = await over_http(server, *LAB, *limit, cwd=tmp_path, code=0)
+    words = " ".join(done.err.split())
+    assert words.count("the limit of 50 tokens was used up before the answer") == 1
+    assert "--request policy.max_tokens=N" in words
+    assert all(turn.silent for t in read_transcripts(tmp_path / "run" / "transcripts.jsonl") for turn in t.turns)
+    async with FaultyServer("only_thinking@user", retry_after="0") as server:
+        done = await over_http(server, *LAB, "--request", "user.max_tokens=50", "--out", "user", cwd=tmp_path, code=1)
+    assert "AnswerError: " in done.err
+    assert "the limit of 50 tokens was used up before the answer" in " ".join(done.err.split())
+
+
 EVAL = ("eval", "sage", "--user", "embedded", "--limit", "8", "-E", "max_turns=4")
 BOTH = ("--model", "heartloop/reflector", "--model", "heartloop/hostile")
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Sampling, Transcript, Usage
+from heartloop.core.dialogue import Sampling, Transcript, Usage, used_up_by_thinking
 from heartloop.core.errors import BudgetSpent
+from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, cost_of_usage
@@ -116,6 +117,15 @@ class Played(NamedTuple):
     @property
     def unscored(self) -> float:
         return self.ended.failed / max(1, self.ended.planned - self.ended.missing)
+
+    @property
+    def thinking_only(self) -> str:
+        """One sentence on replies of which the token limit left nothing but thinking; empty without one."""
+        replies = [(t.sampling.get("policy"), turn) for t in self.run.transcripts for turn in t.turns]
+        cut = [sampling.max_tokens if sampling else None for sampling, turn in replies if turn.silent and turn.truncated]
+        if not cut or self.run.settings.get("rejudged"):
+            return ""
+        return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
 
     @property
     def code(self) -> int:
