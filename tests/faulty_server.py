@@ -60,6 +60,7 @@ FAULTS = {
     "odd_finish": "a finish_reason of half an emoji",
     # what endpoints do differently
     "length": "the content cut in the middle, finish_reason length",
+    "only_thinking": "thinking that the token limit cuts off",
     "reasoning": "reasoning_content beside the content",
     "thinking": "<think> within the content",
     "parts": "content as a list of parts",
@@ -400,6 +401,8 @@ def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any
     finish = "stop"
     if kind == "length":
         message["content"], finish = content[: len(content) // 2], "length"
+    elif kind == "only_thinking":
+        message["content"], finish = "<think>They sound hurt. I could", "length"
     elif kind == "null_content":
         message["content"] = None
     elif kind == "broke_off":

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from heartloop.core.chat import LOCAL_PREFIX, ChatModel, Reply
-from heartloop.core.dialogue import Message, Sampling, visible
+from heartloop.core.dialogue import Message, Sampling, used_up_by_thinking, visible
 from heartloop.core.errors import AnswerError
 from heartloop.core.schemas import schema_of
 
@@ -70,6 +70,8 @@ async def ask(
             Message(role="assistant", content=reply.text or "(empty)"),
             Message(role="user", content=f"That answer cannot be used: {problem}. {again}"),
         ]
+    if reply.finish_reason == "length" and not visible(last):
+        problem = used_up_by_thinking("ROLE", sampling.max_tokens if sampling is not None else None)
     shown = last if len(last) <= 120 else last[:117] + "..."
     raise AnswerError(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")
 
