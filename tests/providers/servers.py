@@ -330,16 +330,20 @@ class Limit(Part):
     """Refuses calls over a limit with 429, and says in one or several ways when to try again.
 
     - `openai`: `x-ratelimit-limit-requests`, `-remaining-requests`, `-reset-requests` on every response, the reset as `1s`,
-      `6m0s` or `20ms`; the same three with `-tokens`. Refused calls count (`refused_count` of the rule).
-      OpenAI, https://platform.openai.com/docs/guides/rate-limits
+      `6m0s` or `20ms`; the same three with `-tokens`. OpenAI, https://developers.openai.com/api/docs/guides/rate-limits;
+      a real response: https://github.com/BeehiveInnovations/pal-mcp-server/issues/178. That refused calls count
+      (`refused_count` of the rule) is from the design notes of November 2026, not confirmed in a stored page.
     - `day`: the same headers, but those of requests are about the day, not about the limit that refuses.
       Groq, https://console.groq.com/docs/rate-limits
     - `seconds`: `Retry-After` in seconds, on refusals only. Groq (same page); Anthropic,
-      https://platform.claude.com/docs/en/api/rate-limits
+      https://www.developersdigest.tech/errors/api/anthropic-api/429-rate-limit-error
     - `date`: `Retry-After` as an HTTP date of whole seconds, rounded up (RFC 9110, 10.2.3).
-    - `ms`: `retry-after-ms`, which the `openai` package reads before `Retry-After`. Azure OpenAI sends it.
-    - `google`: `error.details[].retryDelay` in the body, which is a list. Gemini,
-      https://ai.google.dev/gemini-api/docs/rate-limits, https://google.aip.dev/194
+    - `ms`: `retry-after-ms`, beside the seconds of `Retry-After`:
+      https://github.com/anthropics/anthropic-sdk-typescript/issues/357
+    - `google`: `error.details[].retryDelay` in the body, which is a list with one error. Gemini; the list:
+      https://github.com/n4ze3m/page-assist/issues/406, the delay from the design notes, not confirmed.
+
+    xAI limits each second to a sixtieth of the minute, a `TokenBucket` of capacity 1: https://docs.x.ai/developers/rate-limits
 
     An empty `tells` is a 429 without any of them.
     """
@@ -410,8 +414,8 @@ def duration(seconds: float) -> str:
 
 
 class ConcurrencyLimit(Part):
-    """Refuses a call with 429 while `n` others are being answered. DeepSeek limits concurrency and not the rate:
-    https://api-docs.deepseek.com/quick_start/rate_limit
+    """Refuses a call with 429 while `n` others are being answered. DeepSeek limits concurrency, 2,500 calls of
+    `deepseek-flash`, and not the rate: https://api-docs.deepseek.com/quick_start/pricing, /quick_start/rate_limit
     """
 
     def __init__(self, n: int) -> None:
@@ -427,7 +431,8 @@ class OneAnswerAtATime(Part):
     """Generates `slots` answers at a time, in order; the others wait, at most `queue` of them, further ones get 503.
 
     With `cancels=False` of the server, a request whose client has left keeps its place and is answered.
-    Ollama (`OLLAMA_NUM_PARALLEL` is 1, `OLLAMA_MAX_QUEUE` 512): https://docs.ollama.com/faq
+    Ollama (`OLLAMA_NUM_PARALLEL` is 1, `OLLAMA_MAX_QUEUE` 512): https://github.com/ollama/ollama/blob/main/docs/faq.mdx. That
+    abandoned requests are not cancelled is from the design notes, not confirmed.
     """
 
     def __init__(self, slots: int = 1, queue: int = 512) -> None:
@@ -515,13 +520,14 @@ class RefusedFields(Part):
     """Refuses fields, as one service does:
 
     - `mistral`: 422 to `seed` in FastAPI's form, which names the field; its own is called `random_seed`.
-      https://docs.mistral.ai/api/, https://github.com/langchain-ai/langchain-azure/issues/82
-    - `anthropic`: 400 to `temperature`, `top_p` and `top_k` on newer models.
-      https://platform.claude.com/docs/en/about-claude/models/migration-guide
-    - `anthropic_both`: 400 only to `temperature` together with `top_p`. Same page.
-    - `deepseek`: 400 to a `response_format` of type `json_schema`. https://api-docs.deepseek.com/guides/json_mode
+      https://github.com/langchain-ai/langchain-azure/issues/82
+    - `anthropic`: 400 to `temperature`, `top_p` and `top_k` on newer models. https://github.com/Comfy-Org/ComfyUI/issues/13923,
+      https://github.com/aido-dev/aido/releases/tag/v1.4.2
+    - `anthropic_both`: 400 only to `temperature` together with `top_p`. From the design notes, not confirmed.
+    - `deepseek`: 400 to a `response_format` of type `json_schema`, and to `json_object` if no message contains the word "json".
+      https://github.com/llm-exe/llm-exe/issues/662, https://github.com/browserbase/stagehand/issues/1204
     - `openai`: 400 to `max_tokens` and to a `temperature` other than 1 on reasoning models.
-      https://platform.openai.com/docs/guides/reasoning
+      https://mixaill76.github.io/auto_ai_router/refs/openai_chat_completions/
     """
 
     def __init__(self, form: Literal["mistral", "anthropic", "anthropic_both", "deepseek", "openai"]) -> None:
@@ -545,6 +551,9 @@ class RefusedFields(Part):
             return Refusal(400, _error("`temperature` and `top_p` cannot both be set for this model", "invalid_request_error"))
         if self.form == "deepseek" and body.get("response_format", {}).get("type") == "json_schema":
             return Refusal(400, _error("This response_format type is unavailable now", "invalid_request_error"))
+        if self.form == "deepseek" and "response_format" in body and "json" not in str(body["messages"]).lower():
+            text = "Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'."
+            return Refusal(400, _error(text, "invalid_request_error"))
         if self.form == "openai" and "max_tokens" in body:
             text = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
             return Refusal(400, {"error": {"message": text, "param": "max_tokens", "code": "unsupported_parameter"}})
@@ -593,11 +602,12 @@ class PromptModeration(Part):
     """Refuses prompts by moderation, each service in its form:
 
     - `azure`: 400, code `content_filter`, `innererror.code` `ResponsibleAIPolicyViolation` with severities.
-      https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter
-    - `alibaba`: 400, code `data_inspection_failed`. https://help.aliyun.com/en/model-studio/error-code
-    - `openai`: 400, code `invalid_prompt`. https://platform.openai.com/docs/guides/reasoning
-    - `deepseek`: 400, message `Content Exists Risk` and no code of its own. https://github.com/deepseek-ai/DeepSeek-V3/issues
-    - `openrouter`: 403 with `error.metadata.reasons`. https://openrouter.ai/docs/api-reference/errors
+      https://www.developersdigest.tech/errors/api/azure-openai (from learn.microsoft.com)
+    - `alibaba`: 400, code `data_inspection_failed`. The design notes spell it so for the OpenAI-compatible address, not
+      confirmed; its own API has `DataInspectionFailed`: https://developer.aliyun.com/ask/578425
+    - `openai`: 400, code `invalid_prompt`. https://github.com/usestrix/strix/issues/1162
+    - `deepseek`: 400, message `Content Exists Risk` and no code of its own. https://github.com/666ghj/BettaFish/issues/108
+    - `openrouter`: 403 with `error.metadata.reasons`. https://openrouter.ai/docs/api/reference/errors-and-debugging
     """
 
     def __init__(self, form: Literal["azure", "alibaba", "openai", "deepseek", "openrouter"], flags: Flags) -> None:
@@ -634,8 +644,8 @@ class PromptModeration(Part):
 class AnswerModeration(Part):
     """Answers 200 with `finish_reason` `content_filter`: without content, or with the part of it before the filter.
 
-    Azure OpenAI: "no content (or rarely a partial result)" for answers that are not streamed.
-    https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter
+    Azure OpenAI, for answers that are not streamed: no content, rarely a part.
+    https://www.developersdigest.tech/errors/api/azure-openai/200-finish-reason-content-filter
     """
 
     def __init__(self, flags: Flags, *, partial: bool = False) -> None:
@@ -662,13 +672,14 @@ class ThinkingByDefault(Part):
 
     - `thinking`: `{"thinking": {"type": "disabled"}}`. DeepSeek: https://api-docs.deepseek.com/guides/thinking_mode
     - `chat_template_kwargs`: `{"chat_template_kwargs": {"enable_thinking": false}}`. vLLM, SGLang:
-      https://docs.vllm.ai/en/latest/features/reasoning_outputs.html
-    - `reasoning_effort`: `"none"`. Gemini, Ollama: https://ai.google.dev/gemini-api/docs/openai
+      https://docs.vllm.ai/en/stable/features/reasoning_outputs/
+    - `reasoning_effort`: `"none"`. Gemini: https://discuss.ai.google.dev/t/117875; OpenAI's `gpt-6-luna`:
+      https://docs.oxen.ai/inference-api/reference/models/gpt-6-luna.md
 
     Args:
         tokens: of thinking per answer.
         seconds: of thinking per answer.
-        shown: the field of the message (`reasoning_content`; `reasoning` at OpenRouter, Ollama and newer vLLM), or the two marks
+        shown: the field of the message (`reasoning_content`; `reasoning` in vLLM since 0.11.2), or the two marks
             of a block within the content, e.g. `("<think>", "</think>")`. The first is empty where the template opens the block.
     """
 
@@ -719,10 +730,11 @@ class ReasoningTokens(Part):
     """Hidden reasoning, counted as one service counts it:
 
     - `openai`: inside `completion_tokens`, with `completion_tokens_details.reasoning_tokens`.
-      https://platform.openai.com/docs/guides/reasoning
-    - `gemini`: in `total_tokens` only. https://github.com/mozilla-ai/any-llm/issues/1290 and /pull/1291 (the native counts)
+      https://mixaill76.github.io/auto_ai_router/refs/openai_chat_completions/
+    - `gemini`: in `total_tokens` only. The native counts: https://github.com/mozilla-ai/any-llm/issues/1290; that the
+      OpenAI-compatible address passes them on like this is from the design notes, not confirmed.
     - `xai`: outside `completion_tokens`, named in `completion_tokens_details.reasoning_tokens` and part of `total_tokens`.
-      https://docs.x.ai/docs/guides/reasoning
+      https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/grok/capabilities/reasoning
     """
 
     def __init__(self, form: Literal["openai", "gemini", "xai"], tokens: int = 300) -> None:
@@ -739,13 +751,14 @@ class ReasoningTokens(Part):
 class ShortContext(Part):
     """A context of `n` tokens, for prompt and answer's first token together.
 
-    With `cuts`, a longer prompt loses its oldest messages, then the beginning of its last, without a word; `prompt_tokens` says
-    what was read. Without, it is refused with `400 context_length_exceeded`. Ollama does one or the other by model:
-    https://docs.ollama.com/context-length (4,096 below 24 GiB of video memory)
+    With `cuts`, a longer prompt loses its oldest messages, then the beginning of its last, without a word, until `kept` tokens
+    are left; `prompt_tokens` says so. Without, it is refused with `400 context_length_exceeded`. Ollama does one or the other by
+    model, and keeps half of the context and 2 tokens: https://github.com/ollama/ollama/issues/17889, /issues/17427. Its context
+    is 4,096 below 24 GiB of video memory: https://github.com/ollama/ollama/blob/main/docs/context-length.mdx
     """
 
-    def __init__(self, n: int = 4096, *, cuts: bool = True) -> None:
-        self.n, self.cuts = n, cuts
+    def __init__(self, n: int = 4096, *, cuts: bool = True, kept: int | None = None) -> None:
+        self.n, self.cuts, self.kept = n, cuts, n // 2 + 2 if kept is None else kept
         self.cut = 0
         """Prompts that were cut."""
 
@@ -759,9 +772,9 @@ class ShortContext(Part):
         self.cut += 1
         system = [m for m in messages if m["role"] == "system"]
         others = [m for m in messages if m["role"] != "system"]
-        while len(others) > 1 and tokens_of(system + others) >= self.n:
+        while len(others) > 1 and tokens_of(system + others) > self.kept:
             others.pop(0)
-        over = tokens_of(system + others) - self.n + 1
+        over = tokens_of(system + others) - self.kept
         if over > 0:
             others[-1] = {**others[-1], "content": str(others[-1]["content"])[4 * over :]}
         call.used["messages"] = system + others
@@ -771,13 +784,13 @@ class ShortContext(Part):
 class CachedInput(Part):
     """Counts the part of a prompt that was sent before, as one service reports it:
 
-    - `openai`: `prompt_tokens_details.cached_tokens`, from 1,024 tokens in steps of 128.
-      https://platform.openai.com/docs/guides/prompt-caching
-    - `deepseek`: `prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, in steps of 64.
-      https://api-docs.deepseek.com/guides/kv_cache
-    - `anthropic`: only for prompts with `cache_control` marks; `cache_read_input_tokens` and `cache_creation_input_tokens`, while
-      `prompt_tokens` counts neither. https://platform.claude.com/docs/en/build-with-claude/prompt-caching (of its own API; the
-      OpenAI-compatible address has no caching)
+    - `openai`: `prompt_tokens_details.cached_tokens`, here from 1,024 tokens in steps of 128. So report OpenAI, xAI
+      (https://docs.x.ai/developers/advanced-api-usage/prompt-caching/usage-and-pricing), Groq
+      (https://console.groq.com/docs/prompt-caching) and OpenRouter (https://openrouter.ai/docs/features/prompt-caching)
+    - `deepseek`: `prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, in steps of 64. From the design notes, not confirmed.
+    - `anthropic`: only for prompts with `cache_control` marks, as on OpenRouter (same page). Counted as in Anthropic's own API:
+      `cache_read_input_tokens` and `cache_creation_input_tokens`, and `prompt_tokens` has neither. That a gateway passes these
+      fields on is from the design notes, not confirmed.
     """
 
     def __init__(self, form: Literal["openai", "deepseek", "anthropic"] = "openai") -> None:
@@ -814,9 +827,9 @@ class CachedInput(Part):
 class AccountEnds(Part):
     """Refuses every call after the first `after` accepted ones:
 
-    - `key`: 401, a key that was revoked or has expired. https://platform.openai.com/docs/guides/error-codes
-    - `balance`: 402, no money left. https://api-docs.deepseek.com/quick_start/error_codes; OpenRouter's errors use 402 too
-    - `quota`: 429 with code `insufficient_quota`. https://platform.openai.com/docs/guides/error-codes
+    - `key`: 401, a key that was revoked or has expired. https://openrouter.ai/docs/api/reference/errors-and-debugging
+    - `balance`: 402, no money left. OpenRouter, same page; DeepSeek from the design notes, not confirmed.
+    - `quota`: 429 with code `insufficient_quota`. OpenAI; from the design notes, not confirmed.
     """
 
     def __init__(self, form: Literal["key", "balance", "quota"], after: int) -> None:
