@@ -27,7 +27,7 @@ from typing import Any, Literal, Self
 
 from aiohttp import web
 
-from tests.faulty_server import Request, part_of, simulated_answer
+from tests.faulty_server import Request, example_of, part_of, simulated_answer
 from tests.providers.limits import Rule
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "CachedInput",
     "Call",
     "ConcurrencyLimit",
+    "Flags",
     "IgnoredFields",
     "Limit",
     "OneAnswerAtATime",
@@ -50,6 +51,7 @@ __all__ = [
     "RefusedFields",
     "ShortContext",
     "ThinkingByDefault",
+    "duration",
     "tokens_of",
 ]
 
@@ -182,6 +184,8 @@ class Provider:
         self._latency, self._answer, self._seed, self._port, self._models = latency, answer, seed, port, list(models)
         self._slots = next((part for part in parts if isinstance(part, OneAnswerAtATime)), None)
         self._blank_lines = next((part for part in parts if isinstance(part, BlankLines)), None)
+        self._schemas: dict[str, Any] = {}
+        """By system prompt: prompts describe the form too, so an answer has it where a schema is ignored or not sent again."""
         self._generations: set[asyncio.Task[Any]] = set()
         self._began = time.monotonic()
         app = web.Application(client_max_size=64 * 2**20)
@@ -281,8 +285,17 @@ class Provider:
         if self._answer is not None:
             return self._answer(call.used)
         digest = hashlib.sha256(json.dumps(call.body["messages"]).encode()).hexdigest()
+        draw = random.Random(f"{self._seed}:{digest}")
+        system, form = str(call.body["messages"][0]["content"]), call.body.get("response_format", {}).get("json_schema")
+        if form is not None:
+            self._schemas[system] = form["schema"]
+        if call.part == "policy" and system in self._schemas:
+            answer = example_of(self._schemas[system], draw)
+            if "function" in answer:  # EMPA's director, which may not end a dialogue at once
+                answer |= {"function": "wait", "argument": ""}
+            return json.dumps(answer)
         asked = Request(call.used, call.headers.get("Authorization", ""), call.part)
-        return simulated_answer(asked, random.Random(f"{self._seed}:{digest}"), None)
+        return simulated_answer(asked, draw, None)
 
     def _refused(self, call: Call, refusal: Refusal) -> web.Response:
         call.status = refusal.status

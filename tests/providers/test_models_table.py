@@ -65,7 +65,7 @@ def test_models_that_have_ended_since_are_printed(capsys: pytest.CaptureFixture[
     lines = ended(EXAMPLES, datetime.datetime.now(datetime.UTC).date())
     with capsys.disabled():
         for line in lines:
-            print(f"\nexample model: {line}; replace it in providers.toml and in the pages that name it")
+            print(f"\n{line}; name another in providers.toml and on the pages that have it")
 
 
 def test_the_table_has_the_services_of_the_client_with_their_addresses() -> None:
@@ -80,8 +80,10 @@ CHOICES = {
     "seed": {"used", "best effort", "ignored", "refused", "varies", "undocumented"},
     "temperature": {"used", "ignored", "refused", "varies"},
 }
-FIELDS = {"title", "address", "key", "thinking", "cache_marks", "moderation", "context", "limits", "ours", "sources", "unconfirmed",
-          "checked", *CHOICES}  # fmt: skip
+FIELDS = {
+    "title", "address", "key", "thinking", "cache_marks", "moderation", "context", "limits", "ours", "sources", "unconfirmed",
+    "checked", *CHOICES,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("service", SERVICE_ROWS)
