@@ -26,17 +26,7 @@ from aiohttp import web
 
 from heartloop.models.check import QUESTION
 
-__all__ = [
-    "FAULTS",
-    "VECTOR_FAULTS",
-    "Fault",
-    "FaultyServer",
-    "Request",
-    "Served",
-    "broken",
-    "part_of",
-    "simulated_answer",
-]
+__all__ = ["FAULTS", "VECTOR_FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
 
 FAULTS = {
     # the transport
@@ -184,7 +174,7 @@ class FaultyServer:
         self.served: list[Served] = []
         self.in_flight = self.most_in_flight = 0
         self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, port
-        self._play, self._keeps = play or simulated_answer, play is None
+        self._play, self._keeps = play or _play, play is None
         self._had: Counter[Fault] = Counter()
         self._seen: Counter[str] = Counter()
         self._stopping = asyncio.Event()
@@ -225,7 +215,7 @@ class FaultyServer:
         try:
             raw = await request.read()
             body = json.loads(raw)
-            asked = Request(body, request.headers.get("Authorization", ""), part_of(body))
+            asked = Request(body, request.headers.get("Authorization", ""), _part(body))
             if asked.part == "check":
                 self.checks.append(asked)
             elif self._keeps:
@@ -338,7 +328,7 @@ def _embedded(kind: str | None, texts: list[str]) -> dict[str, Any]:
     return {"data": rows[::-1] if kind == "mixed_vectors" else rows, "usage": {"prompt_tokens": used, "total_tokens": used}}
 
 
-def part_of(body: dict[str, Any]) -> str:
+def _part(body: dict[str, Any]) -> str:
     if "input" in body:
         return "embed"
     if body["messages"] == [{"role": "user", "content": QUESTION}]:
@@ -454,7 +444,7 @@ def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any
 _MARKS = ("relevant", "clear", "concise", "sober", "accurate")
 
 
-def simulated_answer(asked: Request, draw: random.Random, kind: str | None) -> str:
+def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
     """An answer of a user simulator, judge or policy that is good enough for whole dialogues."""
     said = str(asked.body["messages"][-1]["content"])
     if asked.body["messages"][0]["role"] == "user" and "response_format" in asked.body:  # a question of a validity suite

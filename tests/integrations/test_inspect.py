@@ -146,7 +146,7 @@ def by_words(body: dict[str, Any]) -> str:
     """The server's own parts, drawn from the messages alone: bodies differ between two clients."""
     words = json.dumps([[m["role"], m["content"]] for m in body["messages"]])
     draw = random.Random(hashlib.sha256(words.encode()).hexdigest())
-    return faulty_server.simulated_answer(Request(body, "", faulty_server.part_of(body)), draw, None)
+    return faulty_server._play(Request(body, "", faulty_server._part(body)), draw, None)
 
 
 class TestParity:

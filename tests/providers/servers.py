@@ -27,7 +27,7 @@ from typing import Any, Literal, Self
 
 from aiohttp import web
 
-from tests.faulty_server import Request, example_of, part_of, simulated_answer
+from tests.faulty_server import Request, _part, _play, example_of
 from tests.providers.limits import Rule
 
 __all__ = [
@@ -226,7 +226,7 @@ class Provider:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
         used = {**body, "messages": _flat(body["messages"])}
-        call = Call(body, dict(request.headers), part_of(used), self.now(), used)
+        call = Call(body, dict(request.headers), _part(used), self.now(), used)
         self.calls.append(call)
         for part in self.parts:
             refusal = part.refuse(call)
@@ -294,8 +294,9 @@ class Provider:
             if "function" in answer:  # EMPA's director, which may not end a dialogue at once
                 answer |= {"function": "wait", "argument": ""}
             return json.dumps(answer)
-        asked = Request(call.used, call.headers.get("Authorization", ""), call.part)
-        return simulated_answer(asked, draw, None)
+        # from the whole prompt also where it was cut: such an answer is plausible, and a cut shows only in the counts
+        seen = {**call.used, "messages": _flat(call.body["messages"])}
+        return _play(Request(seen, call.headers.get("Authorization", ""), call.part), draw, None)
 
     def _refused(self, call: Call, refusal: Refusal) -> web.Response:
         call.status = refusal.status
@@ -764,8 +765,8 @@ class ReasoningTokens(Part):
 class ShortContext(Part):
     """A context of `n` tokens, for prompt and answer's first token together.
 
-    With `cuts`, a longer prompt loses its oldest messages, then the beginning of its last, without a word, until `kept` tokens
-    are left; `prompt_tokens` says so. Without, it is refused with `400 context_length_exceeded`. Ollama does one or the other by
+    With `cuts`, a longer prompt loses its oldest messages, then parts of its last and of its system prompt, until `kept` tokens
+    are left, without a word; `prompt_tokens` says so. Without, it is refused with `400 context_length_exceeded`. Ollama does one or the other by
     model, and keeps half of the context and 2 tokens: https://github.com/ollama/ollama/issues/17889, /issues/17427. Its context
     is 4,096 below 24 GiB of video memory: https://github.com/ollama/ollama/blob/main/docs/context-length.mdx
     """
@@ -789,7 +790,12 @@ class ShortContext(Part):
             others.pop(0)
         over = tokens_of(system + others) - self.kept
         if over > 0:
-            others[-1] = {**others[-1], "content": str(others[-1]["content"])[4 * over :]}
+            last = str(others[-1]["content"])
+            off = min(over, max(0, _tokens(last) - self.kept // 2))  # of its beginning; the rest of the system prompt's end
+            others[-1] = {**others[-1], "content": last[4 * off :]}
+            if system and over > off:
+                text = str(system[-1]["content"])
+                system[-1] = {**system[-1], "content": text[: 4 * (_tokens(text) - over + off)]}
         call.used["messages"] = system + others
         return None
 

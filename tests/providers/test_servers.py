@@ -183,6 +183,8 @@ async def test_a_cut_prompt_shows_only_in_its_count() -> None:
     assert 100 < answered.body["usage"]["prompt_tokens"] <= 152  # half of the context and 2
     assert server.calls[0].used["messages"][0] == HELLO[0]
     assert server.calls[0].used["messages"][-1] == HELLO[1]
+    async with Provider(ShortContext(300)) as server:  # a system prompt that is too long by itself
+        assert (await post(server, messages=prompt(1000))).body["usage"]["prompt_tokens"] <= 152
     async with Provider(ShortContext(300, cuts=False)) as server:
         assert (await post(server, messages=messages)).body["error"]["code"] == "context_length_exceeded"
         assert (await post(server)).status == 200
