@@ -41,7 +41,7 @@ class Reply(NamedTuple):
 class ChatModel(Protocol):
     @property
     def name(self) -> str:
-        """Such as `openai/gpt-4.1` or `heartloop/reflector`."""
+        """Such as `openai/gpt-6-luna` or `heartloop/reflector`."""
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

@@ -31,10 +31,10 @@ class Price(NamedTuple):
 
 
 def load_prices(path: Path | None) -> dict[str, Price]:
-    """The prices of a TOML file: one table per model, `["openai/gpt-4.1"]`, with `input` and `output` per million tokens."""
+    """The prices of a TOML file: one table per model, `["openai/gpt-6-luna"]`, with `input` and `output` per million tokens."""
     if path is None:
         return {}
-    form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on separate lines (prices per million tokens)'
+    form = '["openai/gpt-6-luna"] with input = 2.0 and output = 8.0 on separate lines (prices per million tokens)'
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -53,7 +53,7 @@ def load_prices(path: Path | None) -> dict[str, Price]:
 def is_paid(name: str) -> bool:
     """Whether calls of a model cost money. Baselines, embedded and Python models, checkpoints and local servers do not.
 
-    >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
+    >>> is_paid("openai/gpt-6-luna"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
     (True, False, False)
     """
     free = ("python:", "checkpoint:", LOCAL_PREFIX)

@@ -116,9 +116,12 @@ _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGN
 
 SERVICES: Mapping[str, str] = {
     "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "xai": "https://api.x.ai/v1",
     "deepseek": "https://api.deepseek.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
-    "together": "https://api.together.xyz/v1",
+    "together": "https://api.together.ai/v1",
     "groq": "https://api.groq.com/openai/v1",
     "mistral": "https://api.mistral.ai/v1",
 }
