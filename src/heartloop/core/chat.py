@@ -30,6 +30,8 @@ class Reply(NamedTuple):
     usage: Usage = Usage()
     cached: bool = False
     """Not paid for: from the answer cache, or from a stored dialogue."""
+    abandoned: int = 0
+    """Attempts before it that timed out, which the server may bill."""
 
 
 @runtime_checkable

@@ -26,6 +26,9 @@ class PromptError(HeartloopError):
 class ModelError(HeartloopError):
     """A model call failed after all retries."""
 
+    abandoned: int = 0
+    """Attempts that timed out, which the server may bill."""
+
 
 class TransportError(ModelError):
     """Timeouts, dropped connections, 429 or 5xx after the last retry."""

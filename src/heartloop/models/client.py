@@ -102,11 +102,16 @@ LOCAL: Mapping[str, str] = {
     "sglang": "http://127.0.0.1:30000/v1",
     "ollama": "http://127.0.0.1:11434/v1",
 }
-"""Default addresses of local servers, which need no key and cost nothing."""
+"""Default addresses of local servers, which need no key."""
 
 
 def variable(service: str, what: str) -> str:
     return f"{re.sub(r'[-.]', '_', service.upper())}_{what}"
+
+
+def base_url_of(service: str) -> str | None:
+    """The address of a service by its variable or by default; `None` for an unknown one."""
+    return os.environ.get(variable(service, "BASE_URL"), "").strip() or SERVICES.get(service) or LOCAL.get(service)
 
 
 class Connections:
