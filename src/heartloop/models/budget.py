@@ -37,7 +37,9 @@ class Price(NamedTuple):
 
     def of(self, usage: Usage) -> float:
         read, written, reasoning = usage.cached_input_tokens, usage.cache_write_tokens, usage.reasoning_tokens
-        total = self.input * max(0, usage.prompt_tokens - read - written) + self.output * max(0, usage.completion_tokens - reasoning)
+        total = self.input * max(0, usage.prompt_tokens - read - written) + self.output * max(
+            0, usage.completion_tokens - reasoning
+        )
         total += (self.input if self.cached_input is None else self.cached_input) * read
         total += (self.input if self.cache_write is None else self.cache_write) * written
         return (total + (self.output if self.reasoning is None else self.reasoning) * reasoning) / 1e6
@@ -248,9 +250,7 @@ class Meter:
             return
         tally.answered += usage
 
-    def charge(
-        self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None, *, attempts: int = 1
-    ) -> None:
+    def charge(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None, *, attempts: int = 1) -> None:
         """Counts attempts that timed out, each as long as the prompt and an expected answer."""
         if attempts < 1:
             return
@@ -367,9 +367,7 @@ class Meter:
             self._price_of[model] = self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))
         return self._price_of[model]
 
-    def _expected(
-        self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None
-    ) -> tuple[float, float]:
+    def _expected(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> tuple[float, float]:
         """Prompt and completion tokens of a call by the earlier calls of its model and role."""
         tally = self._tallies.get((model, role)) or _Tally()
         # chat templates and languages other than English have more tokens than estimated

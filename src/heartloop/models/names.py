@@ -13,7 +13,17 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.models.budget import Meter, Metered, is_baseline, is_scripted
 from heartloop.models.cache import AnswerCache, Cached
-from heartloop.models.client import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, base_url_of, variable
+from heartloop.models.client import (
+    CONNECTIONS,
+    LOCAL,
+    RETRIES,
+    SERVICES,
+    TIMEOUT,
+    Connections,
+    EndpointChat,
+    base_url_of,
+    variable,
+)
 from heartloop.models.functions import PythonChat
 from heartloop.models.local import LocalChat, is_local
 

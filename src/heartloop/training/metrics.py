@@ -75,8 +75,8 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         "dialogue/group_std": float(np.mean(deviations)) if deviations else 0.0,
         "dialogue/lone_groups": float(sum(len(values) < 2 for values in by_group.values())),
     }
-    for name in ("calls", *COUNTS):
-        metrics[f"user/{name}"] = float(sum(dialogue[f"user_{name}"] for dialogue in dialogues))
+    user = {name: float(sum(dialogue.get(f"user_{name}", 0) for dialogue in dialogues)) for name in ("calls", *COUNTS)}
+    metrics |= {f"user/{name}": count for name, count in user.items() if count or name in ("calls", *COUNTS[:2])}
     metrics |= _means("score/", ((dialogue["group"], dialogue["score"]) for dialogue in dialogues))
     metrics |= _means("reply_tokens/turn_", (turn for dialogue in dialogues for turn in enumerate(dialogue["reply_tokens"], 1)))
     metrics |= _means("parts/", (term for dialogue in dialogues for term in dialogue.get("terms", {}).items()))
