@@ -24,7 +24,17 @@ from pydantic_core import to_json  # four times as fast as `json.dumps` on a dia
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
-from heartloop.models.formats import Embedded, Habits, Trouble, read_embeddings, read_model_names, read_refusal, read_reply
+from heartloop.models.formats import (
+    MARKED,
+    Embedded,
+    Habits,
+    Trouble,
+    mark_prefix,
+    read_embeddings,
+    read_model_names,
+    read_refusal,
+    read_reply,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import aiohttp
@@ -264,6 +274,8 @@ class EndpointChat:
             raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         while True:
             body = habits.body(self.model, messages, schema, sampling)
+            if self.name.startswith(MARKED):
+                mark_prefix(body["messages"])
             outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
             if isinstance(outcome, Trouble):
                 outcome = self._scrubbed(outcome)

@@ -92,6 +92,22 @@ class Habits(NamedTuple):
         return self._replace(format=self.format + 1) if "response_format" in body else None
 
 
+MARKED = "openrouter/anthropic/"
+"""Of the names of models whose provider caches only what a request marks. Anthropic's own compatible address takes no marks."""
+
+
+def mark_prefix(messages: list[dict[str, Any]]) -> None:
+    """Marks what later requests begin with: the system message, and a dialogue that grows by appending up to its last message.
+
+    The single message of a user simulator or judge is not marked: its end changes every turn, and a write costs more than input.
+    """
+    marked = [message for message in messages[:1] if message["role"] == "system"]
+    if any(message["role"] == "assistant" for message in messages):
+        marked += messages[-1:]
+    for message in marked:
+        message["content"] = [{"type": "text", "text": message["content"], "cache_control": _MARK}]
+
+
 @lru_cache(maxsize=64)
 def _schema_name(title: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "", title)[:64].strip("_") or "answer"
