@@ -156,12 +156,19 @@ class _Tally:
         return self.answered + self.abandoned
 
 
-class _Reservation(NamedTuple):
+class Reservation(NamedTuple):
+    """What a call is expected to take."""
+
     model: str
     role: str
-    prompt: int  # estimated, before the correction by earlier calls
+    prompt: int
+    """Estimated prompt tokens, before the correction by earlier calls."""
     tokens: int
+    """All tokens that count against a limit."""
     cost: float
+    completion: int = 0
+    key: str = ""
+    """Of the call, where several processes share a meter."""
 
 
 class Meter:
@@ -256,22 +263,23 @@ class Meter:
             return
         prompt, completion = self._expected(model, role, messages, sampling)
         usage = Usage(prompt_tokens=attempts * round(prompt), completion_tokens=attempts * round(completion), estimated=True)
+        self.abandon(model, role, usage)
+
+    def abandon(self, model: str, role: str, usage: Usage) -> None:
         self._tallies.setdefault((model, role), _Tally()).abandoned += usage
         self._lose(model, role, usage)
         if self.charged is not None:
             self.charged(model, role, usage)
 
-    async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Reservation:
+    async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
         """Reserves what a call may take; waits for calls in flight where the rest of the budget is reserved."""
         if not self.limited:
-            return _Reservation(model, role, 0, 0, 0.0)
+            return Reservation(model, role, 0, 0, 0.0)
         while True:
             reservation = self._estimate(model, role, messages, sampling)
             refusal = self._refusal(reservation, in_flight=True)
             if refusal is None:
-                self._in_flight += 1
-                self._reserved_tokens += reservation.tokens
-                self._reserved_cost += reservation.cost
+                self._hold(reservation)
                 return reservation
             if not self._in_flight or self._refusal(reservation, in_flight=False) is not None:
                 raise BudgetSpent(refusal)
@@ -339,11 +347,18 @@ class Meter:
     def _cost_of(self, key: tuple[str, str], usage: Usage) -> float:
         return (self._price(key[0]) or Price(0.0, 0.0)).of(usage)
 
-    def settle(self, reservation: _Reservation, usage: Usage | None) -> None:
+    def settle(self, reservation: Reservation, usage: Usage | None) -> None:
         """Replaces a reservation by what the call took; `usage` is `None` where it failed."""
         self.record(reservation.model, reservation.role, usage)
-        if not self.limited:  # nothing was reserved, and no call waits
-            return
+        if self.limited:  # otherwise nothing was reserved, and no call waits
+            self._release(reservation, usage)
+
+    def _hold(self, reservation: Reservation) -> None:
+        self._in_flight += 1
+        self._reserved_tokens += reservation.tokens
+        self._reserved_cost += reservation.cost
+
+    def _release(self, reservation: Reservation, usage: Usage | None) -> None:
         self._in_flight -= 1
         self._reserved_tokens -= reservation.tokens
         self._reserved_cost = self._reserved_cost - reservation.cost if self._in_flight else 0.0  # avoids rounding drift
@@ -378,13 +393,13 @@ class Meter:
             completion = min(completion, sampling.max_tokens)
         return prompt, completion
 
-    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Reservation:
+    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
         prompt, completion = self._expected(model, role, messages, sampling)
         price = self._price(model) or Price(0.0, 0.0)
         tokens = 0 if is_scripted(model) else round(prompt + completion)
-        return _Reservation(model, role, _estimated(messages), tokens, price.at_most(prompt, completion))
+        return Reservation(model, role, _estimated(messages), tokens, price.at_most(prompt, completion), round(completion))
 
-    def _refusal(self, call: _Reservation, *, in_flight: bool) -> str | None:
+    def _refusal(self, call: Reservation, *, in_flight: bool) -> str | None:
         """Why a call does not fit the limits, with or without the calls in flight; `None` if it fits."""
         if self._max_tokens is not None and call.tokens:
             spent = sum(t.answered.total + t.abandoned.total for (m, _), t in self._tallies.items() if not is_scripted(m))

@@ -16,7 +16,6 @@ from heartloop.core.dialogue import COUNTS, Transcript, Usage, total_usage
 from heartloop.core.system import read_steps, write_whole
 from heartloop.core.text import clock
 from heartloop.evaluation.scores import heard
-from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED, repeats_of
 from heartloop.training.recipe import Recipe
 from heartloop.training.rollouts import RolloutRewards, TokenPolicy
@@ -117,7 +116,7 @@ class MetricsFile:
     def __init__(self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int) -> None:
         self._file, self._resumed, prices = paths.metrics, resumed, recipe.watching.prices
         self._held_out = Counter(map(recipe.environment.training.group, held_out))
-        self._price = None if prices is None else Price.read(prices.model_dump())
+        self._price = None if prices is None else prices.price
         self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(recipe.environment.name)}_([^/]+)/([^/]+)/mean@\d+")
         known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
         attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
