@@ -9,6 +9,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ class SharedMeter(Meter):
         super().__init__()
         self.stopped = ""
         """Why the run ends: the refusal of the first call that did not fit; empty while calls are made."""
-        self._file = path.open("ab+", buffering=0)
+        self._path = path
+        self._file: FileIO
         self._done = 0  # bytes that are read
         self._open: dict[str, Reservation] = {}
         self.refresh()
@@ -91,12 +93,10 @@ class SharedMeter(Meter):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
+        with self._path.open("ab+", buffering=0) as self._file:  # closing it ends the lock
+            fcntl.flock(self._file, fcntl.LOCK_EX)
             self._catch_up()
             yield
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _append(self, fact: Mapping[str, Any]) -> None:
         end = os.fstat(self._file.fileno()).st_size
