@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, estimate_tokens, is_embedded
-from heartloop.core.dialogue import Message, Sampling, Usage
+from heartloop.core.dialogue import COUNTS, Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, UseError
 from heartloop.models.client import base_url_of
 
@@ -147,13 +147,14 @@ class Spend(NamedTuple):
 class _Tally:
     def __init__(self) -> None:
         self.calls = self.failed = 0
-        self.answered = Usage()
-        self.abandoned = Usage()  # estimated
+        self.counts = [0] * len(COUNTS)
+        self.answered = 0  # completion tokens, without those of attempts that timed out
+        self.estimated = False
         self.predicted = self.actual = 0  # prompt tokens of finished calls
 
     @property
     def usage(self) -> Usage:
-        return self.answered + self.abandoned
+        return Usage.of_counts(self.counts, estimated=self.estimated)
 
 
 class Reservation(NamedTuple):
@@ -161,14 +162,18 @@ class Reservation(NamedTuple):
 
     model: str
     role: str
+    estimate: int
+    """Prompt tokens, before the correction by earlier calls."""
     prompt: int
-    """Estimated prompt tokens, before the correction by earlier calls."""
-    tokens: int
-    """All tokens that count against a limit."""
+    completion: int
     cost: float
-    completion: int = 0
     key: str = ""
     """Of the call, where several processes share a meter."""
+
+    @property
+    def tokens(self) -> int:
+        """Those that count against a limit."""
+        return 0 if is_scripted(self.model) else self.prompt + self.completion
 
 
 class Meter:
@@ -202,11 +207,11 @@ class Meter:
         self.charged: Callable[[str, str, Usage], None] | None = None
         """Called with model, role and tokens of attempts that timed out as soon as they are counted."""
         self._tallies: dict[tuple[str, str], _Tally] = {}
-        self._in_flight = self._reserved_tokens = 0
+        self._in_flight = self._reserved_tokens = self._limited_tokens = 0
         self._dialogues = 0
         self._finished: dict[tuple[str, str], Usage] = {}
         self._lost_for_good: dict[tuple[str, str], Usage] = {}
-        self._reserved_cost = 0.0
+        self._reserved_cost = self._cost = 0.0
         self._settled = asyncio.Event()
         for model in models:
             self.admit(model)
@@ -255,18 +260,27 @@ class Meter:
         if usage is None:
             tally.failed += 1
             return
-        tally.answered += usage
+        tally.answered += usage.completion_tokens
+        self._add(model, tally, usage)
+
+    def _add(self, model: str, tally: _Tally, usage: Usage) -> None:
+        for place, count in enumerate(usage.counts):
+            tally.counts[place] += count
+        tally.estimated = tally.estimated or usage.estimated
+        self._limited_tokens += 0 if is_scripted(model) else usage.total
+        if price := self._price(model):
+            self._cost += price.of(usage)
 
     def charge(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None, *, attempts: int = 1) -> None:
         """Counts attempts that timed out, each as long as the prompt and an expected answer."""
         if attempts < 1:
             return
-        prompt, completion = self._expected(model, role, messages, sampling)
-        usage = Usage(prompt_tokens=attempts * round(prompt), completion_tokens=attempts * round(completion), estimated=True)
+        expected = self._estimate(model, role, messages, sampling)
+        usage = Usage.of_counts((attempts * expected.prompt, attempts * expected.completion), estimated=True)
         self.abandon(model, role, usage)
 
     def abandon(self, model: str, role: str, usage: Usage) -> None:
-        self._tallies.setdefault((model, role), _Tally()).abandoned += usage
+        self._add(model, self._tallies.setdefault((model, role), _Tally()), usage)
         self._lose(model, role, usage)
         if self.charged is not None:
             self.charged(model, role, usage)
@@ -274,7 +288,7 @@ class Meter:
     async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
         """Reserves what a call may take; waits for calls in flight where the rest of the budget is reserved."""
         if not self.limited:
-            return Reservation(model, role, 0, 0, 0.0)
+            return Reservation(model, role, 0, 0, 0, 0.0)
         while True:
             reservation = self._estimate(model, role, messages, sampling)
             refusal = self._refusal(reservation, in_flight=True)
@@ -301,11 +315,11 @@ class Meter:
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
         """Within it, calls are counted as before and forgotten at its end: scripted models that play a dialogue on trial."""
-        before = {key: copy.copy(tally) for key, tally in self._tallies.items()}
+        before, spent = copy.deepcopy(self._tallies), (self._limited_tokens, self._cost)
         try:
             yield
         finally:
-            self._tallies = before
+            self._tallies, (self._limited_tokens, self._cost) = before, spent
 
     @property
     def lost(self) -> dict[tuple[str, str], Usage]:
@@ -362,9 +376,9 @@ class Meter:
         self._in_flight -= 1
         self._reserved_tokens -= reservation.tokens
         self._reserved_cost = self._reserved_cost - reservation.cost if self._in_flight else 0.0  # avoids rounding drift
-        if usage is not None and reservation.prompt:
+        if usage is not None and reservation.estimate:
             tally = self._tallies[reservation.model, reservation.role]
-            tally.predicted += reservation.prompt
+            tally.predicted += reservation.estimate
             tally.actual += usage.prompt_tokens
         self._settled.set()
         self._settled = asyncio.Event()
@@ -382,44 +396,33 @@ class Meter:
             self._price_of[model] = self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))
         return self._price_of[model]
 
-    def _expected(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> tuple[float, float]:
-        """Prompt and completion tokens of a call by the earlier calls of its model and role."""
+    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
+        estimate = sum(estimate_tokens(message.content) for message in messages)
         tally = self._tallies.get((model, role)) or _Tally()
         # chat templates and languages other than English have more tokens than estimated
-        prompt = _estimated(messages) * (tally.actual / tally.predicted if tally.predicted else 1.0)
+        prompt = estimate * (tally.actual / tally.predicted if tally.predicted else 1.0)
         answered = tally.calls - tally.failed
-        completion = tally.answered.completion_tokens / answered if answered else _FIRST_GUESS
+        completion = tally.answered / answered if answered else _FIRST_GUESS
         if sampling is not None and sampling.max_tokens is not None:
             completion = min(completion, sampling.max_tokens)
-        return prompt, completion
-
-    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
-        prompt, completion = self._expected(model, role, messages, sampling)
         price = self._price(model) or Price(0.0, 0.0)
-        tokens = 0 if is_scripted(model) else round(prompt + completion)
-        return Reservation(model, role, _estimated(messages), tokens, price.at_most(prompt, completion), round(completion))
+        return Reservation(model, role, estimate, round(prompt), round(completion), price.at_most(prompt, completion))
 
     def _refusal(self, call: Reservation, *, in_flight: bool) -> str | None:
         """Why a call does not fit the limits, with or without the calls in flight; `None` if it fits."""
         if self._max_tokens is not None and call.tokens:
-            spent = sum(t.answered.total + t.abandoned.total for (m, _), t in self._tallies.items() if not is_scripted(m))
-            if spent + in_flight * self._reserved_tokens + call.tokens > self._max_tokens:
+            if self._limited_tokens + in_flight * self._reserved_tokens + call.tokens > self._max_tokens:
                 return (
-                    f"--max-tokens {self._max_tokens} is reached: {spent} tokens are spent and the next call of {call.model} "
+                    f"--max-tokens {self._max_tokens} is reached: {self._limited_tokens} tokens are spent and the next call of {call.model} "
                     f"needs about {call.tokens}; raise it and rerun the same command to resume"
                 )
         if self._max_cost is not None and call.cost:
-            cost = self.spend().cost or 0.0
-            if cost + in_flight * self._reserved_cost + call.cost > self._max_cost:
+            if self._cost + in_flight * self._reserved_cost + call.cost > self._max_cost:
                 return (
-                    f"--max-cost {self._max_cost:g} is reached: {cost:.4f} is spent and the next call of {call.model} "
+                    f"--max-cost {self._max_cost:g} is reached: {self._cost:.4f} is spent and the next call of {call.model} "
                     f"needs about {call.cost:.4f}; raise it and rerun the same command to resume"
                 )
         return None
-
-
-def _estimated(messages: Sequence[Message]) -> int:
-    return sum(estimate_tokens(message.content) for message in messages)
 
 
 def is_scripted(model: str) -> bool:

@@ -133,6 +133,7 @@ class SharedMeter(Meter):
             self._max_tokens, self._max_cost = fact["max_tokens"], fact["max_cost"]
             self._prices = {name: Price(**given) for name, given in fact["prices"].items()}
             self._price_of.clear()
+            self._cost = self.spend().cost or 0.0
             self.stopped = ""
 
     def _end(self, call: Reservation, counted: Mapping[str, Any] | None) -> None:
