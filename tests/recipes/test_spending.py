@@ -70,6 +70,11 @@ def start(path: Path, **limits: Any) -> SharedMeter:
     return meter
 
 
+def _wait_for(path: Path, *, lines: int) -> None:
+    while len(path.read_text().splitlines()) < lines:
+        time.sleep(0.01)
+
+
 def worker(path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", WORKER, str(path)], stdout=subprocess.PIPE, text=True)
 
@@ -82,7 +87,7 @@ def test_processes_together_stay_within_the_limit_and_a_higher_one_goes_on(tmp_p
     assert sum(made) == 40
     meter.refresh()
     assert meter.spend().tokens == 4_000
-    assert "--max-tokens 4000 is reached: 4000 tokens are spent" in meter.stopped
+    assert "--max-tokens 4000 is reached: 4000 tokens spent" in meter.stopped
     again = start(path, max_tokens=5_000)
     assert (again.stopped, again.spend().tokens) == ("", 4_000)
     assert int(worker(path).communicate(timeout=60)[0]) == 10
@@ -92,8 +97,7 @@ async def test_calls_that_a_kill_cut_off_count_as_estimated(tmp_path: Path) -> N
     path = tmp_path / "spending.jsonl"
     await Metered(Model(), start(path), "user").complete(HELLO)
     process = worker(path)
-    while len(path.read_text().splitlines()) < 20:
-        time.sleep(0.01)
+    _wait_for(path, lines=20)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     with path.open("a") as file:

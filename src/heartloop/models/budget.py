@@ -410,17 +410,15 @@ class Meter:
 
     def _refusal(self, call: Reservation, *, in_flight: bool) -> str | None:
         """Why a call does not fit the limits, with or without the calls in flight; `None` if it fits."""
-        if self._max_tokens is not None and call.tokens:
-            if self._limited_tokens + in_flight * self._reserved_tokens + call.tokens > self._max_tokens:
+        limits: tuple[tuple[str, float | None, float, float, float, str], ...] = (
+            ("--max-tokens", self._max_tokens, self._limited_tokens, self._reserved_tokens, call.tokens, "{:.0f} tokens"),
+            ("--max-cost", self._max_cost, self._cost, self._reserved_cost, call.cost, "{:.4f}"),
+        )
+        for flag, limit, spent, reserved, needed, form in limits:
+            if limit is not None and needed and spent + in_flight * reserved + needed > limit:
                 return (
-                    f"--max-tokens {self._max_tokens} is reached: {self._limited_tokens} tokens are spent and the next call of {call.model} "
-                    f"needs about {call.tokens}; raise it and rerun the same command to resume"
-                )
-        if self._max_cost is not None and call.cost:
-            if self._cost + in_flight * self._reserved_cost + call.cost > self._max_cost:
-                return (
-                    f"--max-cost {self._max_cost:g} is reached: {self._cost:.4f} is spent and the next call of {call.model} "
-                    f"needs about {call.cost:.4f}; raise it and rerun the same command to resume"
+                    f"{flag} {limit:.12g} is reached: {form.format(spent)} spent, and the next call of {call.model} needs about "
+                    f"{form.format(needed)}; raise it and rerun the same command to resume"
                 )
         return None
 

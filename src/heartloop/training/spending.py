@@ -63,7 +63,7 @@ class SharedMeter(Meter):
         ):
             if limit is not None and spent + 1.2 * (spent - then) > limit:
                 return (
-                    f"{flag} {limit:g} is too low for another step: {spent:g} is spent and one takes about {spent - then:g}; "
+                    f"{flag} {limit:.12g} is too low for another step: {spent:.12g} is spent and one takes about {spent - then:.6g}; "
                     "raise it and rerun the same command to resume"
                 )
         return ""
