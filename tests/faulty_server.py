@@ -334,7 +334,7 @@ def _part(body: dict[str, Any]) -> str:
         return "embed"
     if body["messages"] == [{"role": "user", "content": QUESTION}]:
         return "check"
-    system = " ".join(m["content"] for m in body["messages"] if m["role"] == "system")
+    system = " ".join(str(m["content"]) for m in body["messages"] if m["role"] == "system")
     judges = any(asked in system for asked in ('"change"', '"regress"', '"score"', '"relevant"'))
     return "feel" if judges else "speak" if '"leaves"' in system else "policy"
 

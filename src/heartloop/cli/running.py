@@ -25,7 +25,7 @@ from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunP
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
-from heartloop.models.budget import Meter, is_baseline, is_paid
+from heartloop.models.budget import Meter, is_baseline
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.names import load_env
 from heartloop.report.site import write_site
@@ -85,7 +85,7 @@ class Judging:
         roles = [AskedRole(model, self.sampling, under_test=in_turn) for model in self.models.opened.values()]
         self.check = EndpointCheck(roles, self.models.meter)
         self.by_name = {judge: None if judge == EMBEDDED else self.models.counted(judge, "judge") for judge in judges}
-        asks = calls.pilot or any(map(is_paid, judges))
+        asks = calls.pilot or any(map(self.models.meter.is_paid, judges))
         self.pilot = Pilot(self.models.meter, calls) if asks else None
 
     def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:

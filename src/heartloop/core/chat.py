@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from heartloop.core.dialogue import Message, Sampling, Usage
@@ -54,9 +55,13 @@ class ChatModel(Protocol):
         """
 
 
+@lru_cache(maxsize=256)  # the messages of a dialogue are sent again in every turn
 def estimate_tokens(text: str) -> int:
     """Estimated tokens, for endpoints that do not count them: one per four characters, and at least one per word."""
-    return max(len(text.split()), (len(text) + 3) // 4)
+    quarter = (len(text) + 3) // 4
+    if text.isascii() and sum(map(text.count, " \n\t\r\x0b\x0c\x1c\x1d\x1e\x1f")) < quarter:  # a tenth of the time of `split`
+        return quarter
+    return max(len(text.split()), quarter)
 
 
 def estimate_usage(messages: Sequence[Message], *answers: str) -> Usage:

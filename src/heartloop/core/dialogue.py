@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import add, sub
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -171,23 +172,51 @@ def _merged(default: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) ->
     return merged
 
 
-class Usage(_Frozen):
-    """Tokens of one or several calls. `estimated`: the endpoint did not count them."""
+_Tokens = Annotated[int, Field(ge=0, le=10**15)]
 
-    prompt_tokens: int = Field(default=0, ge=0, le=10**15)
-    completion_tokens: int = Field(default=0, ge=0, le=10**15)
+
+class Usage(_Frozen):
+    """Tokens of one or several calls. Those after `estimated` are written to JSON only if there are any."""
+
+    prompt_tokens: _Tokens = 0
+    completion_tokens: _Tokens = 0
+    """All that is billed as output, reasoning included."""
     estimated: bool = False
+    """Whether the endpoint did not count some of them."""
+    cached_input_tokens: _Tokens = 0
+    """Part of `prompt_tokens` that the provider read from its own cache. A `cached` call cost nothing at all."""
+    cache_write_tokens: _Tokens = 0
+    """Part of `prompt_tokens` that the provider wrote to its cache at a price of its own."""
+    reasoning_tokens: _Tokens = 0
+    """Part of `completion_tokens`."""
+
+    @model_serializer(mode="wrap")
+    def _without_zeros(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value or name not in _TOKEN_PARTS}
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of tokens in the order of `COUNTS`."""
+        return tuple(getattr(self, name) for name in COUNTS)
+
+    @classmethod
+    def of_counts(cls, counts: Iterable[int], *, estimated: bool = False) -> Usage:
+        """From numbers in the order of `COUNTS`, of which the last may be missing; one below 0 counts as 0."""
+        return cls(estimated=estimated, **{name: max(0, count) for name, count in zip(COUNTS, counts, strict=False)})
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            estimated=self.estimated or other.estimated,
-        )
+        return Usage.of_counts(map(add, self.counts, other.counts), estimated=self.estimated or other.estimated)
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage.of_counts(map(sub, self.counts, other.counts), estimated=self.estimated)
 
     @property
     def total(self) -> int:
         return self.prompt_tokens + self.completion_tokens
+
+
+_TOKEN_PARTS = ("cached_input_tokens", "cache_write_tokens", "reasoning_tokens")
+COUNTS = ("prompt_tokens", "completion_tokens", *_TOKEN_PARTS)
 
 
 class Call(_Frozen):

@@ -87,9 +87,8 @@ class CallLog:
 
 
 def _call(reply: Reply, role: str, purpose: str, turn: int, reask: int = 0) -> Call:
-    fields = reply._asdict()
-    del fields["abandoned"]
-    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **fields)
+    given = {name: value for name, value in reply._asdict().items() if name != "abandoned"}  # charged by the meter
+    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **given)
 
 
 @runtime_checkable

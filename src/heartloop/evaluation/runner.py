@@ -214,6 +214,10 @@ def play_run(
         lines[transcript.key] += 1
         account(transcript)
 
+    def note_charged(model: str, role: str, usage: Usage) -> None:  # at once, so that a killed run still knows
+        lost_before[model, role] = lost_before.get((model, role), Usage()) + usage
+        directory.note(lost=[[model, role, *_counts(usage)]])
+
     async def play_and_flush(job: Job) -> Transcript:
         transcript = await plan.play(job)
         if cache is not None:
@@ -256,8 +260,8 @@ def play_run(
         with directory:
             started_at: dict[str, str] = {}
             for entry in read_log(path):
-                for model, role, prompt, completion in entry.get("lost", []):
-                    meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
+                for model, role, *counts in entry.get("lost", []):
+                    meter.lose(model, role, Usage.of_counts(counts))
                 started_at |= {name: habit.get("address") for name, habit in entry.get("endpoints", {}).items()}
             for name, habit in endpoint_habits(opened).items():
                 if started_at.get(name) not in (None, habit["address"]):
@@ -265,21 +269,20 @@ def play_run(
             if not fresh:
                 lost_before = meter.lost
                 cached = completed(all_cached())
+            meter.charged = note_charged
             started = datetime.now(UTC)
             ended: RunResult | None = None
             try:
                 with line or contextlib.nullcontext():
                     ended = completed(go(directory))
             finally:
+                meter.charged = None
                 habits = endpoint_habits(opened)
-                lost = [
-                    [*key, u.prompt_tokens - old.prompt_tokens, u.completion_tokens - old.completion_tokens]
-                    for key, u in meter.lost.items()
-                    if u != (old := lost_before.get(key, Usage()))
-                ]
+                lost = {key: usage - lost_before.get(key, Usage()) for key, usage in meter.lost.items()}
                 directory.note(
                     started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits,
-                    lost=lost, **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
+                    lost=[[*key, *_counts(usage)] for key, usage in lost.items() if usage.total],
+                    **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
                 )  # fmt: skip
                 run = read_run(path)  # read once, for the scores and the report
                 scored(write_scores(run, prices=settings.prices or None))
@@ -292,6 +295,14 @@ def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
     """Model, role and tokens of each call that was made for this dialogue: without cached ones."""
     calls = (call for call in transcript.calls if not call.cached)
     return [(transcript.models.get(call.role, transcript.model), call.role, call.usage) for call in calls]
+
+
+def _counts(usage: Usage) -> list[int]:
+    """Prompt and completion tokens, and their parts if there are any."""
+    counts = list(usage.counts)
+    while len(counts) > 2 and not counts[-1]:
+        counts.pop()
+    return counts
 
 
 def _spent(transcript: Transcript, prices: object) -> _Spent | None:

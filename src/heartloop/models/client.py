@@ -32,9 +32,11 @@ from heartloop.core.errors import (
     UseError,
 )
 from heartloop.models.formats import (
+    MARKED,
     Embedded,
     Habits,
     Trouble,
+    mark_prefix,
     read_allowance,
     read_embeddings,
     read_model_names,
@@ -140,6 +142,11 @@ LOCAL: Mapping[str, str] = {
 
 def variable(service: str, what: str) -> str:
     return f"{re.sub(r'[-.]', '_', service.upper())}_{what}"
+
+
+def base_url_of(service: str) -> str | None:
+    """The address of a service by its variable or by default; `None` for an unknown one."""
+    return os.environ.get(variable(service, "BASE_URL"), "").strip() or SERVICES.get(service) or LOCAL.get(service)
 
 
 class Connections:
@@ -307,6 +314,8 @@ class EndpointChat:
             raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         while True:
             body = habits.body(self.model, messages, schema, sampling)
+            if self.name.startswith(MARKED):
+                mark_prefix(body["messages"])
             outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
             if isinstance(outcome, Reply) and self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
                 text, reasoning, finish = (part and self._key.scrub(part) for part in outcome[:3])

@@ -54,6 +54,8 @@ _READ = 20_000  # characters of a server's message that are read
 _NAMED = 4_000  # characters of it that are searched for a parameter's name
 _LONGEST_FINISH = 64  # characters of a finish reason; a longer one is ignored
 _MOST_TOKENS = 10**9  # of one call; a larger count is ignored
+_CACHE_READS = ("prompt_cache_hit_tokens", "cache_read_input_tokens")  # DeepSeek's and Anthropic's names of `cached_tokens`
+_MARK = {"type": "ephemeral"}  # kept for five minutes after each use
 
 
 class Trouble(NamedTuple):
@@ -146,6 +148,22 @@ def _strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
         if strict["items"] is None:
             return None
     return strict
+
+
+MARKED = "openrouter/anthropic/"
+"""Of the names of models whose provider caches only what a request marks. Anthropic's own compatible address takes no marks."""
+
+
+def mark_prefix(messages: list[dict[str, Any]]) -> None:
+    """Marks what later requests begin with: the system message, and a dialogue that grows by appending up to its last message.
+
+    The single message of a user simulator or judge is not marked: its end changes every turn, and a write costs more than input.
+    """
+    marked = [message for message in messages[:1] if message["role"] == "system"]
+    if any(message["role"] == "assistant" for message in messages):
+        marked += messages[-1:]
+    for message in marked:
+        message["content"] = [{"type": "text", "text": message["content"], "cache_control": _MARK}]
 
 
 @lru_cache(maxsize=64)
@@ -343,9 +361,32 @@ def _content(content: Any) -> tuple[str, str]:
 def _usage(counts: Any) -> Usage | None:
     if not isinstance(counts, dict):
         return None
-    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    if type(prompt) is not int or type(completion) is not int:
+    prompt, completion = _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
+    if prompt is None or completion is None:
         return None
-    if min(prompt, completion) < 0 or max(prompt, completion) > _MOST_TOKENS:
-        return None
-    return Usage(prompt_tokens=prompt, completion_tokens=completion)
+    details, output = counts.get("prompt_tokens_details"), counts.get("completion_tokens_details")
+    read = _first(_count(details, "cached_tokens"), _count(counts, *_CACHE_READS))
+    written = _first(_count(details, "cache_write_tokens"), _count(counts, "cache_creation_input_tokens"))
+    reasoning = _first(_count(output, "reasoning_tokens"), _count(counts, "reasoning_tokens"))
+    total = _count(counts, "total_tokens")
+    if total is not None and total > prompt + completion:  # reasoning is outside of the completion: Gemini, xAI
+        reasoning = reasoning or total - prompt - completion
+        completion = total - prompt
+    elif total is None and reasoning > completion:
+        completion += reasoning
+    if read + written > prompt:
+        read = written = 0
+    return Usage(
+        prompt_tokens=prompt, completion_tokens=completion, cached_input_tokens=read, cache_write_tokens=written,
+        reasoning_tokens=reasoning if reasoning <= completion else 0,
+    )  # fmt: skip
+
+
+def _count(counts: Any, *names: str) -> int | None:
+    """The first of some counts that can be one of a call."""
+    values = (counts.get(name) for name in names) if isinstance(counts, dict) else ()
+    return next((value for value in values if type(value) is int and 0 <= value <= _MOST_TOKENS), None)
+
+
+def _first(*counts: int | None) -> int:
+    return next((count for count in counts if count is not None), 0)
