@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError
+from heartloop.core.tags import tagged
 
 EMBEDDED = "embedded"
 """Name of the learned reader, which plays users and judges in place of a language model."""
@@ -30,6 +31,8 @@ class Reply(NamedTuple):
     usage: Usage = Usage()
     cached: bool = False
     """Not paid for: from the answer cache, or from a stored dialogue."""
+    tag: str | None = None
+    """What marks the answer in the text (`core.tags`); `None` if no answer was asked for, or by an earlier version."""
 
 
 @runtime_checkable
@@ -63,7 +66,8 @@ def estimate_usage(messages: Sequence[Message], *answers: str) -> Usage:
 class ScriptedChat:
     """A model that answers from a list or by a function: for tests, examples and dry runs.
 
-    An exception in the list is raised. After the end of the list, `cycle=True` repeats the last entry; otherwise `ModelError`.
+    Where a tag is asked for (`core.tags`), it is put into the JSON objects of an answer; a `Reply` is left as it is. An exception
+    in the list is raised. After the end of the list, `cycle=True` repeats the last entry; otherwise `ModelError`.
     """
 
     def __init__(
@@ -97,4 +101,7 @@ class ScriptedChat:
             answer = self._answers[min(number, len(self._answers) - 1)]
         if isinstance(answer, Exception):
             raise answer
-        return answer if isinstance(answer, Reply) else Reply(answer, usage=estimate_usage(messages, answer))
+        if isinstance(answer, Reply):
+            return answer
+        text = tagged(answer, messages) if schema is not None else answer
+        return Reply(text, usage=estimate_usage(messages, answer))
