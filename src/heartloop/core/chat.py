@@ -66,8 +66,8 @@ def estimate_usage(messages: Sequence[Message], *answers: str) -> Usage:
 class ScriptedChat:
     """A model that answers from a list or by a function: for tests, examples and dry runs.
 
-    Where a tag is asked for (`core.tags`), it is put into the JSON objects of an answer; a `Reply` is left as it is. An exception
-    in the list is raised. After the end of the list, `cycle=True` repeats the last entry; otherwise `ModelError`.
+    An exception in the list is raised. After the end of the list, `cycle=True` repeats the last entry; otherwise `ModelError`.
+    The tag that a request asks for (`core.tags`) is put into the JSON objects of its answer, unless `tags=False`.
     """
 
     def __init__(
@@ -76,10 +76,12 @@ class ScriptedChat:
         *,
         name: str = "scripted",
         cycle: bool = False,
+        tags: bool = True,
     ) -> None:
         self.name = name
         self._answers = answers
         self._cycle = cycle
+        self._tags = tags
         self.asked: list[tuple[Message, ...]] = []
         self.schemas: list[Mapping[str, Any] | None] = []
         self.samplings: list[Sampling | None] = []
@@ -101,7 +103,5 @@ class ScriptedChat:
             answer = self._answers[min(number, len(self._answers) - 1)]
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Reply):
-            return answer
-        text = tagged(answer, messages) if schema is not None else answer
-        return Reply(text, usage=estimate_usage(messages, answer))
+        reply = answer if isinstance(answer, Reply) else Reply(answer, usage=estimate_usage(messages, answer))
+        return reply._replace(text=tagged(reply.text, messages[-1].content)) if self._tags and schema is not None else reply

@@ -11,7 +11,7 @@ from heartloop.core.chat import LOCAL_PREFIX, ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, visible
 from heartloop.core.errors import AnswerError, Copied
 from heartloop.core.schemas import schema_of
-from heartloop.core.tags import FIRST, asking_for, objects_in, tag_of, tagged_schema
+from heartloop.core.tags import FIRST, LAST, asking_for, objects_in, tag_of, tagged_schema
 
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
@@ -85,14 +85,16 @@ def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
     if not text:
         return None, "it is empty"
     fitting: list[Answer] = []
-    problem = ""
-    for found in objects_in(text, reply.tag or ""):
+    first, last = (f'"{field}": "{reply.tag}"' for field in (FIRST, LAST))
+    problem = "it holds no JSON object" + (f" that begins with {first}" if reply.tag else "")
+    for number, found in enumerate(objects_in(text, reply.tag)):
         fits, wrong = _validated(found.fields, answer)
-        fitting += [] if fits is None else [fits]
-        problem = problem or wrong
+        if fits is not None:
+            fitting.append(fits)
+        elif number == 0:
+            problem = wrong or f"the JSON object with {first} is not valid, has a field twice, or does not end with {last}"
     if not fitting:
-        which = f' that begins with "{FIRST}": "{reply.tag}"' if reply.tag else ""
-        return None, problem or f"it holds no JSON object{which}"
+        return None, problem
     if any(other != fitting[0] for other in fitting[1:]):
         return None, "it holds several answers that differ"
     return fitting[0], ""
@@ -100,7 +102,7 @@ def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
 
 def _validated(fields: dict[str, Any] | None, answer: type[Answer]) -> tuple[Answer | None, str]:
     if fields is None:
-        return None, "its JSON object is broken, names a field twice, or does not end with the tag"
+        return None, ""
     try:
         return answer.model_validate(fields), ""
     except ValidationError as error:
@@ -109,6 +111,7 @@ def _validated(fields: dict[str, Any] | None, answer: type[Answer]) -> tuple[Ans
 
 
 def _is_copied(text: str, messages: Sequence[Message], answer: type[BaseModel]) -> bool:
-    """Whether a text, or an answer in it, occurs in the messages."""
-    parts = [text, *(text[one.start : one.end] for one in objects_in(text) if _validated(one.fields, answer)[0] is not None)]
-    return any(part and part in message.content for part in parts for message in messages)
+    """Whether a text with a brace, or an answer in it, occurs in the messages."""
+    parts = [text[one.start : one.end] for one in objects_in(text) if _validated(one.fields, answer)[0] is not None]
+    parts += [text] if "{" in text else []
+    return any(part in message.content for part in parts for message in messages)

@@ -8,6 +8,7 @@ occurs in none of them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -23,7 +24,7 @@ FIRST, LAST = "tag", "end"
 
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"  # no vowels, so no words; nothing that looks like something else
 _LENGTH = 5  # 14 million tags: no text can contain them all
-_SENTENCE = f'Begin the JSON object with "{FIRST}": "{{0}}" and end it with "{LAST}": "{{0}}".'
+_SENTENCE = f'\n\nBegin the JSON object with "{FIRST}": "{{0}}" and end it with "{LAST}": "{{0}}".'
 _AT_THE_END = re.compile(re.escape(_SENTENCE).replace(r"\{0\}", "([a-z0-9]+)", 1).replace(r"\{0\}", r"\1") + r"\Z")
 _MAX_STARTS = 32  # braces tried as the start of an object: a model that repeats itself can send a hundred thousand
 
@@ -40,7 +41,7 @@ def tag_of(messages: Sequence[Message]) -> str:
 def asking_for(tag: str, messages: Sequence[Message]) -> list[Message]:
     """The messages with a sentence at their end that asks for the tag."""
     *before, last = messages
-    return [*before, Message(role=last.role, content=f"{last.content}\n\n{_SENTENCE.format(tag)}")]
+    return [*before, Message(role=last.role, content=last.content + _SENTENCE.format(tag))]
 
 
 def tagged_schema(schema: Mapping[str, Any], tag: str | None) -> dict[str, Any]:
@@ -51,44 +52,53 @@ def tagged_schema(schema: Mapping[str, Any], tag: str | None) -> dict[str, Any]:
 
 
 class Object(NamedTuple):
-    """A JSON object in a text: its place, and its fields without the tag; `None` if it is not one that counts."""
-
     start: int
     end: int
     fields: dict[str, Any] | None
+    """Without the tag; `None` if the object began with it and is no answer."""
 
 
-def objects_in(text: str, tag: str = "") -> Iterator[Object]:
+def objects_in(text: str, tag: str | None = None) -> Iterator[Object]:
     """The outermost JSON objects of a text, alone, in a code fence or in prose; with a tag, those that begin with it."""
-    opening = rf'\{{\s*"{FIRST}"\s*:\s*"{tag}"' if tag else r"\{"
     end = 0
-    for start in (match.start() for match in islice(re.finditer(opening, text), _MAX_STARTS)):
+    for start in (match.start() for match in islice(_opening(tag).finditer(text), _MAX_STARTS)):
         if start < end:
             continue
-        try:
+        fields: dict[str, Any] | None = None
+        with contextlib.suppress(ValueError, RecursionError):  # not JSON, a field twice, or a number of thousands of digits
             fields, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):  # ValueError: not JSON, a field twice, or a number of thousands of digits
-            if tag:
-                yield Object(start, start, None)
-            continue
-        if tag:
-            closed = list(fields)[-1] == LAST and fields.pop(LAST) == fields.pop(FIRST)
-            yield Object(start, end, fields if closed else None)
-        else:
+        if fields is not None and tag is not None and (list(fields)[-1] != LAST or fields.pop(LAST) != fields.pop(FIRST)):
+            fields = None
+        if fields is not None or tag is not None:
             yield Object(start, end, fields)
 
 
-def tagged(text: str, messages: Sequence[Message]) -> str:
-    """A text written without regard to the tag as a model writes it that was asked for one: for scripted models.
+def _opening(tag: str | None) -> re.Pattern[str]:
+    return re.compile(r'\{\s*"' if tag is None else rf'\{{\s*"{FIRST}"\s*:\s*"{re.escape(tag)}"')
 
-    >>> asked = asking_for("k7f2q", [Message(role="user", content="How warm was that?")])
-    >>> tagged('I think {"warmth": 4}.', asked)
+
+def split_tag(request: str) -> tuple[str, str | None]:
+    """The last message of a request without its sentence, and the tag that it asks for, if it does.
+
+    >>> (request,) = asking_for("k7f2q", [Message(role="user", content="How warm was that?")])
+    >>> split_tag(request.content)
+    ('How warm was that?', 'k7f2q')
+    """
+    asked = _AT_THE_END.search(request)
+    return (request, None) if asked is None else (request[: asked.start()], asked[1])
+
+
+def tagged(text: str, request: str) -> str:
+    """A text whose JSON objects have the tag that the request's last message asks for, if it does: for scripted models.
+
+    >>> (request,) = asking_for("k7f2q", [Message(role="user", content="How warm was that?")])
+    >>> tagged('I think {"warmth": 4}.', request.content)
     'I think {"tag": "k7f2q", "warmth": 4, "end": "k7f2q"}.'
     """
-    asked = _AT_THE_END.search(messages[-1].content) if messages else None
-    if asked is None:
+    tag = split_tag(request)[1]
+    if tag is None:
         return text
-    mark, done, parts = json.dumps(asked[1]), 0, []
+    mark, done, parts = json.dumps(tag), 0, []
     for start, end, fields in objects_in(text):
         inner = text[start + 1 : end - 1]
         if fields and FIRST not in fields:
