@@ -233,6 +233,8 @@ class Call(_Frozen):
     usage: Usage = Usage()
     reask: int = 0
     """0 for the first call, then 1, 2, ... after answers that did not parse."""
+    tag: str | None = None
+    """What marks the answer in the text (`core.tags`); `None` in a policy's call and in transcripts of earlier versions."""
     cached: bool = Field(default=False, exclude=True)
     """Not paid for: from the cache, or of a stored dialogue. Logged by a run, not in transcripts."""
 

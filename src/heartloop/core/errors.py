@@ -50,6 +50,14 @@ class AnswerError(HeartloopError):
     """A judge's or user simulator's answer did not fit its schema after the re-asks."""
 
 
+class Copied(AnswerError):
+    """A judge or user simulator repeated a text that it was shown, and gave no answer of its own after the re-asks."""
+
+
+ANSWER_ERRORS = frozenset({AnswerError.__name__, Copied.__name__})
+"""The failures by an answer that came, as opposed to a call that failed."""
+
+
 class BudgetSpent(HeartloopError):
     """A limit on cost or tokens was reached."""
 

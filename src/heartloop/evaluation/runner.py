@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, Usage, used_up_by_thinking
-from heartloop.core.errors import BudgetSpent
+from heartloop.core.errors import ANSWER_ERRORS, BudgetSpent
 from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
@@ -308,7 +308,7 @@ def _counts(usage: Usage) -> list[int]:
 def _spent(transcript: Transcript, prices: object) -> _Spent | None:
     paid = paid_usage(transcript)
     # a failed call is no answer, so the cache did not answer everything
-    call_failed = transcript.failure is not None and transcript.failure.kind != "AnswerError"
+    call_failed = transcript.failure is not None and transcript.failure.kind not in ANSWER_ERRORS
     if len(paid) < len(transcript.calls) and not call_failed and all(is_scripted(model) for model, _, _ in paid):
         return None
     cost = cost_of_usage(((model, usage) for model, _, usage in paid), prices)
