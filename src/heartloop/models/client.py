@@ -192,15 +192,14 @@ class Connections:
 
     def waiting(self) -> str:
         """What rate limits do to the calls now, in words: the longest pause, or else the lowest pace; empty without a limit."""
-        limited = {
-            urlsplit(address).netloc: pace for address, pace in self._paces.items() if pace.rate < math.inf or pace.refusals
-        }
-        pauses = {host: pace.held_until - time.monotonic() for host, pace in limited.items()}
-        if pauses and (longest := max(pauses.values())) >= 1:
-            return f"waits {longest:.0f} s for the rate limit of {max(pauses, key=lambda host: pauses[host])}"
-        rates = {host: 60 * pace.rate for host, pace in limited.items() if pace.rate < math.inf}
-        host = min(rates, key=lambda host: rates[host], default="")
-        return f"{rates[host]:,.0f} calls/min by the rate limit of {host}" if host else ""
+        paces = {urlsplit(address).netloc: pace for address, pace in self._paces.items()}
+        host = max(paces, key=lambda host: paces[host].held_until, default="")
+        if host and (wait := paces[host].held_until - time.monotonic()) >= 1:
+            return f"waits {wait:.0f} s for the rate limit of {host}"
+        host = min(paces, key=lambda host: paces[host].rate, default="")
+        return (
+            f"{60 * paces[host].rate:,.0f} calls/min by the rate limit of {host}" if host and paces[host].rate < math.inf else ""
+        )
 
     def habits(self, address: str, model: str, first: Habits) -> Habits:
         """What is known of a model, or `first` before anything is."""
