@@ -791,7 +791,8 @@ class ShortContext(Part):
         over = tokens_of(system + others) - self.kept
         if over > 0:
             last = str(others[-1]["content"])
-            off = min(over, max(0, _tokens(last) - self.kept // 2))  # of its beginning; the rest of the system prompt's end
+            # its beginning first; what is missing then is taken from the end of the system prompt
+            off = min(over, max(0, _tokens(last) - self.kept // 2))
             others[-1] = {**others[-1], "content": last[4 * off :]}
             if system and over > off:
                 text = str(system[-1]["content"])
