@@ -766,9 +766,10 @@ class ShortContext(Part):
     """A context of `n` tokens, for prompt and answer's first token together.
 
     With `cuts`, a longer prompt loses its oldest messages, then parts of its last and of its system prompt, until `kept` tokens
-    are left, without a word; `prompt_tokens` says so. Without, it is refused with `400 context_length_exceeded`. Ollama does one or the other by
-    model, and keeps half of the context and 2 tokens: https://github.com/ollama/ollama/issues/17889, /issues/17427. Its context
-    is 4,096 below 24 GiB of video memory: https://github.com/ollama/ollama/blob/main/docs/context-length.mdx
+    are left, without a word; `prompt_tokens` says so. Without, it is refused with `400 context_length_exceeded`. Ollama does one
+    or the other by model, and keeps half of the context and 2 tokens: https://github.com/ollama/ollama/issues/17889,
+    /issues/17427. Its context is 4,096 below 24 GiB of video memory:
+    https://github.com/ollama/ollama/blob/main/docs/context-length.mdx
     """
 
     def __init__(self, n: int = 4096, *, cuts: bool = True, kept: int | None = None) -> None:
