@@ -52,15 +52,21 @@ ScenariosOfRun = Annotated[str | None, typer.Option(help="Scenario set, file or 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCalls:
-    """How models are called, and what that may cost."""
+class CallLimits:
+    """How long a call may take, and what all calls may cost."""
 
-    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
     timeout: Timeout = 120.0
     retries: Retries = 6
     max_cost: MaxCost = None
     max_tokens: MaxTokens = None
     prices: Prices = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCalls(CallLimits):
+    """How models are called, and what that may cost."""
+
+    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
 
 
 @dataclass(frozen=True, kw_only=True)

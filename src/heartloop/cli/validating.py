@@ -23,7 +23,7 @@ from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.runner import PILOT
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.store import beside
-from heartloop.models.budget import Meter, is_paid
+from heartloop.models.budget import Meter
 from heartloop.models.names import close
 from heartloop.validity.judging import Answered, AnswerFile, JudgedVariants, answer_all, directories, judged_variants
 from heartloop.validity.page import Part, show_results
@@ -114,7 +114,7 @@ def _ask(
                             cached = cache is not None and (await asked()).stopped is None
                         if not cached:
                             await by.check.ask({judge}, tell=partial(typer.echo, err=True))
-                    if (calls.pilot or is_paid(judge)) and not agreed:
+                    if (calls.pilot or meter.is_paid(judge)) and not agreed:
                         before = meter.spend(judge)
                         tried = await asked(at_most=PILOT)
                         agreed = tried.open == 0 or _agreed(name, judge, tried, before, meter, pilot=calls.pilot)

@@ -21,7 +21,7 @@ from heartloop.environments.registry import load_environment, scenarios_by_id, s
 from heartloop.environments.spec import EnvironmentSpec, Ready
 from heartloop.evaluation.runner import OpenModels, RunPlan, player
 from heartloop.evaluation.settings import Shard, settings_of
-from heartloop.models.budget import is_baseline, is_paid
+from heartloop.models.budget import is_baseline
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.functions import function_model, function_name
 from heartloop.models.names import load_env, settings_taken_by
@@ -112,7 +112,7 @@ def plan_evaluation(
     asked = [AskedRole(by_name.opened[name], samplings.get("policy"), under_test=True) for name in under_test]
     asked += [AskedRole(by_name.opened[name], samplings.get(role)) for role, name in assigned.items() if name != EMBEDDED]
     policies = {name: own[name] if name in own else by_name.counted(name, "policy") for name in under_test}
-    paid = tuple(name for name in names if is_paid(name))
+    paid = tuple(name for name in names if by_name.meter.is_paid(name))
     return EvaluationPlan(
         settings=settings, models=by_name, check=EndpointCheck(asked, by_name.meter), paid=paid,
         pilot_models=[name for name in under_test if name in paid], environment=built, available=len(loaded),

@@ -13,7 +13,17 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.models.budget import Meter, Metered, is_baseline, is_scripted
 from heartloop.models.cache import AnswerCache, Cached
-from heartloop.models.client import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, variable
+from heartloop.models.client import (
+    CONNECTIONS,
+    LOCAL,
+    RETRIES,
+    SERVICES,
+    TIMEOUT,
+    Connections,
+    EndpointChat,
+    base_url_of,
+    variable,
+)
 from heartloop.models.functions import PythonChat
 from heartloop.models.local import LocalChat, is_local
 
@@ -72,7 +82,7 @@ def resolve(
     if service == "heartloop":
         return _baseline(model, seed, baselines or {})
     key_variable, url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
-    base_url = os.environ.get(url_variable, "").strip() or SERVICES.get(service) or LOCAL.get(service)
+    base_url = base_url_of(service)
     if base_url is None and service in _OWN_ADDRESS:
         raise UseError(
             f"{name} has no address: each account has its own; set {url_variable} in the environment or in .env, "
