@@ -27,6 +27,7 @@ from typing import Any, Literal, Self
 
 from aiohttp import web
 
+from heartloop.core.tags import tagged
 from tests.faulty_server import Request, _part, _play, example_of
 from tests.providers.limits import Rule
 
@@ -263,7 +264,7 @@ class Provider:
         async with self._slots.slot() if self._slots else contextlib.nullcontext():
             latency = self._latency(call) if callable(self._latency) else self._latency
             await asyncio.sleep((latency + sum(part.delay(call) for part in self.parts)) * self.factor)
-        text = self._text(call)
+        text = tagged(self._text(call), _flat(call.body["messages"][-1:])[0]["content"])
         completion = Completion(text, "stop", tokens_of(call.used["messages"]), _tokens(text))
         refusal: Refusal | None = None
         for part in self.parts:
