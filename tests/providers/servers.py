@@ -122,7 +122,8 @@ class Completion:
     def usage(self) -> dict[str, Any]:
         shown = self.completion_tokens + (0 if self.reasoning_outside else self.reasoning_tokens)
         total = self.prompt_tokens + self.completion_tokens + self.reasoning_tokens
-        return {"prompt_tokens": self.prompt_tokens, "completion_tokens": shown, "total_tokens": total, **self.details}
+        found = {"prompt_tokens": self.prompt_tokens, "completion_tokens": shown, "total_tokens": total, **self.details}
+        return {name: count for name, count in found.items() if count is not None}
 
 
 class Part:
@@ -842,7 +843,7 @@ class CachedInput(Part):
         else:
             written = fresh if completion.prompt_tokens >= self._least else 0
             found = {"cache_read_input_tokens": completion.cached_tokens, "cache_creation_input_tokens": written}
-            completion.details |= {**found, "prompt_tokens": fresh - written}
+            completion.details |= {**found, "prompt_tokens": fresh - written, "total_tokens": None}
         return None
 
 

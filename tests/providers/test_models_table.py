@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from heartloop.core.errors import UseError
-from heartloop.models.client import LOCAL, SERVICES, EndpointChat
+from heartloop.models.client import LOCAL, SERVICES, STRICT, EndpointChat
 from heartloop.models.names import resolve
 from heartloop.models.providers import provider_table
 
@@ -78,6 +78,7 @@ def test_the_table_has_the_services_of_the_client_with_their_addresses() -> None
     assert {name: row["address"] for name, row in SERVICE_ROWS.items() if row["address"]} == {**SERVICES, **LOCAL}
     assert {name for name, row in SERVICE_ROWS.items() if not row["address"]} == {"azure"}
     assert {name for name, row in SERVICE_ROWS.items() if not row["key"]} == set(LOCAL)
+    assert {SERVICE_ROWS[name]["schema"] for name in STRICT} <= {"strict", "best effort", "varies"}
 
 
 CHOICES = {
