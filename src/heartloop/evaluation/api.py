@@ -26,6 +26,7 @@ from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run
 from heartloop.evaluation.tables import rows_of, table_of
+from heartloop.models.client import TIMEOUT
 
 if TYPE_CHECKING:
     import pandas
@@ -126,7 +127,7 @@ def evaluate(
     sampling: Mapping[str, Sampling | Mapping[str, Any]] | None = None,
     policy_prompt: str | None = None,
     max_connections: int = 32,
-    timeout: float = 120.0,
+    timeout: float = TIMEOUT,
     retries: int = 6,
     max_tokens: int | None = None,
     max_cost: float | None = None,

@@ -23,6 +23,7 @@ from heartloop.evaluation.runner import OpenModels, RunPlan, player
 from heartloop.evaluation.settings import Shard, settings_of
 from heartloop.models.budget import is_baseline
 from heartloop.models.check import AskedRole, EndpointCheck
+from heartloop.models.client import TIMEOUT
 from heartloop.models.functions import function_model, function_name
 from heartloop.models.names import load_env, settings_taken_by
 
@@ -62,7 +63,7 @@ def plan_evaluation(
     policy_prompt: str | None = None,
     opened: Mapping[str, ChatModel] | None = None,
     max_connections: int = 32,
-    timeout: float = 120.0,
+    timeout: float = TIMEOUT,
     **calling: Any,
 ) -> EvaluationPlan:
     """Checks and resolves an evaluation without a model call; most arguments are explained at `heartloop.evaluate`.

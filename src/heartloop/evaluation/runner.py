@@ -29,6 +29,7 @@ from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_r
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
 from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
+from heartloop.models.client import CONNECTIONS, Connections
 from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
 
 PILOT = 2  # least number of dialogues before the estimate of a paid run; part of the run
@@ -72,24 +73,29 @@ class OpenModels:
 
     def __init__(
         self, names: Sequence[str] = (), *, given: Mapping[str, ChatModel] | None = None, max_tokens: int | None = None,
-        max_cost: float | None = None, prices: Path | Mapping[str, Price] | None = None, cache: Path | None = None, **how: Any,
+        max_cost: float | None = None, prices: Path | Mapping[str, Price] | None = None, cache: Path | None = None,
+        max_connections: int = CONNECTIONS, **how: Any,
     ) -> None:  # fmt: skip
         by_model = prices if isinstance(prices, Mapping) else load_prices(prices)
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
         self.cache = cache_at(cache) if names else None
+        self.connections = Connections(max_connections)
+        """Shared by all models, so that each address has one gate."""
         self.opened = dict(given or {})
+        how |= {"connections": self.connections, "max_connections": max_connections, "key_later": self.cache is not None}
         for name in names:
             if name.startswith("checkpoint:"):  # by name: training is a layer above evaluation
                 checkpoint = pkgutil.resolve_name("heartloop.training.checkpoints:CheckpointModel")
                 self.opened[name] = checkpoint(name.removeprefix("checkpoint:"))
             elif name not in self.opened and name != EMBEDDED:
-                self.opened[name] = resolve(name, key_later=self.cache is not None, **how)
+                self.opened[name] = resolve(name, **how)
 
     def counted(self, name: str, role: str) -> ChatModel:
         return counted(self.opened[name], self.meter, role, self.cache)
 
     def speed(self) -> str:
-        return local_speed(self.opened.values())
+        """What local models generate, and what rate limits do, in words for the progress line."""
+        return "  ".join(filter(None, (local_speed(self.opened.values()), self.connections.waiting())))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import math
 import os
 import random
 import re
@@ -162,6 +163,7 @@ class Connections:
         self.factor = factor
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: aiohttp.ClientSession | None = None
+        self._paces: dict[str, Pace] = {}
         self._gates: dict[str, Gate] = {}
         self._habits: dict[tuple[str, str], Habits] = {}
         self.ratios: defaultdict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=64))
@@ -172,7 +174,8 @@ class Connections:
         if self._session is None or self._session.closed or self._loop is not loop:
             import aiohttp
 
-            self._loop, self._gates = loop, {}
+            if self._loop is not loop:
+                self._loop, self._gates = loop, {}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
@@ -183,12 +186,21 @@ class Connections:
         """The gate of one address; call `session` first."""
         if address not in self._gates:
             first = FIRST_LOCAL if is_loopback(address) else FIRST
-            self._gates[address] = Gate(Pace(self.limit, first, self.factor))
+            pace = self._paces.setdefault(address, Pace(self.limit, first, self.factor))
+            self._gates[address] = Gate(pace)
         return self._gates[address]
 
-    def waits(self) -> float:
-        """Seconds until the last of the gates that hold calls back opens; 0 where none does."""
-        return max([0.0, *(gate.pace.held_until - time.monotonic() for gate in self._gates.values())])
+    def waiting(self) -> str:
+        """What rate limits do to the calls now, in words: the longest pause, or else the lowest pace; empty without a limit."""
+        limited = {
+            urlsplit(address).netloc: pace for address, pace in self._paces.items() if pace.rate < math.inf or pace.refusals
+        }
+        pauses = {host: pace.held_until - time.monotonic() for host, pace in limited.items()}
+        if pauses and (longest := max(pauses.values())) >= 1:
+            return f"waits {longest:.0f} s for the rate limit of {max(pauses, key=lambda host: pauses[host])}"
+        rates = {host: 60 * pace.rate for host, pace in limited.items() if pace.rate < math.inf}
+        host = min(rates, key=lambda host: rates[host], default="")
+        return f"{rates[host]:,.0f} calls/min by the rate limit of {host}" if host else ""
 
     def habits(self, address: str, model: str, first: Habits) -> Habits:
         """What is known of a model, or `first` before anything is."""
@@ -215,7 +227,7 @@ class Connections:
 class EndpointChat:
     """A model behind an OpenAI-compatible endpoint, for chat completions or embeddings.
 
-    Safe for hundreds of concurrent calls. Close it, use it as `async with`, or share `connections` and close those.
+    Safe for hundreds of concurrent calls. Close it or use it as `async with`; that closes `connections` too, which open again.
 
     Args:
         name: in heartloop, `service/model`; error messages name the variables of the service.
@@ -256,7 +268,6 @@ class EndpointChat:
         self.lacks_key = needs_key and not api_key and not is_loopback(base_url)
         self._timeout = timeout
         self.retries = retries
-        self._owned = isinstance(connections, int)
         self._connections = Connections(connections) if isinstance(connections, int) else connections
         self.factor = self._connections.factor
         self._first_habits = Habits(format=0 if service in STRICT else 1)
@@ -274,8 +285,7 @@ class EndpointChat:
         await self.close()
 
     async def close(self) -> None:
-        if self._owned:
-            await self._connections.close()
+        await self._connections.close()
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None

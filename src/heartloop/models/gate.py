@@ -77,7 +77,8 @@ class Pace:
         self._next = self._ended_until = -math.inf
         self._got_through = -math.inf  # when the latest accepted call ended
         self._left: tuple[float, float] | None = None  # calls left by the headers, and when the limit is whole again
-        self._refusals = 0  # in a row
+        self.refusals = 0
+        """In a row; 0 after an accepted call."""
         self._probe: float | None = None  # when the one call was sent that is allowed after a refusal
         self._refused_at = self._paused_at = -math.inf  # the latest refusal, and the one that began the pause
         self._began = math.nan  # the first call after the pause before
@@ -120,7 +121,7 @@ class Pace:
         self._sent.append(now)
         while self._sent[0] < now - 2 * self._longest:
             self._sent.popleft()
-        if self._refusals:
+        if self.refusals:
             self._probe = now
         if self.rate < math.inf:
             self._next = max(self._next, now - 1 / self.rate) + 1 / self.rate
@@ -150,10 +151,10 @@ class Pace:
             self._probe = None
         pause = 0.0
         if sent > self._refused_at:  # else it was sent before an earlier refusal was known
-            self._paused_at = self._paused_at if self._refusals else now
+            self._paused_at = self._paused_at if self.refusals else now
             self._refused_at = now
-            self._refusals = min(self._refusals + 1, _MOST_REFUSALS)
-            pause = min(max(self._first_pause, 1 / self.rate) * _GROWTH**self._refusals, self._longest)
+            self.refusals = min(self.refusals + 1, _MOST_REFUSALS)
+            pause = min(max(self._first_pause, 1 / self.rate) * _GROWTH**self.refusals, self._longest)
         self.held_until = max(self.held_until, now + (pause if wait is None else min(wait, self._patience)))
         if (wait or 0.0) > self._patience or now - max(self._got_through, self._paused_at) > self._patience:
             self._ended_until = max(self.held_until, now + self._longest)
@@ -174,12 +175,12 @@ class Pace:
 
     def _resume(self, sent: float, now: float) -> None:
         """The end of a pause: a long one shows the length of the limit's window, over which the accepted calls are the limit."""
-        self._refusals, self._probe = 0, None
+        self.refusals, self._probe = 0, None
         until = (self._refused_at + sent) / 2  # the limit was lifted between the last refusal and this call
         elapsed, paused = min(until - self._began, 1.25 * self._longest), until - self._paused_at
         if not self._span or paused > 0.3 * elapsed:
             self._span = max(self._span, elapsed)
-        span = self._span
+        span = max(self._span, _STEP_CALLS / self.rate)  # fewer calls would be too coarse a measure
         limit = max(1, sum(until - span <= time < until for time in self._sent)) / span
         if paused > _LONG * span:
             self.rate = min(self.rate, _BELOW * limit)
