@@ -65,7 +65,7 @@ class Price(NamedTuple):
 
 
 def load_prices(path: Path | None) -> dict[str, Price]:
-    """The prices of a TOML file: a table per model, `["openai/gpt-5.4-mini"]`, with `input` and `output` per million tokens.
+    """The prices of a TOML file: a table per model, `["openai/gpt-6-luna"]`, with `input` and `output` per million tokens.
 
     Optional: `cached_input`, `cache_write`, `reasoning`; and `checked`, a date that is a note to the reader.
     """
