@@ -12,6 +12,8 @@ import asyncio
 import json
 import re
 
+from heartloop.core.tags import tagged
+
 __all__ = ["answer", "completion"]
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
@@ -100,7 +102,7 @@ def completion(body: bytes) -> bytes:
     """The answer to a request, as an endpoint writes it."""
     purpose = next((name for name, schema in _PURPOSES.items() if schema.search(body)), "reply")
     seeds = _SEED.findall(body)
-    text = answer(purpose, int(seeds[-1]) if seeds else 0)
+    text = tagged(answer(purpose, int(seeds[-1]) if seeds else 0), json.loads(body)["messages"][-1]["content"])
     return json.dumps(
         {
             "id": "chatcmpl-benchmark",

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from benchmarks.answer_server import answer
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.tags import tagged
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import VARIANTS, Sage
 from heartloop.environments.sage.scenario import load_scenarios
@@ -73,6 +74,7 @@ class Recording:
         purpose = "reply" if schema is None else "feel" if "change" in schema["properties"] else "speak"
         times = self._longer if purpose == "reply" else 1
         text = " ".join(answer(purpose, seed + 7 * part) for part in range(times))
+        text = tagged(text, messages[-1].content)
         self.calls.append(Asked(purpose, tuple(messages), text))
         return Reply(text)
 

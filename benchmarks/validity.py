@@ -24,6 +24,7 @@ from benchmarks.page import PAGES, rewrite
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import HeartloopError, ModelError
+from heartloop.core.tags import split_tag, tagged
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material, RunSuite
 from heartloop.evaluation.api import evaluate
@@ -52,7 +53,7 @@ class Written:
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
         """The written answer; a prompt that was asked before has none."""
-        prompt = "\n\n".join(message.content for message in messages)
+        prompt = "\n\n".join(split_tag(message.content)[0] for message in messages)
         name = _id(prompt)
         if name in self._asked:
             raise ModelError("asked once")
@@ -60,7 +61,7 @@ class Written:
         if name not in self._answers:
             self.open[name] = {"id": name, "prompt": prompt, "schema": dict(schema or {})}
             raise ModelError("not answered yet")
-        return Reply(json.dumps(self._answers[name]))
+        return Reply(tagged(json.dumps(self._answers[name]), messages[-1].content))
 
 
 def _id(prompt: str) -> str:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
+from heartloop.core.tags import FIRST, LAST, tagged
 from heartloop.models.check import QUESTION
 
 __all__ = ["FAULTS", "VECTOR_FAULTS", "Fault", "FaultyServer", "Request", "Served", "broken"]
@@ -60,6 +61,7 @@ FAULTS = {
     "odd_finish": "a finish_reason of half an emoji",
     # what endpoints do differently
     "length": "the content cut in the middle, finish_reason length",
+    "only_thinking": "thinking that the token limit cuts off",
     "reasoning": "reasoning_content beside the content",
     "thinking": "<think> within the content",
     "parts": "content as a list of parts",
@@ -153,6 +155,7 @@ class FaultyServer:
         retry_after: what a `rate_limit` says.
         answer: what it says in place of its own parts, given the request's body.
         play: what it says in place of its own parts, given the request and the fault; bodies are not kept then.
+        tags: whether JSON objects in what it says get the tag that is asked for (`core.tags`), as from an honest model.
         models: the names that `/models` lists; without them it does not exist.
     """
 
@@ -164,6 +167,7 @@ class FaultyServer:
         retry_after: str | None = "1",
         answer: Callable[[dict[str, Any]], str] | None = None,
         play: Callable[[Request, random.Random, str | None], str] | None = None,
+        tags: bool = True,
         models: Iterable[str] = (),
         port: int = 0,
     ) -> None:
@@ -174,7 +178,7 @@ class FaultyServer:
         self.served: list[Served] = []
         self.in_flight = self.most_in_flight = 0
         self._seed, self._delay, self._retry_after, self._answer, self._port = seed, delay, retry_after, answer, port
-        self._play, self._keeps = play or _play, play is None
+        self._play, self._keeps, self._tags = play or _play, play is None, tags
         self._had: Counter[Fault] = Counter()
         self._seen: Counter[str] = Counter()
         self._stopping = asyncio.Event()
@@ -265,6 +269,8 @@ class FaultyServer:
             content = "OK"
         else:
             content = self._answer(asked.body) if self._answer is not None else self._play(asked, draw, kind)
+            if self._tags:
+                content = tagged(content, str(asked.body["messages"][-1]["content"]))
         data = json.dumps(_completion(kind, content, asked)).encode()
         if kind in _BYTES:
             return await _bytes(kind, data, request, draw, self._stopping)
@@ -400,6 +406,8 @@ def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any
     finish = "stop"
     if kind == "length":
         message["content"], finish = content[: len(content) // 2], "length"
+    elif kind == "only_thinking":
+        message["content"], finish = "<think>They sound hurt. I could", "length"
     elif kind == "null_content":
         message["content"] = None
     elif kind == "broke_off":
@@ -500,7 +508,7 @@ def example_of(schema: Mapping[str, Any], draw: random.Random) -> Any:
     if "anyOf" in schema:
         return example_of(draw.choice(schema["anyOf"]), draw)
     if schema["type"] == "object":
-        return {name: example_of(part, draw) for name, part in schema["properties"].items()}
+        return {name: example_of(part, draw) for name, part in schema["properties"].items() if name not in (FIRST, LAST)}
     if schema["type"] == "array":
         number = draw.randint(schema.get("minItems", 0), schema["maxItems"])
         return [example_of(schema["items"], draw) for _ in range(number)]

@@ -14,11 +14,14 @@ from pydantic import BaseModel, Field
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import AnswerError, ModelError, TransportError
-from heartloop.core.judging import REASKS, _objects, ask
+from heartloop.core.judging import REASKS, ask
 from heartloop.core.schemas import QUOTED, schema_of
+from heartloop.core.tags import asking_for, tag_of, tagged, tagged_schema
 
 QUESTION = [Message(role="system", content="Judge."), Message(role="user", content="How warm was that?")]
 GOOD = '{"note": "plain", "warmth": 4}'
+TAG = tag_of(QUESTION)
+ASKED = asking_for(TAG, QUESTION)
 
 
 class Verdict(BaseModel):
@@ -58,7 +61,7 @@ async def test_a_valid_answer_is_read_wherever_it_stands(text: str) -> None:
 async def test_the_schema_and_the_sampling_settings_go_to_the_model_and_raw_line_breaks_and_tabs_are_read() -> None:
     verdict, model = await answer('{"note": "first\nsecond\tthird", "warmth": 2}', sampling=Sampling(temperature=0.0))
     assert verdict.note == "first\nsecond\tthird"
-    assert model.schemas == [schema_of(Verdict)]
+    assert model.schemas == [tagged_schema(schema_of(Verdict), None)]
     assert model.samplings == [Sampling(temperature=0.0)]
 
 
@@ -67,31 +70,37 @@ class Quoting(Verdict):
 
 
 @pytest.mark.parametrize(("name", "passages"), [("local/smollm2", ["I left."]), ("openai/gpt-4.1", [])])
-async def test_only_a_model_that_heartloop_serves_is_sent_what_can_be_quoted(name: str, passages: list[str]) -> None:
+async def test_only_a_model_that_heartloop_serves_is_sent_a_schema_of_its_own_for_each_call(
+    name: str, passages: list[str]
+) -> None:
     model = ScriptedChat(['{"note": "plain", "warmth": 4, "quote": "I left."}'], name=name)
     await ask(model, QUESTION, Quoting, passages=["I left."])
-    assert model.schemas == [schema_of(Quoting, passages)]
+    assert model.schemas == [tagged_schema(schema_of(Quoting, passages), TAG if passages else None)]
 
 
 # 2. re-asks
 
 
+NONE = f'it holds no JSON object that begins with "tag": "{TAG}"'
+BROKEN = f'the JSON object with "tag": "{TAG}" is not valid, has a field twice, or does not end with "end": "{TAG}"'
+
+
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        ("Quite warm, I would say.", "it holds no JSON object"),
+        ("Quite warm, I would say.", NONE),
         ("", "it is empty"),
         ("<think>hm</think>", "it is empty"),
         ("<think>still thinking", "it is empty"),
-        ("[1, 2]", "it holds no JSON object"),
-        ('{"note": "plain", "warmth": 4', "it holds no JSON object"),
+        ("[1, 2]", NONE),
+        ('{"note": "plain", "warmth": 4', NONE),
         (
             '{"note": "plain", "warmth": "rather"}',
             "warmth: Input should be a valid integer, unable to parse string as an integer",
         ),
         ('{"note": "plain", "warmth": 9}', "warmth: Input should be less than or equal to 5"),
         ('{"note": "plain"}', "warmth: Field required"),
-        ('{"warmth": ' + "1" * 5000 + "}", "it holds no JSON object"),
+        ('{"warmth": ' + "1" * 5000 + "}", NONE),
         (Reply(GOOD, finish_reason="length"), "it was cut by the token limit"),
         (f"{GOOD}, or rather {GOOD.replace('4', '2')}", "it holds several answers that differ"),
     ],
@@ -100,14 +109,13 @@ async def test_the_re_ask_says_what_was_wrong(bad: str | Reply, problem: str) ->
     verdict, model = await answer(bad, GOOD)
     assert verdict.warmth == 4
     first, second = model.asked
-    assert first == tuple(QUESTION)
-    assert second[: len(QUESTION)] == tuple(QUESTION)
-    shown, again = second[len(QUESTION) :]
-    assert (shown.role, again.role) == ("assistant", "user")
-    assert shown.content == ((bad if isinstance(bad, str) else bad.text) or "(empty)")
-    assert again.content == (
-        f"That answer cannot be used: {problem}. Answer again with one JSON object of the form asked for, and nothing else."
-    )
+    assert list(first) == list(second[:2]) == ASKED
+    text = bad if isinstance(bad, str) else bad.text
+    refused = f"That answer cannot be used: {problem}. Answer again with one JSON object of the form asked for, and nothing else."
+    assert list(second[2:]) == [
+        Message(role="assistant", content=tagged(text, ASKED[-1].content) or "(empty)"),
+        *asking_for(TAG, [Message(role="user", content=refused)]),
+    ]
 
 
 async def test_only_the_last_answer_is_shown_again_and_every_raw_reply_is_reported_with_its_number() -> None:
@@ -115,7 +123,7 @@ async def test_only_the_last_answer_is_shown_again_and_every_raw_reply_is_report
     _, model = await answer("bad one", "bad two", GOOD, on_reply=lambda reply, reask: replies.append((reply.text, reask)))
     assert [len(asked) for asked in model.asked] == [2, 4, 4]
     assert model.asked[2][2].content == "bad two"
-    assert replies == [("bad one", 0), ("bad two", 1), (GOOD, 2)]
+    assert replies == [("bad one", 0), ("bad two", 1), (tagged(GOOD, ASKED[-1].content), 2)]
 
 
 async def test_a_check_can_refuse() -> None:
@@ -132,7 +140,7 @@ async def test_a_check_can_refuse() -> None:
 async def test_after_the_last_re_ask_an_answer_error_quotes_the_last_reply() -> None:
     with pytest.raises(AnswerError) as caught:
         await answer("one", "two", '{"note": "three, and nothing else"}', GOOD)
-    for part in ("judge", repr('{"note": "three, and nothing else"}'), "2 re-asks", "warmth: Field required", "Verdict"):
+    for part in ("judge", "three, and nothing else", "2 re-asks", "warmth: Field required", "Verdict"):
         assert part in str(caught.value)
     assert REASKS == 2
     with pytest.raises(AnswerError, match=r"xxx\.\.\.' .*0 re-asks"):
@@ -171,13 +179,6 @@ def test_for_any_text_the_result_fits_its_schema(texts: list[str]) -> None:
         return
     assert type(verdict) is Verdict
     assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
-
-
-@given(st.dictionaries(st.text(), VALUES).map(json.dumps))
-def test_an_object_alone_is_read_as_one_within_prose(text: str) -> None:
-    """The fast path for an object alone agrees with the general one."""
-    (alone,), (within,) = _objects(text), _objects(f"Well: {text} So much for that.")
-    assert repr(alone) == repr(within)
 
 
 @pytest.mark.parametrize("text", ["{" * 20_000, '{"note":' * 3_000, "[" * 100_000, '{"note": "\\ud83d", "warmth": 3}', "\ud83d{"])

@@ -16,6 +16,7 @@ from benchmarks.unchanged.reference import Json, hash_of
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError
+from heartloop.core.tags import FIRST, LAST, split_tag, tagged
 from heartloop.models.cache import AnswerCache, Cached
 
 __all__ = ["SENTENCES", "Draw", "OddPolicy", "Policy", "Scripted", "Watched", "requests_of"]
@@ -169,11 +170,15 @@ class Scripted(Watched):
         self._last = last
 
     async def answer(self, messages: Sequence[Message], schema: Json, sampling: Sampling | None) -> Reply:
-        draw = Draw(json.dumps([self.name, self.requests[-1].messages, _fields(schema, schema)]))
+        schema = {
+            **schema,
+            "properties": {name: part for name, part in schema["properties"].items() if name not in (FIRST, LAST)},
+        }
+        draw = Draw(json.dumps([self.name, _untagged(self.requests[-1].messages), _fields(schema, schema)]))
         if (self._fails and draw.number("fails", 9) == 0) or (self._last is not None and len(self.requests) > self._last):
             raise TransportError("the line is dead")
         again = any(message.role == "assistant" for message in messages)
-        question = next(message.content for message in messages if message.role == "user")
+        question = next(split_tag(message.content)[0] for message in messages if message.role == "user")
         fields = _fitted(_filled(schema, schema, draw, ""), question, messages[0].content, draw, again=again)
         spoiled = self._spoils and draw.number("spoiled", 6 if again else 8) == 0
         kind = draw.pick("kind", SPOILED) if spoiled else ""
@@ -181,7 +186,21 @@ class Scripted(Watched):
         if not kind:
             shapes = (text, text, text, f"```json\n{text}\n```", f"<think>{{}} hm</think>\n{text}", f"Here it is: {text} So.")
             text = draw.pick("shape", shapes)
+        text = tagged(text, messages[-1].content)
         return _reply(text, messages, reason, draw.pick("reasoning", (None, None, "They mean well.")))
+
+
+def _untagged(messages: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The messages as they were before requests had tags, which follow from every word of them."""
+    tag = split_tag(messages[-1][1])[1]
+    marks = (f' that begins with "{FIRST}": "{tag}"', f'"{FIRST}": "{tag}", ', f', "{LAST}": "{tag}"')
+    plain = []
+    for role, content in messages:
+        text = split_tag(content)[0]
+        for mark in marks:
+            text = text.replace(mark, "")
+        plain.append((role, text))
+    return plain
 
 
 def _resolved(schema: Json, whole: Json) -> Json:

@@ -22,6 +22,7 @@ from heartloop.authoring.store import WrittenFiles, steps_path
 from heartloop.authoring.writing import WritingResult, WritingRun, settings_of
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message
+from heartloop.core.tags import tagged
 from heartloop.environments.eibench.composer import compose, load_cores
 from heartloop.environments.eibench.scenario import EIBenchScenario, Seed, pools
 from heartloop.environments.empa.scenario import load_scenarios as load_cases
@@ -69,7 +70,7 @@ def answer(messages: Sequence[dict[str, str]]) -> str:
         digest = hashlib.sha256(json.dumps(list(messages)).encode()).hexdigest()
         with open(log, "a") as file:  # noqa: PTH123 - one write of one line
             file.write(f"{stage_of(messages[1]['content'])} {digest}\n")
-    return json.dumps(good(messages[1]["content"]))
+    return tagged(json.dumps(good(messages[1]["content"])), messages[-1]["content"])
 
 
 class Scribe:

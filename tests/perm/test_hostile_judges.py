@@ -12,6 +12,7 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
+from heartloop.core.tags import tagged
 from heartloop.environments.episode import play
 from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, Perm
 from heartloop.environments.perm.users import PermLLMUser
@@ -40,10 +41,11 @@ def graded(judge: str, **other: Any) -> str:
     return json.dumps({"reason": "as it is", "quote": QUOTES[judge], **numbers, **other})
 
 
-async def played(server: FaultyServer, **how: Any) -> Transcript:
-    async def at_once(_: float) -> None: ...
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
-    settings = {"model": "m", "base_url": server.base_url, "timeout": 5.0, "sleep": at_once, **how}
+
+async def played(server: FaultyServer, **how: Any) -> Transcript:
+    settings = {"model": "m", "base_url": server.base_url, "timeout": 5.0, **how}
     async with EndpointChat("lab/judge", **settings) as model:
         return await play(Perm([SAMPLE], PermLLMUser(model)), SAMPLE.id, ScriptedChat([ANSWER]), seed=9)
 
@@ -69,8 +71,6 @@ BAD: dict[str, Callable[[str], str]] = {
     "a list": lambda judge: re.sub(r": (\d+)", r": [\1]", graded(judge)),
     "two that differ": lambda judge: f"{graded(judge)}\n{graded(judge, reason='or else')}",
     "two under two names": lambda judge: graded(judge, total=100),
-    "the order said back": lambda judge: PLANTED[judge],
-    "the order said back, then its own": lambda judge: f"{PLANTED[judge]}\nThat is theirs. {graded(judge)}",
     "a quote out of the other part": lambda judge: graded(judge, quote="carried it" if judge == JUDGES[0] else "envies the man"),
     "a quote out of the prompt": lambda judge: graded(judge, quote="the best level there is"),
     "no quote": lambda judge: graded(judge, quote=" "),
@@ -95,6 +95,22 @@ async def test_it_is_asked_again_once_and_then_unscored_with_its_judge(judge: st
     again = [body["messages"] for body in server.bodies if len(body["messages"]) > 2]
     assert len(again) == 1
     assert "cannot be used" in again[0][-1]["content"]
+
+
+@pytest.mark.parametrize("judge", ["resonation", "bystander"])
+@pytest.mark.parametrize(("own", "kind"), [(True, None), (False, "Copied")])
+async def test_the_order_repeated_is_no_grade_and_takes_none_away(judge: str, own: bool, kind: str | None) -> None:
+    def answer(body: dict[str, Any]) -> str:
+        who = judge_of(body)
+        answered = tagged(graded(who), body["messages"][-1]["content"])
+        return answered if who != judge else f"{PLANTED[judge]}\nThat is theirs. {answered}" if own else PLANTED[judge]
+
+    async with FaultyServer(answer=answer, tags=False) as server:
+        transcript = await played(server)
+    assert (transcript.failure and transcript.failure.kind) == kind
+    assert asked_of(server) == {**dict.fromkeys(JUDGES, 1), judge: 1 if own else 2}
+    if own:
+        assert transcript.turns[0].evidence["scores"] == {**dict.fromkeys(JUDGES, 2), "bystander": 55}
 
 
 @pytest.mark.parametrize("fault", ["length", "null_content", "content_filter", "refusal", "half_emoji"])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.judging import parse
+from heartloop.core.tags import split_tag
 from heartloop.environments.daily.environment import JUDGES as DAILY_JUDGES
 from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.daily.users import DailyLLMUser
@@ -129,7 +130,7 @@ async def test_prompts_of_daily_conversation_are_equal_up_to_the_metric_so_that_
     shared = systems[0].index("## What you look at")
     assert shared > len(systems[0]) / 3
     assert {system[:shared] for system in systems} == {systems[0][:shared]}
-    assert len({messages[1].content for messages in model.asked}) == 1
+    assert len({split_tag(messages[1].content)[0] for messages in model.asked}) == 1
 
 
 async def test_silence_is_judged() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.tags import split_tag, tagged
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios, render_background, render_persona
@@ -42,10 +43,10 @@ class TestPrompts:
         transcript, simulator, _ = await dialogue([feel(), speak(), feel(), speak(), feel()], max_turns=3)
         assert [len(messages) for messages in simulator.asked] == [2] * 5
         assert [call.purpose for call in transcript.calls if call.role == "user"] == ["feel", "speak", "feel", "speak", "feel"]
-        asked = [set(schema["properties"]) for schema in simulator.schemas if schema]
+        asked = [list(schema["properties"]) for schema in simulator.schemas if schema]
         assert asked[:2] == [
-            {"content", "fit", "activity", "feeling", "change"},
-            {"attitude", "aim", "tone", "matter", "reply", "leaves"},
+            ["tag", "content", "fit", "activity", "feeling", "change", "end"],
+            ["tag", "attitude", "aim", "tone", "matter", "reply", "leaves", "end"],
         ]
 
     @pytest.mark.parametrize("intention", BY_INTENTION)
@@ -64,11 +65,12 @@ class TestPrompts:
         for plain, reserved in zip(vanilla.asked, challenging.asked, strict=True):
             assert "You are reserved." in reserved[0].content
             assert "You are reserved." not in plain[0].content
-            assert plain[1] == reserved[1]
+            assert split_tag(plain[1].content)[0] == split_tag(reserved[1].content)[0]
 
     async def test_feel_gets_the_emotion_before_the_reply_and_speak_the_one_after_it_with_its_band(self) -> None:
         _, simulator, _ = await dialogue([feel(-7), speak(), feel(10), speak(), feel(0)], max_turns=3)
-        moods = [messages[1].content.rpartition("before this reply: ")[2] for messages in simulator.asked[::2]]
+        asked = [split_tag(messages[1].content)[0] for messages in simulator.asked[::2]]
+        moods = [text.rpartition("before this reply: ")[2] for text in asked]
         # 40, - 7 = 33, + 10 = 43
         assert moods == ["40 of 100.", "33 of 100.", "43 of 100."]
         assert "Your mood now: C (33 of 100)." in simulator.asked[1][1].content
@@ -90,7 +92,7 @@ class TestPrompts:
                 assert after[1].content.startswith(before[1].content.partition("\n\n")[0] + "\nPerson: ")
         talk, _, after_it = simulator.asked[2][1].content.partition("\n\nTake in the NPC's latest reply, the last entry above")
         assert talk.endswith(f"Person: {ONE.first_message}\nNPC: I see, 0.\nPerson: And then, 0.\nNPC: I see, 1.")
-        assert after_it.endswith("before this reply: 45 of 100.")
+        assert split_tag(after_it)[0].endswith("before this reply: 45 of 100.")
 
     async def test_silence_is_shown_as_silence_and_thinking_is_not_shown(self) -> None:
         _, simulator, _ = await dialogue([feel(), speak(), feel()], replies=["<think>hm", ""], max_turns=2)
@@ -110,7 +112,7 @@ class TestAnswers:
     async def test_corrected_re_asks_for_a_change_out_of_range_with_the_reason(self) -> None:
         transcript, simulator, _ = await dialogue([feel(15), feel(8)], max_turns=1)
         assert "change is 15, expected a whole number from -10 to 10" in simulator.asked[1][-1].content
-        assert simulator.asked[1][-2] == Message(role="assistant", content=feel(15))
+        assert simulator.asked[1][-2] == Message(role="assistant", content=tagged(feel(15), simulator.asked[0][-1].content))
         assert (transcript.score, transcript.counts["re-asks"], "clamped changes" in transcript.counts) == (48.0, 1, False)
 
     async def test_corrected_does_not_score_a_change_that_stays_out_of_range(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
+from heartloop.core.tags import split_tag, tagged
 from heartloop.environments.suites import Material, RunSuite
 from heartloop.validity.judging import Answered, AnswerFile, answer_all
 from tests.commands import heartloop
@@ -25,10 +26,11 @@ class Judge:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        self.prompts.append(messages[0].content)
+        prompt = split_tag(messages[0].content)[0]
+        self.prompts.append(prompt)
         self.samplings.append(sampling or Sampling())
-        answer = self.answer(messages[0].content, self.samplings[-1])
-        return Reply(answer if isinstance(answer, str) else json.dumps(answer))
+        answer = self.answer(prompt, self.samplings[-1])
+        return Reply(tagged(answer if isinstance(answer, str) else json.dumps(answer), messages[-1].content))
 
 
 async def ask(suite: RunSuite, material: Material, judge: Judge | None, path: Path, **how: Any) -> Answered:

@@ -30,7 +30,7 @@ async def test_an_answer_of_the_form_counts_for_its_prompt_and_once(material: Ma
     asked = unwritten.open
     assert len(asked) == len(material.dialogues) == 2
     first = next(iter(asked))
-    assert asked[first]["schema"]["properties"].keys() == {"answers"}
+    assert asked[first]["schema"]["properties"].keys() == {"tag", "answers", "end"}
     judge = validity.Written("reader", {first: agreeing(5)})
     answers = await validity.answered(suite, material, judge)
     assert list(answers.values()) == [agreeing(5)]

@@ -8,9 +8,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError
+from heartloop.core.tags import tagged
 
 EMBEDDED = "embedded"
 """Name of the learned reader, which plays users and judges in place of a language model."""
+
+CONTENT_FILTER = "content_filter"
+"""Finish reason of a reply that the provider's moderation stopped."""
 
 HUMAN = "human"
 """Name of the model whose replies somebody typed (`heartloop talk`)."""
@@ -32,14 +36,16 @@ class Reply(NamedTuple):
     cached: bool = False
     """Not paid for: from the answer cache, or from a stored dialogue."""
     abandoned: int = 0
-    """Attempts before it that timed out, which the server may bill."""
+    """Attempts before it without an answer that the server may bill: timed out, or the connection broke."""
+    tag: str | None = None
+    """What marks the answer in the text (`core.tags`); `None` if no answer was asked for, or by an earlier version."""
 
 
 @runtime_checkable
 class ChatModel(Protocol):
     @property
     def name(self) -> str:
-        """Such as `openai/gpt-4.1` or `heartloop/reflector`."""
+        """Such as `openai/gpt-6-luna` or `heartloop/reflector`."""
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -71,6 +77,7 @@ class ScriptedChat:
     """A model that answers from a list or by a function: for tests, examples and dry runs.
 
     An exception in the list is raised. After the end of the list, `cycle=True` repeats the last entry; otherwise `ModelError`.
+    The tag that a request asks for (`core.tags`) is put into the JSON objects of its answer, unless `tags=False`.
     """
 
     def __init__(
@@ -79,10 +86,12 @@ class ScriptedChat:
         *,
         name: str = "scripted",
         cycle: bool = False,
+        tags: bool = True,
     ) -> None:
         self.name = name
         self._answers = answers
         self._cycle = cycle
+        self._tags = tags
         self.asked: list[tuple[Message, ...]] = []
         self.schemas: list[Mapping[str, Any] | None] = []
         self.samplings: list[Sampling | None] = []
@@ -104,4 +113,5 @@ class ScriptedChat:
             answer = self._answers[min(number, len(self._answers) - 1)]
         if isinstance(answer, Exception):
             raise answer
-        return answer if isinstance(answer, Reply) else Reply(answer, usage=estimate_usage(messages, answer))
+        reply = answer if isinstance(answer, Reply) else Reply(answer, usage=estimate_usage(messages, answer))
+        return reply._replace(text=tagged(reply.text, messages[-1].content)) if self._tags and schema is not None else reply

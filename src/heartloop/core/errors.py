@@ -27,7 +27,7 @@ class ModelError(HeartloopError):
     """A model call failed after all retries."""
 
     abandoned: int = 0
-    """Attempts that timed out, which the server may bill."""
+    """Attempts without an answer that the server may bill: timed out, or the connection broke."""
 
 
 class TransportError(ModelError):
@@ -35,7 +35,11 @@ class TransportError(ModelError):
 
 
 class RefusedByServer(ModelError):
-    """A 4xx that a retry cannot change: wrong key, unknown model, malformed request."""
+    """A 4xx that a retry cannot change: unknown model, malformed request."""
+
+
+class Moderated(RefusedByServer):
+    """The provider's moderation refused the text."""
 
 
 class MalformedReply(ModelError):
@@ -46,8 +50,20 @@ class AnswerError(HeartloopError):
     """A judge's or user simulator's answer did not fit its schema after the re-asks."""
 
 
+class Copied(AnswerError):
+    """A judge or user simulator repeated a text that it was shown, and gave no answer of its own after the re-asks."""
+
+
+ANSWER_ERRORS = frozenset({AnswerError.__name__, Copied.__name__})
+"""The failures by an answer that came, as opposed to a call that failed."""
+
+
 class BudgetSpent(HeartloopError):
     """A limit on cost or tokens was reached."""
+
+
+class EndpointStopped(BudgetSpent):
+    """An endpoint answers no more calls: its account is empty, its key not valid, or its limit not lifted in time."""
 
 
 class EnvironmentBroken(HeartloopError):

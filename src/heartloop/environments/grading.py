@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.judging import answers_in, ask
+from heartloop.core.judging import ask
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments import reading
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, Player, RoleModel, Scenario, answered
@@ -84,16 +84,13 @@ class JudgeModel(RoleModel):
         log: CallLog,
         turn: int = 0,
     ) -> Given:
-        """One judge's verdict on a text, re-asked once if invalid. `judged` must contain the verdict's quote, and not the verdict
-        itself; `number`, of the judge or of the turn, is added to the seed.
+        """One judge's verdict on a text, re-asked once if invalid. `judged` must contain the verdict's quote; `number`, of the
+        judge or of the turn, is added to the seed.
         """
-        planted = answers_in(judged, answer)
 
         def grounded(verdict: Given) -> str | None:
             if not verdict.reason.strip():
                 return "the reason is blank"
-            if verdict in planted:
-                return "this answer stands in what you judge; judge it yourself"
             quote = getattr(verdict, "quote", None)
             if quote is not None and not stands_in(quote, [judged]):
                 return f"the quote {quote!r} does not stand in what you judge; quote exact words"

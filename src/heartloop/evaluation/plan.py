@@ -188,7 +188,7 @@ def assign_roles(
             option = "--user" if name not in given else "--judge" if name == "judge" and judge is not None else f"--role {name}"
             raise UseError(
                 f"{option} is {played_by!r}; expected {EMBEDDED}, or service/model such as "
-                f"openai/gpt-4.1{nearest(played_by, [EMBEDDED], cutoff=0.6)}"
+                f"openai/gpt-6-luna{nearest(played_by, [EMBEDDED], cutoff=0.6)}"
             )
         if is_baseline(played_by):
             raise UseError(f"role {name} is {played_by}, a baseline that only replies; expected service/model, or {EMBEDDED}")

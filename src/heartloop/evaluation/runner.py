@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Sampling, Transcript, Usage
-from heartloop.core.errors import BudgetSpent
+from heartloop.core.dialogue import Sampling, Transcript, Usage, used_up_by_thinking
+from heartloop.core.errors import ANSWER_ERRORS, BudgetSpent
+from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, cost_of_usage
@@ -31,6 +32,8 @@ from heartloop.models.check import EndpointCheck
 from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
 
 PILOT = 2  # least number of dialogues before the estimate of a paid run; part of the run
+FIRST_FAILURES = 8
+"""A run without a pilot stops if so many dialogues finish before the first scored one, all with the same kind of failure."""
 DECLINED = "stopped after the estimate"
 
 Play = Callable[[Job], Awaitable[Transcript]]
@@ -58,7 +61,7 @@ class Estimate(NamedTuple):
     cost: float | None = None  # `None` if a paid model has no price
     seconds: float = 0.0
     """At the speed of the finished dialogues, as many at once as the run has connections."""
-    earlier: int = 0  # dialogues of earlier processes that it is based on; 0 after a pilot
+    earlier: int = 0  # finished dialogues that it is based on; 0 after a pilot
 
 
 class OpenModels:
@@ -116,6 +119,15 @@ class Played(NamedTuple):
         return self.ended.failed / max(1, self.ended.planned - self.ended.missing)
 
     @property
+    def thinking_only(self) -> str:
+        """One sentence on replies of which the token limit left nothing but thinking; empty without one."""
+        replies = [(t.sampling.get("policy"), turn) for t in self.run.transcripts for turn in t.turns]
+        cut = [sampling.max_tokens if sampling else None for sampling, turn in replies if turn.silent and turn.truncated]
+        if not cut or self.run.settings.get("rejudged"):
+            return ""
+        return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
+
+    @property
     def code(self) -> int:
         """Exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run."""
         return int(self.unscored > ALLOWED_UNSCORED or self.ended.stopped not in (None, DECLINED))
@@ -162,6 +174,7 @@ def play_run(
     max_connections: int = 32,
     retry_failed: bool = False,
     pilot: Callable[[Estimate], bool] | None = None,
+    agreed: bool = False,
     line: ProgressLine | None = None,
     tell: Callable[[str], None] = lambda text: None,
     scored: Callable[[ScoreCard], None] = lambda card: None,
@@ -215,7 +228,7 @@ def play_run(
         try:
             return await work_through(
                 directory, play_and_flush, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
-                earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models,
+                earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models, agreed=agreed,
                 affords=meter.affords, finished=finish, report=line.show if line is not None else None,
             )  # fmt: skip
         finally:
@@ -295,7 +308,7 @@ def _counts(usage: Usage) -> list[int]:
 def _spent(transcript: Transcript, prices: object) -> _Spent | None:
     paid = paid_usage(transcript)
     # a failed call is no answer, so the cache did not answer everything
-    call_failed = transcript.failure is not None and transcript.failure.kind != "AnswerError"
+    call_failed = transcript.failure is not None and transcript.failure.kind not in ANSWER_ERRORS
     if len(paid) < len(transcript.calls) and not call_failed and all(is_scripted(model) for model, _, _ in paid):
         return None
     cost = cost_of_usage(((model, usage) for model, _, usage in paid), prices)
@@ -317,6 +330,7 @@ async def work_through(
     earlier: Sequence[_Spent] = (),
     pilot: Callable[[Estimate], bool] | None = None,
     pilot_models: Sequence[str] = (),
+    agreed: bool = False,
     affords: Callable[[int], str | None] | None = None,
     finished: Callable[[Transcript], None] | None = None,
     report: Callable[[Progress], None] | None = None,
@@ -327,6 +341,8 @@ async def work_through(
         earlier: what scored dialogues of earlier processes took; if there is one, it gives the estimate and no pilot is played.
         pilot: called with an estimate after the first dialogues that cost something; `False` stops the run. If every dialogue
             of the pilot failed, the run stops with the cause.
+        agreed: the run continues after any estimate, so all dialogues are played at once and the first ones give the estimate.
+            If the first `FIRST_FAILURES` fail in the same way, the run stops with the cause.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
     """
@@ -336,19 +352,22 @@ async def work_through(
     resumed = len(jobs) - len(open_jobs)
     started = time.monotonic()
     spent: dict[tuple[str, str, int], _Spent] = {}  # without dialogues that the cache answered
-    done = running = 0
+    ended: set[tuple[str, str, int]] = set()
+    running = 0
     failed = sum(not ok for key, ok in directory.finished.items() if key in planned)
     stopped: str | None = None
     changed = asyncio.Event()
+    estimated = pilot is None or not agreed or bool(earlier)
+    causes: Counter[tuple[str, str]] = Counter()  # role and kind of failures before the first scored dialogue
 
     def report_progress() -> None:
         if report is not None:
-            elapsed = time.monotonic() - started
+            elapsed, done = time.monotonic() - started, len(ended)
             remaining = elapsed / done * (len(open_jobs) - done) if done else None
             report(Progress(len(jobs), resumed + done, failed, elapsed, remaining))
 
     async def play_one(job: Job) -> Transcript | None:
-        nonlocal stopped, failed, running, done
+        nonlocal stopped, failed, running
         while stopped is None and affords is not None and (reason := affords(running)) is not None:
             if running == 0:  # the budget will never suffice for another dialogue
                 stopped = reason
@@ -370,13 +389,30 @@ async def work_through(
             changed.set()
         directory.append(transcript)
         failed += (not transcript.scored) - (before is False)
-        done += 1
+        ended.add(job.key)
         if (took := _spent(transcript, directory.settings.prices)) is not None:
             spent[job.key] = took
         if finished is not None:
             finished(transcript)
         report_progress()
+        if not estimated and job.key in spent:
+            look_at_first(transcript)
         return transcript
+
+    def look_at_first(transcript: Transcript) -> None:
+        """Stops a run without a pilot if all its first dialogues fail in the same way; otherwise reports the estimate."""
+        nonlocal stopped, estimated
+        if not (left := [one for one in open_jobs if one.key not in ended]):
+            return
+        if (failure := transcript.failure) is not None:
+            causes[failure.role, failure.kind] += 1
+        same = len(causes) == 1 and causes.total() == len(spent)
+        if failure is not None and same and len(spent) >= FIRST_FAILURES:
+            stopped = stopped or f"the first {len(spent)} dialogues failed ({failure.role}: {failure.detail})"
+        waited_for = {*pilot_models} & {one.model for one in left} - {one.model for one in spent.values()}
+        if pilot is not None and not same and len(spent) >= PILOT and not waited_for:
+            estimated = True
+            pilot(_estimate(list(spent.values()), left, max_connections)._replace(earlier=len(spent)))
 
     async def batch(batch_jobs: Sequence[Job]) -> list[Transcript]:
         queue = iter(batch_jobs)  # shared by the workers, each takes the next job
@@ -402,7 +438,10 @@ async def work_through(
 
     report_progress()
     rest = open_jobs
-    if pilot is not None and open_jobs:
+    if not estimated:
+        first = _pilot_jobs(rest, pilot_models, PILOT)
+        rest = [*first, *(job for job in rest if job not in first)]
+    elif pilot is not None and open_jobs:
         piloted: list[Transcript] = []
         first = [] if earlier else _pilot_jobs(rest, pilot_models, PILOT)
         while stopped is None and first:
@@ -423,7 +462,7 @@ async def work_through(
     if stopped is None:
         await batch(rest)
     missing = sum(key not in directory.finished for key in planned)
-    return RunResult(len(jobs), done, resumed, failed, missing, stopped, time.monotonic() - started)
+    return RunResult(len(jobs), len(ended), resumed, failed, missing, stopped, time.monotonic() - started)
 
 
 @contextlib.contextmanager

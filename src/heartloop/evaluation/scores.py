@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from heartloop.core.chat import CONTENT_FILTER
 from heartloop.core.dialogue import Call, Transcript, Usage, total_usage
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
@@ -369,7 +370,7 @@ def _model_score(
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
         broken_formats=counts.get(BROKEN_FORMATS),
         said_to_others=repeats_of((d.scenario, heard(d)) for d in scored).said_to_others if several else None,
-        filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
+        filtered=sum(call.role == "policy" and call.finish_reason == CONTENT_FILTER for d in mine for call in d.calls),
         reasks=counts["re-asks"],
         repaired=sum(_repaired(d) for d in mine),
         clamped=counts["clamped changes"],

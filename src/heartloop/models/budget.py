@@ -95,7 +95,7 @@ def is_paid(name: str, prices: Mapping[str, Price] | None = None) -> bool:
 
     The address is that of `<SERVICE>_BASE_URL`, or the service's default.
 
-    >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
+    >>> is_paid("openai/gpt-6-luna"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
     (True, False, False)
     """
     if price := (prices or {}).get(name):

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import COUNTS, Message, Sampling, Usage, writable
-from heartloop.core.errors import BudgetSpent, InputError, UseError
+from heartloop.core.errors import ANSWER_ERRORS, BudgetSpent, InputError, UseError
 
 FLUSH_SECONDS = 0.2
 """Seconds between an answer and its write; answers that arrive meanwhile are written with it."""
@@ -88,7 +88,7 @@ def attempt_number(failures: Sequence[str]) -> int:
     """
     attempt, reused = 0, False
     for kind in failures:
-        reused = kind != "AnswerError" and not reused
+        reused = kind not in ANSWER_ERRORS and not reused
         attempt += not reused
     return attempt
 

@@ -30,9 +30,11 @@ from heartloop.models.local import LocalChat, is_local
 if TYPE_CHECKING:
     from heartloop.reader.linear import LinearModel
 
+_OWN_ADDRESS = {"azure": "https://NAME.openai.azure.com/openai/v1"}
+"""Services whose address depends on the account, with what it looks like."""
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
-    "expected service/model (openai/gpt-4.1), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "
+    "expected service/model (openai/gpt-6-luna), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "
     "python:module:function, or, as a judge or user, student:FILE"
 )
 
@@ -81,8 +83,13 @@ def resolve(
         return _baseline(model, seed, baselines or {})
     key_variable, url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
     base_url = base_url_of(service)
+    if base_url is None and service in _OWN_ADDRESS:
+        raise UseError(
+            f"{name} has no address: each account has its own; set {url_variable} in the environment or in .env, "
+            f"to an address such as {_OWN_ADDRESS[service]}"
+        )
     if base_url is None:
-        known = ", ".join([*SERVICES, *LOCAL])
+        known = ", ".join([*SERVICES, *_OWN_ADDRESS, *LOCAL])
         raise UseError(f"unknown service {service!r} in {name!r}; expected one of {known}, or {url_variable} set to its address")
     key = os.environ.get(key_variable, "").strip()
     endpoint = EndpointChat(
@@ -111,7 +118,7 @@ def settings_taken_by(name: str) -> frozenset[str]:
 
     `request.NAME` stands for one field of a request where not all are used.
 
-    >>> sorted(settings_taken_by("heartloop/reflector")), "top_k" in settings_taken_by("openai/gpt-4.1")
+    >>> sorted(settings_taken_by("heartloop/reflector")), "top_k" in settings_taken_by("openai/gpt-6-luna")
     (['seed'], True)
     """
     if is_baseline(name):

@@ -170,7 +170,7 @@ def reaction_of(call: Call) -> Reaction | None:
 
     Unlike in a dialogue, an answer that speaks for the model by name is valid: a stored call does not contain the name.
     """
-    answer, _ = parse(Reply(call.text, call.reasoning, call.finish_reason), _Answer)
+    answer, _ = parse(Reply(call.text, call.reasoning, call.finish_reason, tag=call.tag), _Answer)
     return None if answer is None or answer.problem() is not None else answer.reaction
 
 

@@ -15,7 +15,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric
 from inspect_ai.solver import TaskState
 
 from heartloop.core.dialogue import Transcript, Turn
-from heartloop.core.errors import AnswerError, HeartloopError, ModelError
+from heartloop.core.errors import ANSWER_ERRORS, AnswerError, HeartloopError, ModelError
 from heartloop.core.text import amount
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.scores import bounds_of, points_of
@@ -75,7 +75,7 @@ def unscored_error(transcript: Transcript) -> HeartloopError | None:
     failure = transcript.failure
     if failure is None:
         return None
-    kind = AnswerError if failure.kind == AnswerError.__name__ else ModelError
+    kind = AnswerError if failure.kind in ANSWER_ERRORS else ModelError
     return kind(f"unscored, the {failure.role} failed ({failure.kind}): {failure.detail}")
 
 
