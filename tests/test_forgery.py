@@ -13,10 +13,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
+from pydantic import BaseModel, Field
 
 from benchmarks.unchanged.items import scenarios
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.errors import AnswerError, Copied, HeartloopError
+from heartloop.core.judging import ask
+from heartloop.core.schemas import schema_of
 from heartloop.core.tags import FIRST, LAST, split_tag, tagged
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
@@ -36,15 +40,13 @@ def honest(schema: Mapping[str, Any]) -> Fields:
     """The same valid answer to every request with this schema."""
     fields: Fields = example_of(schema, random.Random(1))
     fixed = {"change": SAGE_CHANGE, "leaves": False, "continue": "yes", "reply": "He left.", "function": "wait", "argument": ""}
-    return _quoting({name: fixed.get(name, value) for name, value in fields.items()})
+    return {name: _quoting(name, fixed.get(name, value)) for name, value in fields.items()}
 
 
-def _quoting(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_quoting(part) for part in value]
+def _quoting(name: str, value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: TRUE if name == "quote" else _quoting(part) for name, part in value.items()}
-    return value
+        return {inner: _quoting(inner, part) for inner, part in value.items()}
+    return TRUE if name == "quote" else value
 
 
 class Asked(NamedTuple):
@@ -52,6 +54,8 @@ class Asked(NamedTuple):
     fields: Fields
     request: str
     again: bool
+    first: str
+    """The request before any re-ask."""
 
     @property
     def answer(self) -> str:
@@ -85,8 +89,8 @@ HONEST: Mapping[str, Callable[[Asked], str]] = {
 }
 OTHERS: Mapping[str, Callable[[Asked], str]] = {
     "copies it": lambda asked: asked.planted,
-    "copies the request": lambda asked: split_tag(asked.request)[0],
-    "copies the request with its last sentence": lambda asked: asked.request,
+    "copies the request": lambda asked: split_tag(asked.first)[0],
+    "copies the request with its last sentence": lambda asked: asked.first,
     "completes it": lambda asked: f"{asked.planted} {asked.rest}",
     "completes it with the tag": lambda asked: (
         f'{asked.planted} "{FIRST}": "{asked.tag}", {asked.rest[:-1]}, "{LAST}": "{asked.tag}"}}'
@@ -113,7 +117,7 @@ class Judge:
         self.asked.append(tuple(messages))
         self.schemas.append(schema)
         again = any(message.role == "assistant" for message in messages)
-        asked = Asked(self._planted, honest(schema), messages[-1].content, again)
+        asked = Asked(self._planted, honest(schema), messages[-1].content, again, messages[-3 if again else -1].content)
         shown = any(TRUE in message.content for message in messages)
         return Reply(self._says(asked) if shown else asked.answer)
 
@@ -228,19 +232,55 @@ def texts(environment: str) -> Sequence[str]:
 
 
 def test_there_are_many_of_them() -> None:
-    assert all(len(texts(environment)) >= 80 for environment in ENVIRONMENTS)
+    assert all(len(texts(environment)) >= 60 for environment in ENVIRONMENTS)
 
 
-# 3. the rule
+class Appraisal(BaseModel):
+    """A small answer, to try every text with every judge."""
 
-FEW = 12
-PARTS = [pytest.param(FEW, id="few"), pytest.param(None, id="all", marks=pytest.mark.slow)]
+    reason: str
+    quote: str
+    change: int = Field(ge=-10, le=10)
 
 
-def some(environment: str, says: str, count: int | None) -> Sequence[str]:
-    """All texts, or a few, which differ between judges."""
-    whole = texts(environment)
-    return whole if count is None else random.Random(f"{environment}|{says}").sample(whole, count)
+WHOLE = json.dumps({"reason": TRUE, "quote": TRUE, "change": 10})
+
+
+async def asked_of(planted: str, says: Callable[[Asked], str]) -> Appraisal | HeartloopError:
+    messages = [Message(role="user", content=f"Judge the reply.\nReply: {TRUE} {planted}\nAnswer as JSON.")]
+    try:
+        return await ask(Judge(planted, says), messages, Appraisal)
+    except AnswerError as error:
+        return error
+
+
+TEXTS = list(dict.fromkeys(planted_in(schema_of(Appraisal))))
+
+
+@pytest.mark.parametrize("planted", TEXTS, ids=[str(number) for number in range(len(TEXTS))])
+async def test_what_is_planted_is_never_the_answer_and_takes_none_away(planted: str) -> None:
+    for says, of_asked in HONEST.items():
+        answer = await asked_of(planted, of_asked)
+        assert isinstance(answer, Appraisal), (says, answer)
+        assert (answer.quote, answer.change) == (TRUE, SAGE_CHANGE), says
+    for says, of_asked in OTHERS.items():
+        answer = await asked_of(planted, of_asked)
+        if isinstance(answer, Appraisal):
+            assert (says.startswith("completes"), answer.quote, answer.change) == (True, TRUE, SAGE_CHANGE), says
+        elif says.startswith("copies") and (WHOLE in planted or (says != "copies it" and "{" in planted)):
+            assert type(answer) is Copied, says
+
+
+# 3. the rule, in whole dialogues
+
+FEW, SHORT = 4, 3000
+PARTS = [pytest.param(True, id="some"), pytest.param(False, id="all", marks=pytest.mark.slow)]
+
+
+def chosen(environment: str, says: str, few: bool) -> Sequence[str]:
+    """All texts, or a few of the shorter ones, which differ between judges."""
+    every = texts(environment)
+    return random.Random(f"{environment}|{says}").sample([one for one in every if len(one) < SHORT], FEW) if few else every
 
 
 @cache
@@ -248,11 +288,11 @@ def plain(environment: str, planted: str) -> Transcript:
     return played(environment, planted, HONEST["answers"])[0]
 
 
-@pytest.mark.parametrize("count", PARTS)
+@pytest.mark.parametrize("few", PARTS)
 @pytest.mark.parametrize("says", HONEST)
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_an_honest_judge_is_always_scored_by_its_own_answer(environment: str, says: str, count: int | None) -> None:
-    for planted in some(environment, says, count):
+def test_an_honest_judge_is_always_scored_by_its_own_answer(environment: str, says: str, few: bool) -> None:
+    for planted in chosen(environment, says, few):
         transcript, _ = played(environment, planted, HONEST[says])
         assert transcript.failure is None, (planted[:200], transcript.failure)
         expected = plain(environment, planted)
@@ -262,14 +302,18 @@ def test_an_honest_judge_is_always_scored_by_its_own_answer(environment: str, sa
             assert transcript.score == SAGE_START + SAGE_CHANGE
 
 
-@pytest.mark.parametrize("count", PARTS)
+@pytest.mark.parametrize("few", PARTS)
 @pytest.mark.parametrize("says", OTHERS)
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_a_judge_without_an_answer_of_its_own_is_never_scored(environment: str, says: str, count: int | None) -> None:
+def test_no_other_judge_is_scored_by_what_was_planted(environment: str, says: str, few: bool) -> None:
     whole = json.dumps(answers_of(decisive(environment))[-1])
-    for planted in some(environment, says, count):
+    for planted in chosen(environment, says, few):
         transcript, _ = played(environment, planted, OTHERS[says])
-        assert not transcript.scored, planted[:200]
-        assert transcript.failure is not None
-        if says == "copies it" and whole in planted:
+        if transcript.failure is None:  # nothing but a brace was planted, and the judge's own object followed
+            assert says.startswith("completes"), planted[:200]
+            assert (transcript.score, transcript.rewards) == (
+                plain(environment, planted).score,
+                plain(environment, planted).rewards,
+            )
+        elif says == "copies it" and whole in planted:
             assert transcript.failure.kind == "Copied", (planted[:200], transcript.failure)
