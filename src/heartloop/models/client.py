@@ -398,6 +398,7 @@ class EndpointChat:
         except BaseException as error:
             gate.abandoned(sent, slow=isinstance(error, TimeoutError))
             if not isinstance(error, (aiohttp.ClientError, OSError)):
+                vars(error)["abandoned"] = 1  # cancelled: as for a `ModelError`, the server may bill it
                 raise
             return self._scrubbed(_broken(error, total, connect))
         outcome: Answer | Trouble
