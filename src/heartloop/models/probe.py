@@ -70,7 +70,10 @@ class Probe:
         self.model = model
         self.calls, self.usage = 0, Usage()
         self.findings: list[Finding] = []
-        self._row: dict[str, Any] = provider_table()["services"].get(model.name.partition("/")[0].lower(), {})
+        self._row = provider_table()["services"].get(model.name.partition("/")[0].lower(), {})
+        if self._row:
+            share = f"{100 * self._row['cached_share']:g} % of the price" if "cached_share" in self._row else "undocumented"
+            self._row = {**self._row, "cached_input": "needs marks" if self._row["cache_marks"] else share}
         self._habits = Habits(long_name=self._row.get("token_limit") == "max_completion_tokens")
         self._without_thinking: dict[str, Any] = {}
         self._temperature: float | None = None
@@ -79,20 +82,18 @@ class Probe:
 
     async def run(self) -> None:
         """Raises `UseError` if the model cannot be called, or cannot be called any more."""
-        share = f"{100 * self._row['cached_share']:g} % of the price" if "cached_share" in self._row else "undocumented"
-        cached = "needs marks" if self._row.get("cache_marks") else share
         steps = {
-            "token limit": (self._find_token_limit, self._row.get("token_limit")),
-            "thinking": (self._find_thinking, self._row.get("thinking")),
-            "schema": (self._find_schema, self._row.get("schema")),
-            "temperature": (self._find_temperature, self._row.get("temperature")),
-            "seed": (self._find_seed, self._row.get("seed")),
-            "cached input": (self._find_cached, cached if self._row else None),
-            "context": (self._find_context, self._row.get("context")),
-            "rate headers": (self._find_headers, self._row.get("limits")),
+            "token_limit": self._find_token_limit,
+            "thinking": self._find_thinking,
+            "schema": self._find_schema,
+            "temperature": self._find_temperature,
+            "seed": self._find_seed,
+            "cached_input": self._find_cached_input,
+            "context": self._find_context,
+            "limits": self._find_limits,
         }
         async with self.model:
-            for what, (find, table) in steps.items():
+            for what, find in steps.items():
                 try:
                     found, detail, differs = await find()
                 except _Unclear as why:
@@ -100,6 +101,7 @@ class Probe:
                         error = f"{self.model.error_of(why.trouble, self.calls)}{await nearest_listed(self.model, why.trouble)}"
                         raise UseError(error) from None
                     found, detail, differs = "refused" if isinstance(why, _Refused) else "unclear", why.trouble.text, None
+                table = self._row.get(what)
                 if differs is None:
                     differs = table not in {"varies", "undocumented"} | _AGREES.get(found, {found}) and found != "unclear"
                 self.findings.append(Finding(what, found, detail, table, differs and table is not None))
@@ -205,7 +207,7 @@ class Probe:
             return "unclear", "the same answer with two seeds", None
         return "repeated", "equal answers with one seed, another answer with another", None
 
-    async def _find_cached(self) -> _Found:
+    async def _find_cached_input(self) -> _Found:
         first, again = [await self._count(_SHORT) for _ in range(2)]
         self._ratio = again.prompt_tokens / _SHORT
         if cached := max(first.cached_input_tokens, again.cached_input_tokens):
@@ -227,7 +229,7 @@ class Probe:
         differs = bool(stated) and all(abs(listed - number) > number / 10 for number in stated)
         return f"{listed:,} tokens", f"by /models; a prompt of {read:,} was read whole", differs
 
-    async def _find_headers(self) -> _Found:
+    async def _find_limits(self) -> _Found:
         limits, names = self._row.get("limits", ""), sorted(self._headers)
         missing = "x-ratelimit" in limits and not any("x-ratelimit" in name for name in names)
         return ", ".join(names) or "none", "", missing or (limits == "none" and bool(names))
