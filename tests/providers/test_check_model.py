@@ -23,6 +23,7 @@ from tests.providers.servers import (
     BlankLines,
     CachedInput,
     Call,
+    Completion,
     ConcurrencyLimit,
     IgnoredFields,
     Limit,
@@ -66,7 +67,7 @@ def is_strict(body: Mapping[str, Any]) -> bool:
 
 
 async def check(server: Provider | FaultyServer, service: str, folder: Path, *words: str, code: int = 0, **more: str) -> Done:
-    name = service.upper()
+    name = service.partition("/")[0].upper()
     given = {f"{name}_BASE_URL": server.base_url, f"{name}_API_KEY": KEY, **more}
     command = ("check", "model", f"{service}/m", "--yes", "--json", "found.json", *words)
     return await asyncio.to_thread(heartloop, *command, cwd=folder, code=code, **given)
@@ -136,6 +137,18 @@ async def test_the_switch_of_the_table_turns_thinking_off_for_the_other_calls(tm
     assert "switches it off" in found(tmp_path)["thinking"]["detail"]
 
 
+async def test_a_switch_to_less_thinking_is_kept(tmp_path: Path) -> None:
+    class ByEffort(ReasoningTokens):
+        def answer(self, call: Call, completion: Completion) -> Refusal | None:
+            self.tokens = 100 if call.body.get("reasoning_effort") == "low" else 300
+            return super().answer(call, completion)
+
+    async with Provider(ByEffort("xai"), answer=model) as server:
+        await check(server, "xai", tmp_path)
+    assert (found(tmp_path)["thinking"]["found"], found(tmp_path)["thinking"]["differs"]) == ("on by default", False)
+    assert [call.body.get("reasoning_effort") for call in server.calls] == [None] + ["low"] * (len(server.calls) - 1)
+
+
 @pytest.mark.parametrize(
     ("service", "part", "effect"),
     [
@@ -187,6 +200,7 @@ async def test_what_is_not_as_in_the_table_differs(service: str, part: Part, wha
         ("openai", IgnoredFields("seed"), "seed", "not repeated"),  # best effort
         ("together", RefusedFields("mistral"), "seed", "refused"),  # varies
         ("ollama", ShortContext(4096, cuts=False), "context", "below 6,0"),
+        ("openrouter/anthropic", CachedInput("anthropic"), "cached_input", "reported"),  # the marks are sent
     ],
 )
 async def test_what_the_table_allows_does_not_differ(service: str, part: Part, what: str, finding: str, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class Probe:
         self._row = provider_table()["services"].get(model.name.partition("/")[0].lower(), {})
         if self._row:
             share = f"{100 * self._row['cached_share']:g} % of the price" if "cached_share" in self._row else "undocumented"
-            self._row = {**self._row, "cached_input": "needs marks" if self._row["cache_marks"] else share}
+            self._row = {**self._row, "cached_input": "by marks, for some models" if self._row["cache_marks"] else share}
         self._habits = Habits(long_name=self._row.get("token_limit") == "max_completion_tokens")
         self._without_thinking: dict[str, Any] = {}
         self._temperature: float | None = None
@@ -211,7 +211,7 @@ class Probe:
         first, again = [await self._count(_SHORT) for _ in range(2)]
         self._ratio = again.prompt_tokens / _SHORT
         if cached := max(first.cached_input_tokens, again.cached_input_tokens):
-            return "reported", f"{cached:,} of {again.prompt_tokens:,} tokens", bool(self._row.get("cache_marks"))
+            return "reported", f"{cached:,} of {again.prompt_tokens:,} tokens", False
         return "none reported", "of a prompt sent twice", "cached_share" in self._row
 
     async def _find_context(self) -> _Found:
