@@ -78,6 +78,7 @@ def check_model(
     prices: Prices = None,
 ) -> None:
     """Test what a model's provider does with requests, by at most 12 small calls, and compare it with docs/providers.md."""
+    import heartloop
     from heartloop.core.system import write_whole
     from heartloop.core.text import money
     from heartloop.models import probe
@@ -101,7 +102,8 @@ def check_model(
     asyncio.run(found.run())
     _print_findings(found)
     if json_file is not None:
-        write_whole(json_file, json.dumps(found.record(), indent=2, ensure_ascii=False) + "\n")
+        record = {"heartloop": heartloop.__version__, **found.record()}
+        write_whole(json_file, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
 def _print_findings(probe: Probe) -> None:

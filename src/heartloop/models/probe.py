@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from heartloop import __version__
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, visible
 from heartloop.core.errors import EndpointStopped, RefusedByServer, TransportError, UseError
@@ -110,8 +109,8 @@ class Probe:
         """The findings for a report, without key, password and answers."""
         return {
             "model": self.model.name, "address": self.model.address, "date": f"{datetime.now(UTC):%Y-%m-%d}",
-            "heartloop": __version__, "table": self._row.get("checked"), "calls": self.calls,
-            "usage": self.usage.model_dump(mode="json"), "findings": [finding._asdict() for finding in self.findings],
+            "table": self._row.get("checked"), "calls": self.calls, "usage": self.usage.model_dump(mode="json"),
+            "findings": [finding._asdict() for finding in self.findings],
         }  # fmt: skip
 
     async def _ask(
