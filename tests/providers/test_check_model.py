@@ -324,6 +324,13 @@ async def test_the_cost_is_shown_and_asked_for_before_any_call(tmp_path: Path) -
         assert server.calls == []
 
 
+async def test_a_report_that_could_not_be_written_costs_no_call(tmp_path: Path) -> None:
+    async with Provider(answer=model) as server:
+        done = await check(server, "lab", tmp_path, "--json", "nowhere/found.json", code=2)
+    assert "nowhere" in done.err
+    assert server.calls == []
+
+
 @pytest.mark.parametrize("name", ["heartloop/reflector", "embedded"])
 def test_what_is_no_model_of_a_service_is_wrong_use(name: str, tmp_path: Path) -> None:
     assert "service/model" in heartloop("check", "model", name, "--yes", cwd=tmp_path, code=2).err

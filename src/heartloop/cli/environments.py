@@ -90,6 +90,8 @@ def check_model(
     endpoint, price = resolve(model, timeout=timeout), load_prices(prices).get(model)
     if not isinstance(endpoint, EndpointChat):
         raise UseError(f"{model} is not a model of a service; expected service/model")
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise UseError(f"--json is {json_file}, whose folder does not exist; expected a file in an existing folder")
     tokens = (probe.PROMPT_TOKENS, probe.MOST_CALLS * probe.ANSWER_TOKENS)
     cost = f"; cost at most {money(price.at_most(*tokens))} at your prices" if price else ""
     numbers = f"at most {probe.MOST_CALLS} calls, about {tokens[0]:,} tokens of prompts, at most {tokens[1]:,} of answers{cost}"
