@@ -256,6 +256,13 @@ async def test_refused_calls_count_and_no_thirteenth_is_made(tmp_path: Path) -> 
     assert (context["found"], f"all {MOST_CALLS} calls" in context["detail"]) == ("unclear", True)
 
 
+@pytest.mark.parametrize("answer", ['{"colour": "ochre"}', '{"q7": "red"}', '[{"q7": "ochre"}]', "ochre", '"ochre"'])
+async def test_an_answer_of_another_form_shows_that_the_schema_was_ignored(answer: str, tmp_path: Path) -> None:
+    async with Provider(answer=lambda used: answer) as server:
+        await check(server, "lab", tmp_path)
+    assert found(tmp_path)["schema"]["found"] == "ignored"
+
+
 async def test_blank_lines_before_an_answer_do_no_harm(tmp_path: Path) -> None:
     async with Provider(BlankLines(queue=5.0, every=1.0), answer=model, factor=0.002) as server:
         await check(server, "deepseek", tmp_path)
