@@ -261,6 +261,9 @@ async def test_an_answer_of_another_form_shows_that_the_schema_was_ignored(answe
     async with Provider(answer=lambda used: answer) as server:
         await check(server, "lab", tmp_path)
     assert found(tmp_path)["schema"]["found"] == "ignored"
+    async with Provider(RefusedFields("deepseek"), answer=lambda used: '["JavaScript"]') as server:
+        await check(server, "lab", tmp_path)
+    assert found(tmp_path)["schema"]["found"] == "ignored"
 
 
 async def test_blank_lines_before_an_answer_do_no_harm(tmp_path: Path) -> None:
