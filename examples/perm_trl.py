@@ -12,7 +12,7 @@ from heartloop.integrations.trl import dataset_rows, reward_function
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("model", help="a Hugging Face name, or a directory")
-parser.add_argument("--judge", default="embedded", help="model of the four judges, e.g. openrouter/openai/gpt-4o-mini")
+parser.add_argument("--judge", default="embedded", help="model of the four judges, e.g. openrouter/openai/gpt-6-luna")
 parser.add_argument("--steps", type=int, default=-1, help="optimiser steps; default: one epoch")
 parser.add_argument("--tokens", type=int, default=1536, help="maximum number of tokens of an answer")
 parser.add_argument("--out", default="runs/perm_trl")

@@ -9,6 +9,8 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+from heartloop.models import client
+
 settings.register_profile("heartloop", deadline=None)
 settings.load_profile("heartloop")
 
@@ -27,6 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, in the order of `_LONG`; `--no-loadscope-reorder` keeps it so with several processes."""
     place = {name: number for number, name in enumerate(_LONG)}
     items.sort(key=lambda item: place.get(item.path.name, len(_LONG)))
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts at one call follow each other at once."""
+    monkeypatch.setattr(client, "pause_before", lambda tries: 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -61,6 +61,7 @@ FAULTS = {
     "odd_finish": "a finish_reason of half an emoji",
     # what endpoints do differently
     "length": "the content cut in the middle, finish_reason length",
+    "only_thinking": "thinking that the token limit cuts off",
     "reasoning": "reasoning_content beside the content",
     "thinking": "<think> within the content",
     "parts": "content as a list of parts",
@@ -338,7 +339,7 @@ def _part(body: dict[str, Any]) -> str:
         return "embed"
     if body["messages"] == [{"role": "user", "content": QUESTION}]:
         return "check"
-    system = " ".join(m["content"] for m in body["messages"] if m["role"] == "system")
+    system = " ".join(str(m["content"]) for m in body["messages"] if m["role"] == "system")
     judges = any(asked in system for asked in ('"change"', '"regress"', '"score"', '"relevant"'))
     return "feel" if judges else "speak" if '"leaves"' in system else "policy"
 
@@ -405,6 +406,8 @@ def _completion(kind: str | None, content: str, asked: Request) -> dict[str, Any
     finish = "stop"
     if kind == "length":
         message["content"], finish = content[: len(content) // 2], "length"
+    elif kind == "only_thinking":
+        message["content"], finish = "<think>They sound hurt. I could", "length"
     elif kind == "null_content":
         message["content"] = None
     elif kind == "broke_off":

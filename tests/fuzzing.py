@@ -35,8 +35,7 @@ from heartloop.environments.sage.scenario import load_scenarios, load_set
 from heartloop.environments.sage.users import _FeelAnswer
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.evaluation.store import RunDirectory, read_log, read_run, write_scores
-from heartloop.models.client import _seconds
-from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply
+from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply, seconds_of
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
 from tests.released_eibench import record
 from tests.released_form import course, log, profile
@@ -195,7 +194,7 @@ _DAYS = st.sampled_from(["Wed, 21 Oct 2015 07:28:00 GMT", "21 Oct 99999 07:28:00
 
 
 def _retry_after(header: str) -> str:
-    seconds = _seconds(header)
+    seconds = seconds_of({"Retry-After": header})
     assert seconds is None or seconds >= 0.0
     return "none" if seconds is None else "value"
 

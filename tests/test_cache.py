@@ -287,7 +287,8 @@ async def test_kill_9_harms_nothing_and_the_same_command_goes_on(tmp_path: Path)
 
 
 async def test_cached_answers_count_against_no_limit_and_in_no_pilot(tmp_path: Path) -> None:
-    plain = tuple(word for word in EVAL if word != "--yes")
+    (tmp_path / "prices.toml").write_text('["lab/policy"]\ninput = 1.0\noutput = 1.0\n')  # its address alone is free
+    plain = (*(word for word in EVAL if word != "--yes"), "--prices", "prices.toml")
     async with FaultyServer() as server:
         assert (await over_http(server, *EVAL, "--out", "first", cwd=tmp_path)).code == 0
         free = await over_http(server, *EVAL, "--max-tokens", "1", "--out", "free", cwd=tmp_path)

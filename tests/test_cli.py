@@ -120,18 +120,33 @@ async def test_a_passing_fault_costs_no_dialogue(fault: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("fault", list(BROKEN))
 async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault: str, tmp_path: Path) -> None:
     async with FaultyServer(fault, retry_after="0") as server:
-        done = await over_http(server, *LAB, "--timeout", "0.3", "--retries", "1", cwd=tmp_path, code=1)
+        many = ("--limit", "16", "--max-connections", "4")
+        done = await over_http(server, *LAB, *many, "--timeout", "0.3", "--retries", "1", cwd=tmp_path, code=1)
     played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
-    assert len(played) == 2, "a pilot of which every dialogue failed ends the run"
+    assert 8 <= len(played) < 16, "a run of which the first dialogues fail in the same way stops; those in progress are finished"
     for transcript in played:
         assert transcript.failure is not None
         assert (transcript.failure.role, transcript.failure.kind) == BROKEN[fault]
         assert (transcript.score, transcript.stop) == (None, "failed")
-    assert "every dialogue of the pilot failed" in done.err
-    assert f"2 x {BROKEN[fault][0]}, {BROKEN[fault][1]}: " in done.err
+    assert "Stopped early: the first 8 dialogues failed" in done.err
+    assert f"{len(played)} x {BROKEN[fault][0]}, {BROKEN[fault][1]}: " in done.err
     assert "100.0% of the dialogues are unscored" in done.err
     assert KEY not in done.out + done.err
     assert files_with(KEY, tmp_path) == []
+
+
+async def test_where_the_token_limit_leaves_only_thinking_one_sentence_says_what_to_set(tmp_path: Path) -> None:
+    limit = ("--request", "policy.max_tokens=50")
+    async with FaultyServer("only_thinking@policy", retry_after="0") as server:
+        done = await over_http(server, *LAB, *limit, cwd=tmp_path, code=0)
+    words = " ".join(done.err.split())
+    assert words.count("the limit of 50 tokens was used up before the answer") == 1
+    assert "--request policy.max_tokens=N" in words
+    assert all(turn.silent for t in read_transcripts(tmp_path / "run" / "transcripts.jsonl") for turn in t.turns)
+    async with FaultyServer("only_thinking@user", retry_after="0") as server:
+        done = await over_http(server, *LAB, "--request", "user.max_tokens=50", "--out", "user", cwd=tmp_path, code=1)
+    assert "AnswerError: " in done.err
+    assert "the limit of 50 tokens was used up before the answer" in " ".join(done.err.split())
 
 
 EVAL = ("eval", "sage", "--user", "embedded", "--limit", "8", "-E", "max_turns=4")

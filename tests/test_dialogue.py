@@ -64,6 +64,46 @@ def test_only_what_follows_the_last_closing_tag_and_no_open_block_is_seen(reply:
     assert visible(reply) == seen
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<thought>", "</thought>"), ("<reasoning>", "</reasoning>"),
+        ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"),
+        ("<|begin_of_thought|>", "<|end_of_thought|><|begin_of_solution|>"), ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+        ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"), ("<|channel>thought\n", "<channel|>"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+        ("analysis", "assistantfinal"), ("Here is my thought process: ", "Here is my response: "),
+    ],
+)  # fmt: skip
+def test_every_known_form_of_thinking_is_kept_apart_and_only_at_its_place(before: str, after: str) -> None:
+    hidden, answer = "She is hurt, [think] of it.", "I [think] so, it is 2 < 3."
+    assert visible(f" {before}{hidden}{after}\n\n{answer}") == answer
+    call = Call(role="policy", purpose="reply", turn=0, text=f"{before}{hidden}{after}{answer}")
+    assert hidden in call.thinking
+    assert answer not in call.thinking
+    if before != "analysis":  # an ordinary word
+        assert visible(f"{before}{hidden}") == "", "a block that never closes hides all of it"
+    if before[0] in "<[◁" and before not in ("<thinking>", "<reasoning>"):
+        assert visible(f"{hidden}{after}{answer}") == answer, "the chat template has opened the block"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Write `<think>` before and `</think>` after it, as in:\n```\n<think>hm</think>\n```\nThen the reply.",
+        "I [think] so, and [/think] too.", "My analysis: it hurts. Here is my response: stay.", "Analysis paralysis, I know it.",
+        "In my form, <reasoning> and </reasoning> are fields, and so is <thinking>.", "Here is my thought: stay.",
+    ],
+)  # fmt: skip
+def test_whoever_writes_about_thinking_loses_no_text(reply: str) -> None:
+    assert visible(reply) == reply
+
+
+def test_code_in_an_answer_or_broken_off_within_thinking_hides_and_shows_nothing_more() -> None:
+    assert visible("<think>hm</think>Write `<think>` and `</think>`.") == "Write `<think>` and `</think>`."
+    assert visible("<think>so ```python\n1</think>Well:\n```\nhm\n```") == "Well:\n```\nhm\n```"
+
+
 @given(st.lists(st.sampled_from(["<think>", "</think>", "secret", "open", " "]), max_size=12))
 def test_however_the_tags_are_strewn_no_closing_tag_and_nothing_before_it_gets_through(pieces: list[str]) -> None:
     reply = "".join(pieces)

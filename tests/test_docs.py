@@ -20,7 +20,19 @@ import pytest
 from heartloop.environments.registry import specs
 from heartloop.training.recipe import Recipe, read_recipe
 from tests.commands import Done, heartloop
-from tests.write_docs import OPTIONS, RESULTS, ROOT, SHOWN, cli_page, recipe_page, results_table, settings_of, with_options
+from tests.write_docs import (
+    OPTIONS,
+    PROVIDERS,
+    RESULTS,
+    ROOT,
+    SHOWN,
+    cli_page,
+    recipe_page,
+    results_table,
+    settings_of,
+    with_options,
+    with_providers,
+)
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -43,6 +55,12 @@ def test_cli_page_is_current() -> None:
 def test_the_page_of_a_recipes_settings_is_current_and_explains_each() -> None:
     assert (ROOT / "docs" / "recipe-settings.md").read_text(encoding="utf-8") == recipe_page()
     assert [name for name, _, meaning in settings_of(Recipe) if not meaning] == []
+
+
+def test_the_tables_of_providers_are_current() -> None:
+    page = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
+    assert with_providers(page) == page
+    assert [found[1] for found in PROVIDERS.finditer(page)] == ["addresses", "habits", "limits", "examples"]
 
 
 def test_every_shipped_environment_has_a_page_with_its_options() -> None:

@@ -18,6 +18,8 @@ from pydantic.fields import FieldInfo
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
 from heartloop.environments.registry import environment_names, load_environment
+from heartloop.models.client import variable
+from heartloop.models.providers import provider_table
 from heartloop.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
@@ -116,6 +118,64 @@ def with_options(page: str) -> str:
     return OPTIONS.sub(lambda found: found[1] + found[2] + options_table(found[1]), page)
 
 
+PROVIDERS = re.compile(r"(?<=<!-- providers, )(\w+)(: written by `make docs` -->\n).*?(?=<!-- end of providers -->)", re.DOTALL)
+
+
+def providers_table(part: str) -> str:
+    """One of the tables of docs/providers.md, from `providers.toml`; fields that no stored page confirmed have a dagger."""
+    table = provider_table()
+    if part == "examples":
+        lines = ["| model | ends | checked | from |", "|---|---|---|---|"]
+        for name, row in sorted(table["examples"].items()):
+            note = "; ".join(filter(None, [f"<{row['source']}>" if "source" in row else "", row.get("note", "")]))
+            lines.append(f"| `{name}` | {row.get('ends', '–')} | {row['checked']} | {note or '–'} |")
+        return "\n".join(lines) + "\n"
+    heads = {
+        "addresses": ("address", "key", "checked", "read in"),
+        "habits": ("schemas", "thinking off", "thinking", "token limit", "seed", "temperature", "cached input", "moderation"),
+        "limits": ("rate limits", "context", "what heartloop does"),
+    }[part]
+    lines = ["| service | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for service, row in table["services"].items():
+        lines.append(f"| {row['title']} (`{service}`) | " + " | ".join(_cells(service, row)[head] for head in heads) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(service: str, row: dict[str, Any]) -> dict[str, str]:
+    switch = json.dumps(row["thinking_off"])[1:-1] if "thinking_off" in row else ""
+    share = f"{100 * row['cached_share']:g} %" if "cached_share" in row else "–"
+    address = row["address"] or f"{variable(service, 'BASE_URL')}, such as {row['example_address']}"
+    named = {
+        "schemas": ("schema", row["schema"]),
+        "thinking off": ("thinking_off", f"`{switch}`" if switch else "–"),
+        "thinking": ("thinking", row["thinking"]),
+        "token limit": ("token_limit", f"`{row['token_limit']}`"),
+        "seed": ("seed", row["seed"]),
+        "temperature": ("temperature", row["temperature"]),
+        "cached input": (
+            "cache_marks" if row["cache_marks"] else "cached_share",
+            "by model; some need marks" if row["cache_marks"] else share,
+        ),
+        "moderation": ("moderation", ", ".join(row["moderation"]) or "–"),
+        "rate limits": ("limits", row["limits"]),
+        "context": ("context", row["context"]),
+        "what heartloop does": ("ours", row["ours"]),
+    }
+    cells = {head: text + (" †" if name in row["unconfirmed"] else "") for head, (name, text) in named.items()}
+    links = ", ".join(f"[{number}]({source})" for number, source in enumerate(row["sources"], start=1))
+    return {
+        **cells,
+        "address": f"`{address}`" if row["address"] else address,
+        "key": f"`{variable(service, 'API_KEY')}`" if row["key"] else "none",
+        "checked": row["checked"],
+        "read in": links or "–",
+    }
+
+
+def with_providers(page: str) -> str:
+    return PROVIDERS.sub(lambda found: found[1] + found[2] + providers_table(found[1]), page)
+
+
 RESULTS = re.compile(r"(?<=<!-- results: written by `make docs` -->\n).*?(?=<!-- end of results -->)", re.DOTALL)
 SHOWN = ("counsellor", "reflector", "silent", "assistant", "hostile")
 """Baselines in the README; docs/baselines.md has all."""
@@ -156,6 +216,6 @@ if __name__ == "__main__":
     (ROOT / "docs" / "recipe-settings.md").write_text(recipe_page(), encoding="utf-8")
     (ROOT / "docs" / "cli.md").write_text(cli_page(), encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
-        page.write_text(with_options(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(with_providers(with_options(page.read_text(encoding="utf-8"))), encoding="utf-8")
     NOTEBOOK.write_text(json.dumps(notebook(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     _write_results()

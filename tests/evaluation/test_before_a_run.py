@@ -59,7 +59,7 @@ async def test_every_endpoint_is_asked_once_and_briefly(tmp_path: Path) -> None:
         ("redirect", "LAB_BASE_URL"),
         ("html", "LAB_BASE_URL"),
         ("drop", "LAB_BASE_URL"),
-        ("timeout", "no response within 0.3 s"),
+        ("timeout", "no byte within 0.3 s"),
     ],
 )
 async def test_what_no_retry_changes_is_one_line_and_leaves_no_run(fault: str, named: str, tmp_path: Path) -> None:

@@ -216,6 +216,37 @@ async def test_no_after_the_pilot_ends_the_run_with_two_dialogues_and_yes_plays_
     assert max(policy.started.values()) == 1, "the pilot counts"
 
 
+async def test_agreed_beforehand_all_dialogues_are_played_at_once_and_the_first_ones_give_the_estimate(tmp_path: Path) -> None:
+    estimates: list[Estimate] = []
+
+    def record(estimate: Estimate) -> bool:
+        estimates.append(estimate)
+        return True
+
+    policies = [Echo(wait=0.001), Echo("other", wait=0.02)]
+    ended = await run(tmp_path, policies, pilot=record, pilot_models=["echo", "other"], agreed=True)
+    assert ended[:6] == (12, 12, 0, 0, 0, None)
+    assert [policy.most for policy in policies] == [6, 6]
+    # the first dialogue of the slower model is waited for: by then all 6 of the faster one are finished
+    assert [(e.dialogues, e.calls, e.tokens, e.earlier) for e in estimates] == [(5, 15, 180, 7)]
+
+
+@pytest.mark.parametrize(
+    ("failing", "played", "stops"),
+    [
+        (range(1, 99), 8, True),
+        (range(1, 8), 20, False),  # the eighth is scored
+        (range(4, 99), 20, False),  # the first one is scored
+    ],
+)
+async def test_a_run_without_a_pilot_stops_if_its_first_eight_dialogues_fail_in_the_same_way(
+    failing: range, played: int, stops: bool, tmp_path: Path
+) -> None:
+    first_calls = Echo(fails=lambda call: TransportError("gone") if call in failing else None)
+    ended = await run(tmp_path, [first_calls], settings(20), pilot=lambda _: True, agreed=True, max_connections=1)
+    assert (ended.played, "gone" in (ended.stopped or "")) == (played, stops)
+
+
 async def test_no_pilot_is_asked_for_where_two_dialogues_are_all_there_is(tmp_path: Path) -> None:
     def never(guess: Estimate) -> bool:
         raise AssertionError("nothing was left to ask about")

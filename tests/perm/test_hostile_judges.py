@@ -41,10 +41,11 @@ def graded(judge: str, **other: Any) -> str:
     return json.dumps({"reason": "as it is", "quote": QUOTES[judge], **numbers, **other})
 
 
-async def played(server: FaultyServer, **how: Any) -> Transcript:
-    async def at_once(_: float) -> None: ...
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
-    settings = {"model": "m", "base_url": server.base_url, "timeout": 5.0, "sleep": at_once, **how}
+
+async def played(server: FaultyServer, **how: Any) -> Transcript:
+    settings = {"model": "m", "base_url": server.base_url, "timeout": 5.0, **how}
     async with EndpointChat("lab/judge", **settings) as model:
         return await play(Perm([SAMPLE], PermLLMUser(model)), SAMPLE.id, ScriptedChat([ANSWER]), seed=9)
 

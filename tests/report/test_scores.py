@@ -189,7 +189,7 @@ def test_nothing_scored_is_said_and_nothing_is_ranked() -> None:
 
 def test_scores_are_written_beside_the_transcripts(dialogues: list[Transcript], write_run: Callable[..., Path]) -> None:
     run = write_run(dialogues)
-    card = write_scores(run, prices={"x/good": (1.0, 1.0)})
+    card = write_scores(run, prices={"x/good": Price(1.0, 1.0)})
     assert ScoreCard.model_validate_json((run / "scores.json").read_text(encoding="utf-8")) == card
     assert card.models[0].cost == pytest.approx(3 * 1100 / 1e6)
     assert card.models[1].cost is None

@@ -26,6 +26,7 @@ import heartloop
 from heartloop.core.dialogue import Message, Transcript, read_transcripts
 from heartloop.training.checkpoints import CheckpointModel, weights_in
 from heartloop.training.metrics import read_metrics
+from heartloop.training.spending import SharedMeter
 from heartloop.training.verl_config import RunPaths
 from tests.training import tiny_policy
 
@@ -84,10 +85,10 @@ class Job:
             "HEARTLOOP_TEST_JOB": self._mark, "RAY_worker_niceness": "0",
         }  # fmt: skip
 
-    def run(self, *, kill_when: Callable[[], bool] | None = None) -> int:
+    def run(self, *options: str, kill_when: Callable[[], bool] | None = None) -> int:
         """The exit status; with `kill_when`, the command is killed as soon as that holds."""
         with self._log.open("ab") as file:
-            process = subprocess.Popen(self._command, env=self._environment, stdout=file, stderr=file)
+            process = subprocess.Popen([*self._command, *options], env=self._environment, stdout=file, stderr=file)
         started = looked = time.monotonic()
         try:
             while process.poll() is None and time.monotonic() - started < LIMIT:
@@ -210,6 +211,33 @@ def test_ctc_grpo_learns_drops_what_failed_and_goes_on_after_a_kill(policy: Path
     assert [len(found) for found in people] == [2, 2, 2]
     assert len(set.union(*people)) == 6  # the deal goes on where it stopped
     _stays_at_home(job)
+
+
+def test_limits_hold_over_all_workers_and_attempts_and_lose_no_step(policy: Path, tmp_path: Path) -> None:
+    """Twelve calls a step. The first limit ends the first step, the second fits two steps and a half, the third the last."""
+    (tmp_path / "calm.py").write_text(PATCHY.replace("number < 5", "False"))
+    job = Job(
+        "ctc_grpo_tiny", tmp_path, policy, "scenarios.train=test", "scenarios.held_out=test", "scenarios.held_out_share=0.02",
+        "scenarios.held_out_limit=null", "dialogue.user=python:calm:person", "batch.steps=3", "watching.save_every=0",
+        "machine.workers=2", PATCHY_COUNT=str(tmp_path / "count"),
+    )  # fmt: skip
+    assert job.run("--max-tokens", "12000") == 1, job.why()
+    assert "--max-tokens 12000 is reached" in job.why()
+    assert not job.metrics()
+    spent = SharedMeter(job.paths.spending).spend()
+    assert 0 < spent.calls < 12
+    call = spent.tokens / spent.calls
+    limit = round(spent.tokens + 30 * call)
+    assert job.run("--max-tokens", str(limit)) == 1, job.why()
+    assert "Stopped early after step 2: --max-tokens" in job.why()
+    assert "too low for another step" in job.why()
+    assert job.metrics().keys() == {1, 2}
+    assert job.weights(2)  # the step has a checkpoint, which was not due
+    spent = SharedMeter(job.paths.spending).spend()
+    assert spent.tokens <= limit
+    assert job.run() == 0, job.why()
+    assert job.metrics().keys() == {1, 2, 3}
+    assert SharedMeter(job.paths.spending).spend().calls == spent.calls + 12
 
 
 def test_ppo_moves_actor_and_critic(policy: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ Request = Annotated[
         "user.max_tokens=800 or policy.chat_template_kwargs.enable_thinking=false; repeatable.",
     ),
 ]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Timeout of one model call in seconds.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds without data from the server after which a model call times out.")]
 Retries = Annotated[int, typer.Option(min=0, help="Maximum number of retries of a failed model call.")]
 MaxCost = Annotated[float | None, typer.Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens of all roles together; stop before exceeding it.")]
@@ -52,15 +52,21 @@ ScenariosOfRun = Annotated[str | None, typer.Option(help="Scenario set, file or 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCalls:
-    """How models are called, and what that may cost."""
+class CallLimits:
+    """How long a call may take, and what all calls may cost."""
 
-    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
-    timeout: Timeout = 120.0
+    timeout: Timeout = 300.0
     retries: Retries = 6
     max_cost: MaxCost = None
     max_tokens: MaxTokens = None
     prices: Prices = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCalls(CallLimits):
+    """How models are called, and what that may cost."""
+
+    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,4 +125,3 @@ class WritingCalls(ModelCalls):
         ),
     ] = None
     max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")] = 8
-    timeout: Timeout = 300.0

@@ -25,7 +25,7 @@ from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunP
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
-from heartloop.models.budget import Meter, is_baseline, is_paid
+from heartloop.models.budget import Meter, is_baseline
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.names import load_env
 from heartloop.report.site import write_site
@@ -48,7 +48,8 @@ class Pilot:
     """Prints the estimate and returns whether the run continues: with --yes or a limit, or as answered in a terminal."""
 
     def __init__(self, meter: Meter, calls: Calls) -> None:
-        self._priced, self._yes, self._only = bool(meter.prices), calls.yes or meter.limited, calls.pilot
+        self._priced, self._only = bool(meter.prices), calls.pilot
+        self.agreed = (calls.yes or meter.limited) and not calls.pilot
         self.line: ProgressLine | None = None  # hidden while a question is open
         self.further = 0  # dialogues in later runs of the same command; each is estimated to cost as much
         self.asked = False
@@ -66,7 +67,7 @@ class Pilot:
             f"{amount(round(share * estimate.tokens), 'token')} and {roughly(share * estimate.seconds)}{cost}.",
             err=True,
         )
-        go_on = not self._only and (self._yes or agreed_to("Continue?"))
+        go_on = self.agreed or (not self._only and agreed_to("Continue?"))
         if self.line is not None:
             self.line.resume()
         return go_on
@@ -84,7 +85,7 @@ class Judging:
         roles = [AskedRole(model, self.sampling, under_test=in_turn) for model in self.models.opened.values()]
         self.check = EndpointCheck(roles, self.models.meter)
         self.by_name = {judge: None if judge == EMBEDDED else self.models.counted(judge, "judge") for judge in judges}
-        asks = calls.pilot or any(map(is_paid, judges))
+        asks = calls.pilot or any(map(self.models.meter.is_paid, judges))
         self.pilot = Pilot(self.models.meter, calls) if asks else None
 
     def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:
@@ -105,8 +106,8 @@ def play_run(
     if pilot is not None:
         pilot.line = line
     played = runner.play_run(
-        path, plan, pilot=pilot, line=line, scored=show, tell=partial(typer.echo, err=True),
-        max_connections=calls.max_connections, retry_failed=calls.retry_failed,
+        path, plan, pilot=pilot, agreed=pilot is not None and pilot.agreed, line=line, scored=show,
+        tell=partial(typer.echo, err=True), max_connections=calls.max_connections, retry_failed=calls.retry_failed,
     )  # fmt: skip
     ended = played.ended
     for name, refused in played.dropped.items():
@@ -121,6 +122,8 @@ def play_run(
         typer.echo(summary)
     for (role, kind), (count, detail) in list(played.failures.items())[:3] if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {detail}", err=True)
+    if played.thinking_only:
+        typer.echo(f"{played.thinking_only}.", err=True)
     if ended.stopped is not None:
         left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
         typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)

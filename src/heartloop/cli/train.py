@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from heartloop.cli.options import CallLimits
 from heartloop.core.errors import InputError, UseError
 
 if TYPE_CHECKING:
@@ -35,8 +37,13 @@ def train(
     noise: Annotated[
         Path | None, typer.Option(help="validity.json of suite `noise` for this user; the plan then states the reward's noise.")
     ] = None,
+    *,
+    calls: CallLimits,
 ) -> None:
-    """Train a policy against a user simulator with verl. Rerun the same command to resume."""
+    """Train a policy against a user simulator with verl. Rerun the same command to resume.
+
+    Limits of tokens and cost are of the user simulator's model, over all attempts at the run.
+    """
     from heartloop.models.local import is_local
     from heartloop.models.names import load_env
     from heartloop.training.plan import Missing, command_text, missing, plan_text
@@ -52,7 +59,7 @@ def train(
     chosen = read_recipe(recipe, variants=variant or (), settings=setting or (), seed=seed)
     run = out or Path("runs") / f"{chosen.name}-{chosen.hash}"
     if not dry_run:
-        raise typer.Exit(_train(chosen, run))
+        raise typer.Exit(_train(chosen, run, calls))
     absent = missing(chosen)
     try:
         split = split_of(chosen)
@@ -75,20 +82,25 @@ def train(
     raise typer.Exit(2 if any(item.stops and not item.planned for item in absent) else 0)
 
 
-def _train(recipe: Recipe, run: Path) -> int:
+def _train(recipe: Recipe, run: Path, calls: CallLimits) -> int:
     from heartloop.core.chat import EMBEDDED
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import CAUTION, evaluation_command
-    from heartloop.training.verl_config import RunPaths
+    from heartloop.training.verl_config import RunPaths, UserCalls
 
     if recipe.dialogue.user == EMBEDDED:
         typer.echo(f"Caution: {CAUTION}.", err=True)
-    ended = launch.train(recipe, run, progress=typer.echo)
+    ended = launch.train(recipe, run, calls=UserCalls(**asdict(calls)), progress=typer.echo)
     failures = ended.failures
     if failures.failed:
         share = f"{failures.failed} of {failures.dialogues} dialogues failed ({failures.share:.1%})"
         typer.echo(f"{share}; they were excluded from training.", err=True)
+    if ended.spent:
+        typer.echo(f"The user simulator took {ended.spent} in all attempts.")
+    if ended.stopped:
+        typer.echo(f"Stopped early after step {ended.step}: {ended.stopped}.", err=True)
+        return 1
     if ended.code:
         typer.echo(
             f"heartloop: verl stopped with exit status {ended.code} after step {ended.step}: {ended.why}\n"

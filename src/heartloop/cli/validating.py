@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.runner import PILOT
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.store import beside
-from heartloop.models.budget import Meter, is_paid
+from heartloop.models.budget import Meter
 from heartloop.models.names import close
 from heartloop.validity.judging import Answered, AnswerFile, JudgedVariants, answer_all, directories, judged_variants
 from heartloop.validity.page import Part, show_results
@@ -114,7 +114,7 @@ def _ask(
                             cached = cache is not None and (await asked()).stopped is None
                         if not cached:
                             await by.check.ask({judge}, tell=partial(typer.echo, err=True))
-                    if (calls.pilot or is_paid(judge)) and not agreed:
+                    if (calls.pilot or meter.is_paid(judge)) and not agreed:
                         before = meter.spend(judge)
                         tried = await asked(at_most=PILOT)
                         agreed = tried.open == 0 or _agreed(name, judge, tried, before, meter, pilot=calls.pilot)
@@ -139,8 +139,7 @@ def _ask(
             if cache is not None:
                 cache.write()
 
-    file = AnswerFile(path)
-    with cache or nullcontext():
+    with closing(AnswerFile(path)) as file, cache or nullcontext():
         asyncio.run(go())
     if material.judges and (spent := meter.summary()):
         typer.echo(f"Judges: {spent}.")

@@ -147,7 +147,7 @@ def _write(
     from heartloop.evaluation.plan import read_requests
     from heartloop.evaluation.progress import ProgressLine
     from heartloop.models.budget import Meter, is_scripted, load_prices
-    from heartloop.models.client import EndpointChat
+    from heartloop.models.client import Connections, EndpointChat
     from heartloop.models.names import close, counted, load_env, resolve
 
     writing.seeds(n, seed, only)  # raises before a file is made
@@ -159,8 +159,9 @@ def _write(
     samplings = read_requests(calls.request or [], models=writers)
     names = [name for name in (writer, auditor, embedder) if name]
     meter = Meter(max_tokens=calls.max_tokens, max_cost=calls.max_cost, prices=load_prices(calls.prices), models=names)
+    connections = Connections(calls.max_connections)
     models = {
-        name: resolve(name, timeout=calls.timeout, retries=calls.retries, max_connections=calls.max_connections)
+        name: resolve(name, timeout=calls.timeout, retries=calls.retries, connections=connections)
         for name in dict.fromkeys(names)
     }
     vectors = models[embedder] if embedder else None
@@ -189,7 +190,7 @@ def _write(
             meter.record(*call)
         for record in unread:
             files.steps().note("unread", **record._asdict())
-        with ProgressLine(meter, what="scenarios") as line:
+        with ProgressLine(meter, what="scenarios", speed=connections.waiting) as line:
             written = asyncio.run(go(files, line))
     return _report(written, out, meter.summary())
 

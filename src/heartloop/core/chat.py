@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from heartloop.core.dialogue import Message, Sampling, Usage
@@ -11,6 +12,9 @@ from heartloop.core.tags import tagged
 
 EMBEDDED = "embedded"
 """Name of the learned reader, which plays users and judges in place of a language model."""
+
+CONTENT_FILTER = "content_filter"
+"""Finish reason of a reply that the provider's moderation stopped."""
 
 HUMAN = "human"
 """Name of the model whose replies somebody typed (`heartloop talk`)."""
@@ -31,6 +35,8 @@ class Reply(NamedTuple):
     usage: Usage = Usage()
     cached: bool = False
     """Not paid for: from the answer cache, or from a stored dialogue."""
+    abandoned: int = 0
+    """Attempts before it without an answer that the server may bill: timed out, or the connection broke."""
     tag: str | None = None
     """What marks the answer in the text (`core.tags`); `None` if no answer was asked for, or by an earlier version."""
 
@@ -39,7 +45,7 @@ class Reply(NamedTuple):
 class ChatModel(Protocol):
     @property
     def name(self) -> str:
-        """Such as `openai/gpt-4.1` or `heartloop/reflector`."""
+        """Such as `openai/gpt-6-luna` or `heartloop/reflector`."""
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
@@ -52,9 +58,13 @@ class ChatModel(Protocol):
         """
 
 
+@lru_cache(maxsize=256)  # the messages of a dialogue are sent again in every turn
 def estimate_tokens(text: str) -> int:
     """Estimated tokens, for endpoints that do not count them: one per four characters, and at least one per word."""
-    return max(len(text.split()), (len(text) + 3) // 4)
+    quarter = (len(text) + 3) // 4
+    if text.isascii() and sum(map(text.count, " \n\t\r\x0b\x0c\x1c\x1d\x1e\x1f")) < quarter:  # a tenth of the time of `split`
+        return quarter
+    return max(len(text.split()), quarter)
 
 
 def estimate_usage(messages: Sequence[Message], *answers: str) -> Usage:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import add, sub
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -171,23 +172,51 @@ def _merged(default: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) ->
     return merged
 
 
-class Usage(_Frozen):
-    """Tokens of one or several calls. `estimated`: the endpoint did not count them."""
+_Tokens = Annotated[int, Field(ge=0, le=10**15)]
 
-    prompt_tokens: int = Field(default=0, ge=0, le=10**15)
-    completion_tokens: int = Field(default=0, ge=0, le=10**15)
+
+class Usage(_Frozen):
+    """Tokens of one or several calls. Those after `estimated` are written to JSON only if there are any."""
+
+    prompt_tokens: _Tokens = 0
+    completion_tokens: _Tokens = 0
+    """All that is billed as output, reasoning included."""
     estimated: bool = False
+    """Whether the endpoint did not count some of them."""
+    cached_input_tokens: _Tokens = 0
+    """Part of `prompt_tokens` that the provider read from its own cache. A `cached` call cost nothing at all."""
+    cache_write_tokens: _Tokens = 0
+    """Part of `prompt_tokens` that the provider wrote to its cache at a price of its own."""
+    reasoning_tokens: _Tokens = 0
+    """Part of `completion_tokens`."""
+
+    @model_serializer(mode="wrap")
+    def _without_zeros(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value or name not in _TOKEN_PARTS}
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of tokens in the order of `COUNTS`."""
+        return tuple(getattr(self, name) for name in COUNTS)
+
+    @classmethod
+    def of_counts(cls, counts: Iterable[int], *, estimated: bool = False) -> Usage:
+        """From numbers in the order of `COUNTS`, of which the last may be missing; one below 0 counts as 0."""
+        return cls(estimated=estimated, **{name: max(0, count) for name, count in zip(COUNTS, counts, strict=False)})
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            estimated=self.estimated or other.estimated,
-        )
+        return Usage.of_counts(map(add, self.counts, other.counts), estimated=self.estimated or other.estimated)
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage.of_counts(map(sub, self.counts, other.counts), estimated=self.estimated)
 
     @property
     def total(self) -> int:
         return self.prompt_tokens + self.completion_tokens
+
+
+_TOKEN_PARTS = ("cached_input_tokens", "cache_write_tokens", "reasoning_tokens")
+COUNTS = ("prompt_tokens", "completion_tokens", *_TOKEN_PARTS)
 
 
 class Call(_Frozen):
@@ -278,32 +307,100 @@ class Transcript(_Frozen):
         return self.score is not None
 
 
-_OPEN = re.compile(r"<think>", re.IGNORECASE)
-_CLOSE = re.compile(r"</think>", re.IGNORECASE)
+_THINKING = (
+    ("<think>", "</think>"),  # DeepSeek, Qwen, GLM, Kimi K2, MiniMax, Phi, Hunyuan, Nemotron, OLMo
+    ("<thought>", "</thought>"),  # EXAONE Deep
+    ("<seed:think>", "</seed:think>"),
+    ("<longcat_think>", "</longcat_think>"),
+    (r"(?-i:\[THINK\])", r"(?-i:\[/THINK\])"),  # Mistral; [think] is a word of the reply
+    ("◁think▷", "◁/think▷"),  # Kimi-VL
+    (r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),  # Kimi K3
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Cohere
+    (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
+    (r"<\|channel>thought\b", r"<channel\|>"),  # Gemma 4
+    (
+        r"<\|channel\|>(?:analysis|commentary)\b[^<]*<\|message\|>",
+        r"(?:<\|start\|>assistant)?<\|channel\|>final\b[^<]*<\|message\|>",
+    ),
+)
+"""Tags around the thinking of models that write it into their answer, as the parsers of vLLM and SGLang list them; the last is
+gpt-oss. They count wherever they occur."""
+_THINKING_FIRST = (
+    ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<reason>", "</reason>"),
+    ("analysis(?=.*assistantfinal)", "assistantfinal"),  # gpt-oss without its special tokens
+    (r"here(?:'s| is) my thought process:", r"here(?:'s| is) my response:"),  # Granite
+)
+"""The same of ordinary words: they count only where the answer begins with the first."""
+_FLAGS = re.IGNORECASE | re.DOTALL
+_OPEN, _CLOSE = (re.compile("|".join(tags), _FLAGS) for tags in zip(*_THINKING, strict=True))
+_FIRST = [(re.compile(rf"\s*(?:{opening})", _FLAGS), re.compile(closing, _FLAGS)) for opening, closing in _THINKING_FIRST]
+_TAG = re.compile("|".join(tag for pair in _THINKING + _THINKING_FIRST for tag in pair), _FLAGS)
+_AROUND = re.compile(
+    r"<\|(?:start|end|return|(?:begin|end)_of_solution|(?:START|END)_RESPONSE)\|>|<\|(?:open|close)\|>response<\|sep\|>"
+)
+"""Special tokens around the answer itself, of models with such tags."""
+_MAYBE = re.compile(r"[<\[◁]|\A\s*(?:analysis|here)", re.IGNORECASE)
+_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 
 
 def visible(text: str) -> str:
-    """The visible part of a policy's reply: what follows the last `</think>`, up to an unclosed `<think>`.
+    """The visible part of a model's answer: what follows the last tag that closes thinking, up to an unclosed one that opens it.
 
-    A closing tag counts without an opening one, which some chat templates put into the prompt.
+    A closing tag counts without an opening one, which some chat templates put into the prompt. Tags in backticks are text.
 
     >>> visible("<think>she is hurt</think>\\n\\nThat was unkind of him."), visible("<think>hmm")
     ('That was unkind of him.', '')
+    >>> visible("[THINK]she is hurt[/THINK]I [think] so; write `<think>` there.")
+    'I [think] so; write `<think>` there.'
     """
     return _split(text)[0]
 
 
+def used_up_by_thinking(role: str, limit: int | None) -> str:
+    """What happened and what to set where a token limit ended an answer before its visible part."""
+    spent = "the endpoint's token limit" if limit is None else f"the limit of {limit} tokens"
+    return (
+        f"{spent} was used up before the answer, probably by thinking; raise it with --request {role}.max_tokens=N, or switch "
+        f"thinking off, on many servers with --request {role}.chat_template_kwargs.enable_thinking=false"
+    )
+
+
+def is_thinking_tag(text: str) -> bool:
+    return _TAG.fullmatch(text) is not None
+
+
+def thinking_ends(text: str) -> int:
+    """Where the answer begins, after the last tag that closes thinking; 0 without one."""
+    marked = _without_code(text)
+    closings = [match.end() for match in _CLOSE.finditer(marked)]
+    closings += [match.end() for opening, closing in _FIRST if opening.match(marked) for match in closing.finditer(marked)]
+    return max(closings, default=0)
+
+
+def _without_code(text: str) -> str:
+    """The text with blanks in place of code, unless its thinking would not end otherwise: thinking may break off within code."""
+    masked = _CODE.sub(lambda code: " " * len(code[0]), text)
+    first = [closing for opening, closing in _FIRST if opening.match(masked)]
+    begins = bool(first) or _OPEN.match(masked.lstrip())
+    return masked if not begins or any(closing.search(masked) for closing in (_CLOSE, *first)) else text
+
+
 def _split(text: str) -> tuple[str, str]:
     """The visible part of a raw answer, and the text around it without its tags."""
-    if "<" not in text:  # fast path
+    if not _MAYBE.search(text):  # fast path
         return text.strip(), ""
-    closings = list(_CLOSE.finditer(text))
-    rest = text[closings[-1].end() :] if closings else text
-    opening = _OPEN.search(rest)
-    around = [text[: closings[-1].start()] if closings else "", rest[opening.end() :] if opening else ""]
-    hidden = (_CLOSE.sub("\n", _OPEN.sub("", part)).strip() for part in around)
-    shown = rest[: opening.start()] if opening else rest
-    return shown.strip(), "\n\n".join(filter(None, hidden))
+    begin = thinking_ends(text)
+    marked = _without_code(text)[begin:]
+    openings = (_OPEN.search(marked), *(opening.match(marked) for opening, _ in _FIRST))
+    end = begin + min((opening.start() for opening in openings if opening), default=len(marked))
+    shown = text[begin:end]
+    if end - begin == len(text):
+        return text.strip(), ""
+    hidden = (_TAG.sub(lambda tag: "\n" if _CLOSE.fullmatch(tag[0]) else "", part).strip() for part in (text[:begin], text[end:]))
+    return _AROUND.sub("", shown).strip(), "\n\n".join(filter(None, hidden))
 
 
 def write_line(transcript: Transcript) -> str:

@@ -26,13 +26,20 @@ class PromptError(HeartloopError):
 class ModelError(HeartloopError):
     """A model call failed after all retries."""
 
+    abandoned: int = 0
+    """Attempts without an answer that the server may bill: timed out, or the connection broke."""
+
 
 class TransportError(ModelError):
     """Timeouts, dropped connections, 429 or 5xx after the last retry."""
 
 
 class RefusedByServer(ModelError):
-    """A 4xx that a retry cannot change: wrong key, unknown model, malformed request."""
+    """A 4xx that a retry cannot change: unknown model, malformed request."""
+
+
+class Moderated(RefusedByServer):
+    """The provider's moderation refused the text."""
 
 
 class MalformedReply(ModelError):
@@ -53,6 +60,10 @@ ANSWER_ERRORS = frozenset({AnswerError.__name__, Copied.__name__})
 
 class BudgetSpent(HeartloopError):
     """A limit on cost or tokens was reached."""
+
+
+class EndpointStopped(BudgetSpent):
+    """An endpoint answers no more calls: its account is empty, its key not valid, or its limit not lifted in time."""
 
 
 class EnvironmentBroken(HeartloopError):

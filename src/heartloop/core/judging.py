@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from heartloop.core.chat import LOCAL_PREFIX, ChatModel, Reply
-from heartloop.core.dialogue import Message, Sampling, visible
+from heartloop.core.dialogue import Message, Sampling, used_up_by_thinking, visible
 from heartloop.core.errors import AnswerError, Copied
 from heartloop.core.schemas import schema_of
 from heartloop.core.tags import FIRST, LAST, asking_for, objects_in, tag_of, tagged_schema
@@ -72,6 +72,8 @@ async def ask(
             Message(role="assistant", content=reply.text or "(empty)"),
             *asking_for(tag, [refusal]),
         ]
+    if reply.finish_reason == "length" and not visible(last):
+        problem = used_up_by_thinking("ROLE", sampling.max_tokens if sampling is not None else None)
     shown = last if len(last) <= 120 else last[:117] + "..."
     kind = Copied if _is_copied(last, tag, first, answer) else AnswerError
     raise kind(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")

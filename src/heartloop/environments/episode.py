@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.chat import CONTENT_FILTER, ChatModel, Reply
 from heartloop.core.dialogue import (
     Call,
     Failure,
@@ -26,7 +26,7 @@ from heartloop.core.dialogue import (
     visible,
     writable,
 )
-from heartloop.core.errors import AnswerError, ModelError
+from heartloop.core.errors import AnswerError, ModelError, Moderated
 from heartloop.scoring.credit import keeps_format
 
 OWN_PROMPT = "policy-own"
@@ -87,7 +87,8 @@ class CallLog:
 
 
 def _call(reply: Reply, role: str, purpose: str, turn: int, reask: int = 0) -> Call:
-    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **reply._asdict())
+    given = {name: value for name, value in reply._asdict().items() if name != "abandoned"}  # charged by the meter
+    return Call(role=role, purpose=purpose, turn=turn, reask=reask, **given)
 
 
 @runtime_checkable
@@ -225,6 +226,8 @@ async def play(
             index = len(turns)
             try:
                 answer = await policy.complete(messages, sampling=sampling.seeded(seed, index))
+            except Moderated:  # a refusal of the policy
+                answer = Reply("", finish_reason=CONTENT_FILTER)
             except ModelError as error:
                 raise RoleFailed("policy", error) from error
             calls.append(_call(answer, "policy", "reply", index))

@@ -26,6 +26,7 @@ from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run
 from heartloop.evaluation.tables import rows_of, table_of
+from heartloop.models.client import TIMEOUT
 
 if TYPE_CHECKING:
     import pandas
@@ -126,7 +127,7 @@ def evaluate(
     sampling: Mapping[str, Sampling | Mapping[str, Any]] | None = None,
     policy_prompt: str | None = None,
     max_connections: int = 32,
-    timeout: float = 120.0,
+    timeout: float = TIMEOUT,
     retries: int = 6,
     max_tokens: int | None = None,
     max_cost: float | None = None,
@@ -189,9 +190,8 @@ def evaluate(
             )
         path = plan.path if out is None else Path(out)
         line = ProgressLine(plan.models.meter, speed=plan.models.speed) if progress else None
-        # a limit or `yes` was given, so the run continues after its estimate; a pilot that fails stops it
-        played = play_run(
-            path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None,
+        played = play_run(  # `pilot`: a paid run of which the first dialogues all fail stops
+            path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None, agreed=True,
             max_connections=max_connections, retry_failed=retry_failed,
         )  # fmt: skip
     except UseError as error:
@@ -199,6 +199,8 @@ def evaluate(
     ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
+    if played.thinking_only:
+        _warn(_OPTION.sub(_argument, f"{played.thinking_only}."))
     if played.unscored > ALLOWED_UNSCORED:
         causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
         finished = amount(ended.planned - ended.missing, "dialogue")

@@ -21,8 +21,9 @@ from heartloop.environments.registry import load_environment, scenarios_by_id, s
 from heartloop.environments.spec import EnvironmentSpec, Ready
 from heartloop.evaluation.runner import OpenModels, RunPlan, player
 from heartloop.evaluation.settings import Shard, settings_of
-from heartloop.models.budget import is_baseline, is_paid
+from heartloop.models.budget import is_baseline
 from heartloop.models.check import AskedRole, EndpointCheck
+from heartloop.models.client import TIMEOUT
 from heartloop.models.functions import function_model, function_name
 from heartloop.models.names import load_env, settings_taken_by
 
@@ -62,7 +63,7 @@ def plan_evaluation(
     policy_prompt: str | None = None,
     opened: Mapping[str, ChatModel] | None = None,
     max_connections: int = 32,
-    timeout: float = 120.0,
+    timeout: float = TIMEOUT,
     **calling: Any,
 ) -> EvaluationPlan:
     """Checks and resolves an evaluation without a model call; most arguments are explained at `heartloop.evaluate`.
@@ -112,7 +113,7 @@ def plan_evaluation(
     asked = [AskedRole(by_name.opened[name], samplings.get("policy"), under_test=True) for name in under_test]
     asked += [AskedRole(by_name.opened[name], samplings.get(role)) for role, name in assigned.items() if name != EMBEDDED]
     policies = {name: own[name] if name in own else by_name.counted(name, "policy") for name in under_test}
-    paid = tuple(name for name in names if is_paid(name))
+    paid = tuple(name for name in names if by_name.meter.is_paid(name))
     return EvaluationPlan(
         settings=settings, models=by_name, check=EndpointCheck(asked, by_name.meter), paid=paid,
         pilot_models=[name for name in under_test if name in paid], environment=built, available=len(loaded),
@@ -188,7 +189,7 @@ def assign_roles(
             option = "--user" if name not in given else "--judge" if name == "judge" and judge is not None else f"--role {name}"
             raise UseError(
                 f"{option} is {played_by!r}; expected {EMBEDDED}, or service/model such as "
-                f"openai/gpt-4.1{nearest(played_by, [EMBEDDED], cutoff=0.6)}"
+                f"openai/gpt-6-luna{nearest(played_by, [EMBEDDED], cutoff=0.6)}"
             )
         if is_baseline(played_by):
             raise UseError(f"role {name} is {played_by}, a baseline that only replies; expected service/model, or {EMBEDDED}")

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Sampling, Transcript, Usage
+from heartloop.core.dialogue import Sampling, Transcript, Usage, used_up_by_thinking
 from heartloop.core.errors import ANSWER_ERRORS, BudgetSpent
+from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, cost_of_usage
@@ -28,9 +29,12 @@ from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_r
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
 from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
+from heartloop.models.client import CONNECTIONS, Connections
 from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
 
 PILOT = 2  # least number of dialogues before the estimate of a paid run; part of the run
+FIRST_FAILURES = 8
+"""A run without a pilot stops if so many dialogues finish before the first scored one, all with the same kind of failure."""
 DECLINED = "stopped after the estimate"
 
 Play = Callable[[Job], Awaitable[Transcript]]
@@ -58,7 +62,7 @@ class Estimate(NamedTuple):
     cost: float | None = None  # `None` if a paid model has no price
     seconds: float = 0.0
     """At the speed of the finished dialogues, as many at once as the run has connections."""
-    earlier: int = 0  # dialogues of earlier processes that it is based on; 0 after a pilot
+    earlier: int = 0  # finished dialogues that it is based on; 0 after a pilot
 
 
 class OpenModels:
@@ -69,24 +73,29 @@ class OpenModels:
 
     def __init__(
         self, names: Sequence[str] = (), *, given: Mapping[str, ChatModel] | None = None, max_tokens: int | None = None,
-        max_cost: float | None = None, prices: Path | Mapping[str, Price] | None = None, cache: Path | None = None, **how: Any,
+        max_cost: float | None = None, prices: Path | Mapping[str, Price] | None = None, cache: Path | None = None,
+        max_connections: int = CONNECTIONS, **how: Any,
     ) -> None:  # fmt: skip
         by_model = prices if isinstance(prices, Mapping) else load_prices(prices)
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
         self.cache = cache_at(cache) if names else None
+        self.connections = Connections(max_connections)
+        """Shared by all models, so that each address has one gate."""
         self.opened = dict(given or {})
+        how |= {"connections": self.connections, "max_connections": max_connections, "key_later": self.cache is not None}
         for name in names:
             if name.startswith("checkpoint:"):  # by name: training is a layer above evaluation
                 checkpoint = pkgutil.resolve_name("heartloop.training.checkpoints:CheckpointModel")
                 self.opened[name] = checkpoint(name.removeprefix("checkpoint:"))
             elif name not in self.opened and name != EMBEDDED:
-                self.opened[name] = resolve(name, key_later=self.cache is not None, **how)
+                self.opened[name] = resolve(name, **how)
 
     def counted(self, name: str, role: str) -> ChatModel:
         return counted(self.opened[name], self.meter, role, self.cache)
 
     def speed(self) -> str:
-        return local_speed(self.opened.values())
+        """What local models generate, and what rate limits do, in words for the progress line."""
+        return "  ".join(filter(None, (local_speed(self.opened.values()), self.connections.waiting())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +123,15 @@ class Played(NamedTuple):
     @property
     def unscored(self) -> float:
         return self.ended.failed / max(1, self.ended.planned - self.ended.missing)
+
+    @property
+    def thinking_only(self) -> str:
+        """One sentence on replies of which the token limit left nothing but thinking; empty without one."""
+        replies = [(t.sampling.get("policy"), turn) for t in self.run.transcripts for turn in t.turns]
+        cut = [sampling.max_tokens if sampling else None for sampling, turn in replies if turn.silent and turn.truncated]
+        if not cut or self.run.settings.get("rejudged"):
+            return ""
+        return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
 
     @property
     def code(self) -> int:
@@ -162,6 +180,7 @@ def play_run(
     max_connections: int = 32,
     retry_failed: bool = False,
     pilot: Callable[[Estimate], bool] | None = None,
+    agreed: bool = False,
     line: ProgressLine | None = None,
     tell: Callable[[str], None] = lambda text: None,
     scored: Callable[[ScoreCard], None] = lambda card: None,
@@ -201,6 +220,10 @@ def play_run(
         lines[transcript.key] += 1
         account(transcript)
 
+    def note_charged(model: str, role: str, usage: Usage) -> None:  # at once, so that a killed run still knows
+        lost_before[model, role] = lost_before.get((model, role), Usage()) + usage
+        directory.note(lost=[[model, role, *_counts(usage)]])
+
     async def play_and_flush(job: Job) -> Transcript:
         transcript = await plan.play(job)
         if cache is not None:
@@ -211,7 +234,7 @@ def play_run(
         try:
             return await work_through(
                 directory, play_and_flush, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
-                earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models,
+                earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models, agreed=agreed,
                 affords=meter.affords, finished=finish, report=line.show if line is not None else None,
             )  # fmt: skip
         finally:
@@ -243,8 +266,8 @@ def play_run(
         with directory:
             started_at: dict[str, str] = {}
             for entry in read_log(path):
-                for model, role, prompt, completion in entry.get("lost", []):
-                    meter.lose(model, role, Usage(prompt_tokens=prompt, completion_tokens=completion))
+                for model, role, *counts in entry.get("lost", []):
+                    meter.lose(model, role, Usage.of_counts(counts))
                 started_at |= {name: habit.get("address") for name, habit in entry.get("endpoints", {}).items()}
             for name, habit in endpoint_habits(opened).items():
                 if started_at.get(name) not in (None, habit["address"]):
@@ -252,21 +275,20 @@ def play_run(
             if not fresh:
                 lost_before = meter.lost
                 cached = completed(all_cached())
+            meter.charged = note_charged
             started = datetime.now(UTC)
             ended: RunResult | None = None
             try:
                 with line or contextlib.nullcontext():
                     ended = completed(go(directory))
             finally:
+                meter.charged = None
                 habits = endpoint_habits(opened)
-                lost = [
-                    [*key, u.prompt_tokens - old.prompt_tokens, u.completion_tokens - old.completion_tokens]
-                    for key, u in meter.lost.items()
-                    if u != (old := lost_before.get(key, Usage()))
-                ]
+                lost = {key: usage - lost_before.get(key, Usage()) for key, usage in meter.lost.items()}
                 directory.note(
                     started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits,
-                    lost=lost, **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
+                    lost=[[*key, *_counts(usage)] for key, usage in lost.items() if usage.total],
+                    **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
                 )  # fmt: skip
                 run = read_run(path)  # read once, for the scores and the report
                 scored(write_scores(run, prices=settings.prices or None))
@@ -279,6 +301,14 @@ def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
     """Model, role and tokens of each call that was made for this dialogue: without cached ones."""
     calls = (call for call in transcript.calls if not call.cached)
     return [(transcript.models.get(call.role, transcript.model), call.role, call.usage) for call in calls]
+
+
+def _counts(usage: Usage) -> list[int]:
+    """Prompt and completion tokens, and their parts if there are any."""
+    counts = list(usage.counts)
+    while len(counts) > 2 and not counts[-1]:
+        counts.pop()
+    return counts
 
 
 def _spent(transcript: Transcript, prices: object) -> _Spent | None:
@@ -306,6 +336,7 @@ async def work_through(
     earlier: Sequence[_Spent] = (),
     pilot: Callable[[Estimate], bool] | None = None,
     pilot_models: Sequence[str] = (),
+    agreed: bool = False,
     affords: Callable[[int], str | None] | None = None,
     finished: Callable[[Transcript], None] | None = None,
     report: Callable[[Progress], None] | None = None,
@@ -316,6 +347,8 @@ async def work_through(
         earlier: what scored dialogues of earlier processes took; if there is one, it gives the estimate and no pilot is played.
         pilot: called with an estimate after the first dialogues that cost something; `False` stops the run. If every dialogue
             of the pilot failed, the run stops with the cause.
+        agreed: the run continues after any estimate, so all dialogues are played at once and the first ones give the estimate.
+            If the first `FIRST_FAILURES` fail in the same way, the run stops with the cause.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
     """
@@ -325,19 +358,22 @@ async def work_through(
     resumed = len(jobs) - len(open_jobs)
     started = time.monotonic()
     spent: dict[tuple[str, str, int], _Spent] = {}  # without dialogues that the cache answered
-    done = running = 0
+    ended: set[tuple[str, str, int]] = set()
+    running = 0
     failed = sum(not ok for key, ok in directory.finished.items() if key in planned)
     stopped: str | None = None
     changed = asyncio.Event()
+    estimated = pilot is None or not agreed or bool(earlier)
+    causes: Counter[tuple[str, str]] = Counter()  # role and kind of failures before the first scored dialogue
 
     def report_progress() -> None:
         if report is not None:
-            elapsed = time.monotonic() - started
+            elapsed, done = time.monotonic() - started, len(ended)
             remaining = elapsed / done * (len(open_jobs) - done) if done else None
             report(Progress(len(jobs), resumed + done, failed, elapsed, remaining))
 
     async def play_one(job: Job) -> Transcript | None:
-        nonlocal stopped, failed, running, done
+        nonlocal stopped, failed, running
         while stopped is None and affords is not None and (reason := affords(running)) is not None:
             if running == 0:  # the budget will never suffice for another dialogue
                 stopped = reason
@@ -359,13 +395,30 @@ async def work_through(
             changed.set()
         directory.append(transcript)
         failed += (not transcript.scored) - (before is False)
-        done += 1
+        ended.add(job.key)
         if (took := _spent(transcript, directory.settings.prices)) is not None:
             spent[job.key] = took
         if finished is not None:
             finished(transcript)
         report_progress()
+        if not estimated and job.key in spent:
+            look_at_first(transcript)
         return transcript
+
+    def look_at_first(transcript: Transcript) -> None:
+        """Stops a run without a pilot if all its first dialogues fail in the same way; otherwise reports the estimate."""
+        nonlocal stopped, estimated
+        if not (left := [one for one in open_jobs if one.key not in ended]):
+            return
+        if (failure := transcript.failure) is not None:
+            causes[failure.role, failure.kind] += 1
+        same = len(causes) == 1 and causes.total() == len(spent)
+        if failure is not None and same and len(spent) >= FIRST_FAILURES:
+            stopped = stopped or f"the first {len(spent)} dialogues failed ({failure.role}: {failure.detail})"
+        waited_for = {*pilot_models} & {one.model for one in left} - {one.model for one in spent.values()}
+        if pilot is not None and not same and len(spent) >= PILOT and not waited_for:
+            estimated = True
+            pilot(_estimate(list(spent.values()), left, max_connections)._replace(earlier=len(spent)))
 
     async def batch(batch_jobs: Sequence[Job]) -> list[Transcript]:
         queue = iter(batch_jobs)  # shared by the workers, each takes the next job
@@ -391,7 +444,10 @@ async def work_through(
 
     report_progress()
     rest = open_jobs
-    if pilot is not None and open_jobs:
+    if not estimated:
+        first = _pilot_jobs(rest, pilot_models, PILOT)
+        rest = [*first, *(job for job in rest if job not in first)]
+    elif pilot is not None and open_jobs:
         piloted: list[Transcript] = []
         first = [] if earlier else _pilot_jobs(rest, pilot_models, PILOT)
         while stopped is None and first:
@@ -412,7 +468,7 @@ async def work_through(
     if stopped is None:
         await batch(rest)
     missing = sum(key not in directory.finished for key in planned)
-    return RunResult(len(jobs), done, resumed, failed, missing, stopped, time.monotonic() - started)
+    return RunResult(len(jobs), len(ended), resumed, failed, missing, stopped, time.monotonic() - started)
 
 
 @contextlib.contextmanager

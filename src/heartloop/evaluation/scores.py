@@ -16,13 +16,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from heartloop.core.chat import CONTENT_FILTER
 from heartloop.core.dialogue import Call, Transcript, Usage, total_usage
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.episode import BROKEN_FORMATS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
-from heartloop.models.budget import DEAREST, Price, is_paid
+from heartloop.models.budget import Price, is_paid
 from heartloop.scoring.ranks import Rank, ranks
 from heartloop.scoring.repeats import repeats_of
 from heartloop.scoring.statistics import Shape, mean_interval, share_interval
@@ -75,11 +76,8 @@ class Cause(_Frozen):
     n: int
 
 
-class RoleUse(_Frozen):
+class RoleUse(Usage):
     calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    estimated: bool
 
 
 class ModelScore(_Frozen):
@@ -158,10 +156,10 @@ def cost_of_usage(usages: Iterable[tuple[str, Usage]], prices: object) -> float 
     """Cost at prices per million tokens; `None` if a paid model has none. A free model without a price costs 0."""
     total = 0.0
     for model, usage in usages:
-        price = _sides(prices.get(model)) if isinstance(prices, Mapping) else None
+        price = _price(prices.get(model)) if isinstance(prices, Mapping) else None
         if price is None and is_paid(model):
             return None
-        total += 0.0 if price is None else price.of(usage.prompt_tokens, usage.completion_tokens)
+        total += 0.0 if price is None else price.of(usage)
     return total
 
 
@@ -170,17 +168,12 @@ def merged_prices(tables: Iterable[object]) -> dict[str, object]:
     merged: dict[str, object] = {}
     for table in tables:
         for model, price in table.items() if isinstance(table, Mapping) else ():
-            merged[model] = price if model not in merged or _sides(merged[model]) == _sides(price) else None
+            merged[model] = price if model not in merged or _price(merged[model]) == _price(price) else None
     return merged
 
 
-def _sides(given: object) -> Price | None:
-    pair = (given.get("input"), given.get("output")) if isinstance(given, Mapping) else given
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        return None
-    if not all(isinstance(side, (int, float)) and 0 <= side < DEAREST for side in pair):
-        return None
-    return Price(float(pair[0]), float(pair[1]))
+def _price(given: object) -> Price | None:
+    return given if isinstance(given, Price) else Price.read(given)
 
 
 def scale_of(environment: str) -> Scale:
@@ -377,7 +370,7 @@ def _model_score(
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
         broken_formats=counts.get(BROKEN_FORMATS),
         said_to_others=repeats_of((d.scenario, heard(d)) for d in scored).said_to_others if several else None,
-        filtered=sum(call.role == "policy" and call.finish_reason == "content_filter" for d in mine for call in d.calls),
+        filtered=sum(call.role == "policy" and call.finish_reason == CONTENT_FILTER for d in mine for call in d.calls),
         reasks=counts["re-asks"],
         repaired=sum(_repaired(d) for d in mine),
         clamped=counts["clamped changes"],

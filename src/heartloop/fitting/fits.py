@@ -21,7 +21,7 @@ from scipy.sparse import csr_matrix
 from heartloop.fitting.data import JudgedReply
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import DEFAULT_LAYOUT, Context, FeatureLayout, ReplyFeatures, features_of
-from heartloop.reader.linear import LinearModel
+from heartloop.reader.linear import LinearModel, one_thread
 from heartloop.reader.model import (
     DENSE_SCALE,
     NETWORK_SHARE,
@@ -406,9 +406,7 @@ _shared: Prepared
 
 
 def _fold(train: Mask, test: Mask, seed: int) -> Floats:
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn (extra authoring)
-
-    with threadpool_limits(1):
+    with one_thread():
         start = starting_vectors(_shared.words.vectors)
         network = _shared.network(train, seed).wide()
         vectors = start + network.moves * network.size

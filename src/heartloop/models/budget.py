@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import ipaddress
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, estimate_tokens, is_embedded
-from heartloop.core.dialogue import Message, Sampling, Usage
-from heartloop.core.errors import BudgetSpent, InputError, UseError
-from heartloop.models.client import LOCAL
+from heartloop.core.dialogue import COUNTS, Message, Sampling, Usage
+from heartloop.core.errors import BudgetSpent, InputError, ModelError, UseError
+from heartloop.models.client import base_url_of
 
 DEAREST = 1e12
 """Prices per million tokens from this value on are refused as mistakes."""
@@ -21,20 +25,55 @@ _FIRST_GUESS = 512  # expected completion tokens of a role's first call
 
 
 class Price(NamedTuple):
-    """Price per million tokens, in the currency of the price file."""
+    """Prices per million tokens, in the currency of the price file. `None`: as `input`, for reasoning as `output`."""
 
     input: float
     output: float
+    cached_input: float | None = None
+    """Of prompt tokens that the provider read from its own cache."""
+    cache_write: float | None = None
+    """Of prompt tokens that the provider wrote to its cache."""
+    reasoning: float | None = None
 
-    def of(self, prompt_tokens: float, completion_tokens: float) -> float:
-        return (self.input * prompt_tokens + self.output * completion_tokens) / 1e6
+    def of(self, usage: Usage) -> float:
+        read, written, reasoning = usage.cached_input_tokens, usage.cache_write_tokens, usage.reasoning_tokens
+        fresh, visible = max(0, usage.prompt_tokens - read - written), max(0, usage.completion_tokens - reasoning)
+        total = self.input * fresh + self.output * visible
+        total += (self.input if self.cached_input is None else self.cached_input) * read
+        total += (self.input if self.cache_write is None else self.cache_write) * written
+        return (total + (self.output if self.reasoning is None else self.reasoning) * reasoning) / 1e6
+
+    def at_most(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """For the dearest kind of prompt and completion tokens: what a call may cost before it is known."""
+        prompt, completion = max(self.input, self.cache_write or 0.0), max(self.output, self.reasoning or 0.0)
+        return (prompt * prompt_tokens + completion * completion_tokens) / 1e6
+
+    @property
+    def given(self) -> dict[str, float]:
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    @classmethod
+    def read(cls, table: object) -> Price | None:
+        """From a table that holds at least `input` and `output`; `None` where it is no price."""
+        given = {name: value for name, value in table.items() if value is not None} if isinstance(table, Mapping) else {}
+        if not {"input", "output"} <= given.keys() <= set(cls._fields):
+            return None
+        if not all(type(value) in (int, float) and 0 <= value < DEAREST for value in given.values()):
+            return None
+        return cls(**{name: float(value) for name, value in given.items()})
 
 
 def load_prices(path: Path | None) -> dict[str, Price]:
-    """The prices of a TOML file: one table per model, `["openai/gpt-4.1"]`, with `input` and `output` per million tokens."""
+    """The prices of a TOML file: a table per model, `["service/model"]`, with `input` and `output` per million tokens.
+
+    Optional: `cached_input`, `cache_write`, `reasoning`; and `checked`, a date that is a note to the reader.
+    """
     if path is None:
         return {}
-    form = '["openai/gpt-4.1"] with input = 2.0 and output = 8.0 on separate lines (prices per million tokens)'
+    form = (
+        '["service/model"] with input = 2.0 and output = 8.0 on separate lines (prices per million tokens), '
+        "optionally cached_input, cache_write, reasoning, and checked = 2026-11-27"
+    )
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -43,21 +82,47 @@ def load_prices(path: Path | None) -> dict[str, Price]:
         raise InputError(f"{path}: {error}; expected tables such as {form}") from error
     prices: dict[str, Price] = {}
     for name, table in tables.items():
-        fits = isinstance(table, dict) and set(table) == {"input", "output"}
-        if not fits or not all(type(value) in (int, float) and 0 <= value < DEAREST for value in table.values()):
+        given = dict(table) if isinstance(table, dict) else {}
+        price = Price.read(given) if isinstance(given.pop("checked", date.min), date) else None
+        if price is None:
             raise InputError(f"{path}, table {name!r}: {table!r}; expected {form}")
-        prices[name] = Price(float(table["input"]), float(table["output"]))
+        prices[name] = price
     return prices
 
 
-def is_paid(name: str) -> bool:
-    """Whether calls of a model cost money. Baselines, embedded and Python models, checkpoints and local servers do not.
+def is_paid(name: str, prices: Mapping[str, Price] | None = None) -> bool:
+    """Whether calls of a model cost money: by its price if it has one, else unless it needs no server or the server is one's own.
 
-    >>> is_paid("openai/gpt-4.1"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
+    The address is that of `<SERVICE>_BASE_URL`, or the service's default.
+
+    >>> is_paid("openai/gpt-6-luna"), is_paid("vllm/qwen"), is_paid("heartloop/reflector")
     (True, False, False)
     """
-    free = ("python:", "checkpoint:", LOCAL_PREFIX)
-    return not (is_scripted(name) or name.startswith(free) or name.partition("/")[0].lower() in LOCAL)
+    if price := (prices or {}).get(name):
+        return any(price.given.values())
+    if is_scripted(name) or name.startswith(("python:", "checkpoint:", LOCAL_PREFIX)):
+        return False
+    return not is_own(base_url_of(name.partition("/")[0].lower()) or "")
+
+
+_OWN_NAMES = ("localhost", "local", "internal", "home.arpa")  # RFC 6761, RFC 6762, ICANN 2024, RFC 8375: never public
+
+
+@lru_cache(maxsize=256)
+def is_own(address: str) -> bool:
+    """Whether a base URL is of this machine or a private network: its IP, or a name that is reserved or has no dot.
+
+    >>> is_own("http://10.0.0.7:8000/v1"), is_own("http://gpu-2:8000/v1"), is_own("https://10.example.com/v1")
+    (True, True, False)
+    """
+    try:
+        host = (urlsplit(address).hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host != "" and ("." not in host or host.endswith(tuple(f".{name}" for name in _OWN_NAMES)))
 
 
 class Spend(NamedTuple):
@@ -80,17 +145,34 @@ class Spend(NamedTuple):
 
 class _Tally:
     def __init__(self) -> None:
-        self.calls = self.failed = self.prompt_tokens = self.completion_tokens = 0
+        self.calls = self.failed = 0
+        self.counts = [0] * len(COUNTS)
+        self.answered = 0  # completion tokens, without those of attempts that timed out
         self.estimated = False
         self.predicted = self.actual = 0  # prompt tokens of finished calls
 
+    @property
+    def usage(self) -> Usage:
+        return Usage.of_counts(self.counts, estimated=self.estimated)
 
-class _Reservation(NamedTuple):
+
+class Reservation(NamedTuple):
+    """What a call is expected to take."""
+
     model: str
     role: str
-    prompt: int  # estimated, before the correction by earlier calls
-    tokens: int
+    estimate: int
+    """Prompt tokens, before the correction by earlier calls."""
+    prompt: int
+    completion: int
     cost: float
+    key: str = ""
+    """Of the call, where several processes share a meter."""
+
+    @property
+    def tokens(self) -> int:
+        """Those that count against a limit."""
+        return 0 if is_scripted(self.model) else self.prompt + self.completion
 
 
 class Meter:
@@ -99,7 +181,8 @@ class Meter:
     A call in flight reserves an estimate of what it will take: its prompt tokens, corrected by the ratio of earlier estimates,
     and the mean completion tokens of its role. When the rest of the budget is reserved, further calls wait for calls in flight;
     a call that does not fit even without them is refused. So spending exceeds a limit at most by the calls in flight taking more
-    than estimated. Failed calls count no tokens, since endpoints report none.
+    than estimated. Failed calls count no tokens, since endpoints report none. Attempts that timed out count as estimated, since
+    the server may finish and bill them.
 
     Tokens of baselines (`heartloop/...`) are counted, but not against `max_tokens`. `prices` apply to models that are otherwise
     free, too. For one event loop; not thread-safe.
@@ -119,12 +202,15 @@ class Meter:
         self._max_tokens = max_tokens
         self._max_cost = max_cost
         self._prices = dict(prices or {})
+        self._price_of: dict[str, Price | None] = {}  # decided once, by the environment of the first call
+        self.charged: Callable[[str, str, Usage], None] | None = None
+        """Called with model, role and tokens of attempts that timed out as soon as they are counted."""
         self._tallies: dict[tuple[str, str], _Tally] = {}
-        self._in_flight = self._reserved_tokens = 0
+        self._in_flight = self._reserved_tokens = self._limited_tokens = 0
         self._dialogues = 0
         self._finished: dict[tuple[str, str], Usage] = {}
-        self._lost_before: dict[tuple[str, str], Usage] = {}
-        self._reserved_cost = 0.0
+        self._lost_for_good: dict[tuple[str, str], Usage] = {}
+        self._reserved_cost = self._cost = 0.0
         self._settled = asyncio.Event()
         for model in models:
             self.admit(model)
@@ -137,20 +223,24 @@ class Meter:
                 "to the price file, or set --max-tokens instead"
             )
 
+    def is_paid(self, model: str) -> bool:
+        return is_paid(model, self._prices)
+
     def spend(self, model: str | None = None, role: str | None = None) -> Spend:
         total = Spend()
         for (name, name_role), tally in self._tallies.items():
             if model not in (None, name) or role not in (None, name_role):
                 continue
             price = self._price(name)
-            cost = None if price is None else price.of(tally.prompt_tokens, tally.completion_tokens)
+            usage = tally.usage
+            cost = None if price is None else price.of(usage)
             total = Spend(
                 total.calls + tally.calls,
                 total.failed + tally.failed,
-                total.prompt_tokens + tally.prompt_tokens,
-                total.completion_tokens + tally.completion_tokens,
+                total.prompt_tokens + usage.prompt_tokens,
+                total.completion_tokens + usage.completion_tokens,
                 None if total.cost is None or cost is None else total.cost + cost,
-                total.estimated or tally.estimated,
+                total.estimated or usage.estimated,
             )
         return total
 
@@ -169,21 +259,40 @@ class Meter:
         if usage is None:
             tally.failed += 1
             return
-        tally.prompt_tokens += usage.prompt_tokens
-        tally.completion_tokens += usage.completion_tokens
-        tally.estimated = tally.estimated or usage.estimated
+        tally.answered += usage.completion_tokens
+        self._add(model, tally, usage)
 
-    async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Reservation:
+    def _add(self, model: str, tally: _Tally, usage: Usage) -> None:
+        for place, count in enumerate(usage.counts):
+            tally.counts[place] += count
+        tally.estimated = tally.estimated or usage.estimated
+        self._limited_tokens += 0 if is_scripted(model) else usage.total
+        if price := self._price(model):
+            self._cost += price.of(usage)
+
+    def charge(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None, *, attempts: int = 1) -> None:
+        """Counts attempts that timed out, each as long as the prompt and an expected answer."""
+        if attempts < 1:
+            return
+        expected = self._estimate(model, role, messages, sampling)
+        usage = Usage.of_counts((attempts * expected.prompt, attempts * expected.completion), estimated=True)
+        self.abandon(model, role, usage)
+
+    def abandon(self, model: str, role: str, usage: Usage) -> None:
+        self._add(model, self._tallies.setdefault((model, role), _Tally()), usage)
+        self._lose(model, role, usage)
+        if self.charged is not None:
+            self.charged(model, role, usage)
+
+    async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
         """Reserves what a call may take; waits for calls in flight where the rest of the budget is reserved."""
         if not self.limited:
-            return _Reservation(model, role, 0, 0, 0.0)
+            return Reservation(model, role, 0, 0, 0, 0.0)
         while True:
             reservation = self._estimate(model, role, messages, sampling)
             refusal = self._refusal(reservation, in_flight=True)
             if refusal is None:
-                self._in_flight += 1
-                self._reserved_tokens += reservation.tokens
-                self._reserved_cost += reservation.cost
+                self._hold(reservation)
                 return reservation
             if not self._in_flight or self._refusal(reservation, in_flight=False) is not None:
                 raise BudgetSpent(refusal)
@@ -197,27 +306,28 @@ class Meter:
     def lose(self, model: str, role: str, usage: Usage) -> None:
         """Counts spending of an earlier process on unfinished dialogues."""
         self.record(model, role, usage)
-        self._lost_before[model, role] = self._lost_before.get((model, role), Usage()) + usage
+        self._lose(model, role, usage)
+
+    def _lose(self, model: str, role: str, usage: Usage) -> None:
+        self._lost_for_good[model, role] = self._lost_for_good.get((model, role), Usage()) + usage
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
         """Within it, calls are counted as before and forgotten at its end: scripted models that play a dialogue on trial."""
-        before = {key: copy.copy(tally) for key, tally in self._tallies.items()}
+        before, spent = copy.deepcopy(self._tallies), (self._limited_tokens, self._cost)
         try:
             yield
         finally:
-            self._tallies = before
+            self._tallies, (self._limited_tokens, self._cost) = before, spent
 
     @property
     def lost(self) -> dict[tuple[str, str], Usage]:
-        """Spending on unfinished dialogues: cut off, interrupted, or in flight."""
+        """Spending in no finished dialogue: those cut off, interrupted or in flight, and attempts that timed out."""
         lost: dict[tuple[str, str], Usage] = {}
         for key, tally in self._tallies.items():
-            finished = self._finished.get(key, Usage())
-            prompt = tally.prompt_tokens - finished.prompt_tokens
-            completion = tally.completion_tokens - finished.completion_tokens
-            if prompt > 0 or completion > 0:
-                lost[key] = Usage(prompt_tokens=max(0, prompt), completion_tokens=max(0, completion))
+            unfinished = tally.usage - self._finished.get(key, Usage())
+            if unfinished.total:
+                lost[key] = unfinished
         return lost
 
     def affords(self, in_flight: int) -> str | None:
@@ -229,7 +339,7 @@ class Meter:
             return None
         if not self._dialogues:
             return "no dialogue is finished yet, so the cost of one is unknown"
-        lost = self.lost if in_flight == 0 else self._lost_before  # dialogues in flight count as `needed`
+        lost = self.lost if in_flight == 0 else self._lost_for_good  # dialogues in flight count as `needed`
         limits = (
             ("--max-tokens", self._max_tokens, lambda key, usage: 0.0 if is_scripted(key[0]) else float(usage.total)),
             ("--max-cost", self._max_cost, self._cost_of),
@@ -248,20 +358,26 @@ class Meter:
         return None
 
     def _cost_of(self, key: tuple[str, str], usage: Usage) -> float:
-        price = self._price(key[0]) or Price(0.0, 0.0)
-        return price.of(usage.prompt_tokens, usage.completion_tokens)
+        return (self._price(key[0]) or Price(0.0, 0.0)).of(usage)
 
-    def settle(self, reservation: _Reservation, usage: Usage | None) -> None:
+    def settle(self, reservation: Reservation, usage: Usage | None) -> None:
         """Replaces a reservation by what the call took; `usage` is `None` where it failed."""
         self.record(reservation.model, reservation.role, usage)
-        if not self.limited:  # nothing was reserved, and no call waits
-            return
+        if self.limited:  # otherwise nothing was reserved, and no call waits
+            self._release(reservation, usage)
+
+    def _hold(self, reservation: Reservation) -> None:
+        self._in_flight += 1
+        self._reserved_tokens += reservation.tokens
+        self._reserved_cost += reservation.cost
+
+    def _release(self, reservation: Reservation, usage: Usage | None) -> None:
         self._in_flight -= 1
         self._reserved_tokens -= reservation.tokens
         self._reserved_cost = self._reserved_cost - reservation.cost if self._in_flight else 0.0  # avoids rounding drift
-        if usage is not None and reservation.prompt:
+        if usage is not None and reservation.estimate:
             tally = self._tallies[reservation.model, reservation.role]
-            tally.predicted += reservation.prompt
+            tally.predicted += reservation.estimate
             tally.actual += usage.prompt_tokens
         self._settled.set()
         self._settled = asyncio.Event()
@@ -272,39 +388,36 @@ class Meter:
 
     @property
     def prices(self) -> dict[str, dict[str, float]]:
-        return {name: price._asdict() for name, price in self._prices.items()}
+        return {name: price.given for name, price in self._prices.items()}
 
     def _price(self, model: str) -> Price | None:
-        return self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))
+        if model not in self._price_of:
+            self._price_of[model] = self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))
+        return self._price_of[model]
 
-    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> _Reservation:
+    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
         estimate = sum(estimate_tokens(message.content) for message in messages)
         tally = self._tallies.get((model, role)) or _Tally()
         # chat templates and languages other than English have more tokens than estimated
         prompt = estimate * (tally.actual / tally.predicted if tally.predicted else 1.0)
         answered = tally.calls - tally.failed
-        completion = tally.completion_tokens / answered if answered else _FIRST_GUESS
+        completion = tally.answered / answered if answered else _FIRST_GUESS
         if sampling is not None and sampling.max_tokens is not None:
             completion = min(completion, sampling.max_tokens)
         price = self._price(model) or Price(0.0, 0.0)
-        tokens = 0 if is_scripted(model) else round(prompt + completion)
-        return _Reservation(model, role, estimate, tokens, price.of(prompt, completion))
+        return Reservation(model, role, estimate, round(prompt), round(completion), price.at_most(prompt, completion))
 
-    def _refusal(self, call: _Reservation, *, in_flight: bool) -> str | None:
+    def _refusal(self, call: Reservation, *, in_flight: bool) -> str | None:
         """Why a call does not fit the limits, with or without the calls in flight; `None` if it fits."""
-        if self._max_tokens is not None and call.tokens:
-            spent = sum(t.prompt_tokens + t.completion_tokens for (m, _), t in self._tallies.items() if not is_scripted(m))
-            if spent + in_flight * self._reserved_tokens + call.tokens > self._max_tokens:
+        limits: tuple[tuple[str, float | None, float, float, float, str], ...] = (
+            ("--max-tokens", self._max_tokens, self._limited_tokens, self._reserved_tokens, call.tokens, "{:.0f} tokens"),
+            ("--max-cost", self._max_cost, self._cost, self._reserved_cost, call.cost, "{:.4f}"),
+        )
+        for flag, limit, spent, reserved, needed, form in limits:
+            if limit is not None and needed and spent + in_flight * reserved + needed > limit:
                 return (
-                    f"--max-tokens {self._max_tokens} is reached: {spent} tokens are spent and the next call of {call.model} "
-                    f"needs about {call.tokens}; raise it and rerun the same command to resume"
-                )
-        if self._max_cost is not None and call.cost:
-            cost = self.spend().cost or 0.0
-            if cost + in_flight * self._reserved_cost + call.cost > self._max_cost:
-                return (
-                    f"--max-cost {self._max_cost:g} is reached: {cost:.4f} is spent and the next call of {call.model} "
-                    f"needs about {call.cost:.4f}; raise it and rerun the same command to resume"
+                    f"{flag} {limit:.12g} is reached: {form.format(spent)} spent, and the next call of {call.model} needs about "
+                    f"{form.format(needed)}; raise it and rerun the same command to resume"
                 )
         return None
 
@@ -341,6 +454,10 @@ class Metered:
         try:
             reply = await self.model.complete(messages, schema=schema, sampling=sampling)
             usage = reply.usage
+            self.meter.charge(self.name, self.role, messages, sampling, attempts=reply.abandoned)
             return reply
+        except (ModelError, asyncio.CancelledError) as error:
+            self.meter.charge(self.name, self.role, messages, sampling, attempts=getattr(error, "abandoned", 0))
+            raise
         finally:
             self.meter.settle(reservation, usage)

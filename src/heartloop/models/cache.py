@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from heartloop.core.chat import ChatModel, Reply
-from heartloop.core.dialogue import Message, Sampling, Usage, writable
+from heartloop.core.dialogue import COUNTS, Message, Sampling, Usage, writable
 from heartloop.core.errors import ANSWER_ERRORS, BudgetSpent, InputError, UseError
 
 FLUSH_SECONDS = 0.2
@@ -35,9 +35,10 @@ _TABLE = """CREATE TABLE answers (
     prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, estimated INTEGER NOT NULL, at TEXT NOT NULL,
     PRIMARY KEY (question, repeat, attempt, nth)
 )"""
-_FIND = """SELECT text, reasoning, finish_reason, prompt_tokens, completion_tokens, estimated FROM answers
+_PARTS = COUNTS[2:]  # columns that earlier versions did not have
+_FIND = f"""SELECT text, reasoning, finish_reason, prompt_tokens, completion_tokens, estimated, {", ".join(_PARTS)} FROM answers
     WHERE question = ? AND repeat = ? AND attempt = ? AND nth = ?"""
-_INSERT = "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = f"INSERT OR IGNORE INTO answers VALUES ({', '.join('?' * (13 + len(_PARTS)))})"
 
 
 class _Key(NamedTuple):
@@ -140,6 +141,10 @@ class AnswerCache:
                 file.execute(_TABLE)
                 file.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 file.execute(f"PRAGMA user_version = {_VERSION}")
+            known = {column for _, column, *_ in file.execute("PRAGMA table_info(answers)")}
+            for name in _PARTS:
+                if name not in known:
+                    file.execute(f"ALTER TABLE answers ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0")
             file.execute("COMMIT")
             file.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY)}")
         except BaseException:
@@ -175,7 +180,8 @@ class AnswerCache:
 
     def find(self, key: _Key) -> Reply | None:
         if key in self._pending:
-            return _reply(self._pending[key][6:12])
+            row = self._pending[key]
+            return _reply(row[6:12] + row[13:])
         try:
             row = self._file.execute(_FIND, key).fetchone()
         except sqlite3.OperationalError:  # locked, out of memory, a disk that does not respond: call the model
@@ -188,7 +194,8 @@ class AnswerCache:
         usage, at = reply.usage, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         reasoning = None if reply.reasoning is None else writable(reply.reasoning)
         tokens = (usage.prompt_tokens, usage.completion_tokens, int(usage.estimated))
-        self._pending[key] = (*key, model, role, writable(reply.text), reasoning, reply.finish_reason, *tokens, at)
+        answer = (model, role, writable(reply.text), reasoning, reply.finish_reason, *tokens, at, *usage.counts[2:])
+        self._pending[key] = (*key, *answer)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -310,6 +317,6 @@ def _joined(parts: Iterable[str]) -> bytes:
 
 
 def _reply(row: Sequence[Any]) -> Reply:
-    text, reasoning, finish_reason, prompt, completion, estimated = row
-    usage = Usage(prompt_tokens=prompt, completion_tokens=completion, estimated=bool(estimated))
+    text, reasoning, finish_reason, prompt, completion, estimated, *parts = row
+    usage = Usage.of_counts((prompt, completion, *parts), estimated=bool(estimated))
     return Reply(text, reasoning, finish_reason, usage, cached=True)

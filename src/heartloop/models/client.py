@@ -12,19 +12,40 @@ import os
 import random
 import re
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from email.utils import parsedate_to_datetime
-from functools import partial
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # four times as fast as `json.dumps` on a dialogue's prompt
 
 from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Message, Sampling, writable
-from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError, UseError
-from heartloop.models.formats import Embedded, Habits, Trouble, read_embeddings, read_model_names, read_refusal, read_reply
+from heartloop.core.dialogue import Message, Sampling, Usage, writable
+from heartloop.core.errors import (
+    EndpointStopped,
+    HeartloopError,
+    MalformedReply,
+    ModelError,
+    Moderated,
+    RefusedByServer,
+    TransportError,
+    UseError,
+)
+from heartloop.models.formats import (
+    MARKED,
+    Embedded,
+    Habits,
+    Trouble,
+    mark_prefix,
+    read_allowance,
+    read_embeddings,
+    read_model_names,
+    read_refusal,
+    read_reply,
+    seconds_of,
+)
+from heartloop.models.gate import FIRST, FIRST_LOCAL, Gate, Pace
 
 if TYPE_CHECKING:
     import aiohttp
@@ -54,7 +75,10 @@ def _in_base64(secret: str) -> tuple[str, ...]:
 
 
 class _Key:
-    def __init__(self, value: str, *others: str) -> None:
+    """An API key, and the proxy with its password; neither is in a `repr` nor in any text that was scrubbed."""
+
+    def __init__(self, value: str, *others: str, proxy: str | None = None) -> None:
+        self.proxy = proxy
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
         # a short placeholder such as `EMPTY` may be part of a model's answer
@@ -75,13 +99,19 @@ class _Key:
 
 
 CONNECTIONS = 64
-TIMEOUT = 120.0
-"""Seconds for one attempt, from connecting to the last byte."""
+TIMEOUT = 300.0
+"""Seconds without a byte from the server after which an attempt is abandoned. Most servers send nothing while they generate."""
+LONGEST = 600.0
+"""Least seconds for a whole attempt: the longest that a provider lets a thinking model take (DeepSeek)."""
 RETRIES = 6
+"""Further attempts after the first. One that a rate limit refuses does not count; after a time-out there is one more at most."""
 
 Answer = TypeVar("Answer", Reply, Embedded, tuple[str, ...])
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds; all pauses add up to over a minute, the window of rate limits
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds
+_SHORT = 6_000  # characters of a prompt that fits into every context
+_COUNTED = 0.75  # of the tokens that a long prompt has by the ratio of short ones; fewer are a prompt that was cut
+_LEARNED, _LEAST_RATIO = 5, 1 / 8  # short prompts before their ratio counts; tokens per character before
 _SHOWN = 240  # characters of a server's message in an error
 _LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB, 32 embeddings of 4,096 numbers 3 MB
 _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
@@ -89,62 +119,93 @@ _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGN
 
 SERVICES: Mapping[str, str] = {
     "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "xai": "https://api.x.ai/v1",
     "deepseek": "https://api.deepseek.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
-    "together": "https://api.together.xyz/v1",
+    "together": "https://api.together.ai/v1",
     "groq": "https://api.groq.com/openai/v1",
     "mistral": "https://api.mistral.ai/v1",
 }
 """Addresses of services that need a key; `<SERVICE>_BASE_URL` overrides them."""
+
+STRICT = frozenset({"openai", "azure", "groq", "mistral", "openrouter", "xai"})
+"""Services that document a strict mode for schemas."""
 
 LOCAL: Mapping[str, str] = {
     "vllm": "http://127.0.0.1:8000/v1",
     "sglang": "http://127.0.0.1:30000/v1",
     "ollama": "http://127.0.0.1:11434/v1",
 }
-"""Default addresses of local servers, which need no key and cost nothing."""
+"""Default addresses of local servers, which need no key."""
 
 
 def variable(service: str, what: str) -> str:
     return f"{re.sub(r'[-.]', '_', service.upper())}_{what}"
 
 
+def base_url_of(service: str) -> str | None:
+    """The address of a service by its variable or by default; `None` for an unknown one."""
+    return os.environ.get(variable(service, "BASE_URL"), "").strip() or SERVICES.get(service) or LOCAL.get(service)
+
+
 class Connections:
-    """One pool of sockets that the models of a run share, and what each model at each address does not support.
+    """One pool of sockets that the models of a run share, the gate of each address, and what each model there does not support.
 
     `limit` counts concurrent calls to one address, over all its models; waiting for a slot is not part of a call's timeout.
     """
 
-    def __init__(self, limit: int = CONNECTIONS) -> None:
+    def __init__(self, limit: int = CONNECTIONS, *, factor: float = 1.0) -> None:
         if limit < 1:
             raise UseError(f"connections is {limit}; expected at least 1")
         self.limit = limit
+        self.factor = factor
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._slots: dict[str, asyncio.Semaphore] = {}
+        self._paces: dict[str, Pace] = {}
+        self._gates: dict[str, Gate] = {}
         self._habits: dict[tuple[str, str], Habits] = {}
+        self.ratios: defaultdict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=64))
+        """Tokens per character of short prompts, by address and model."""
 
     def session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
             import aiohttp
 
-            self._loop, self._slots = loop, {}
+            if self._loop is not loop:
+                self._loop, self._gates = loop, {}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
             )
         return self._session
 
-    def slots(self, address: str) -> asyncio.Semaphore:
-        """The semaphore of one address; call `session` first."""
-        return self._slots.setdefault(address, asyncio.Semaphore(self.limit))
+    def gate(self, address: str) -> Gate:
+        """The gate of one address; call `session` first."""
+        if address not in self._gates:
+            first = FIRST_LOCAL if is_loopback(address) else FIRST
+            pace = self._paces.setdefault(address, Pace(self.limit, first, self.factor))
+            self._gates[address] = Gate(pace)
+        return self._gates[address]
 
-    def habits(self, address: str, model: str) -> Habits:
-        return self._habits.get((address, model), Habits())
+    def waiting(self) -> str:
+        """What rate limits do to the calls now, in words: the longest pause, or else the lowest pace; empty without a limit."""
+        paces = {urlsplit(address).netloc: pace for address, pace in self._paces.items()}
+        host = max(paces, key=lambda host: paces[host].held_until, default="")
+        if host and (wait := paces[host].held_until - time.monotonic()) >= 1:
+            return f"waits {wait:.0f} s for the rate limit of {host}"
+        host = min(paces, key=lambda host: paces[host].rate, default="")
+        rate = paces[host].rate if host else math.inf
+        return f"{60 * rate:,.0f} calls/min by the rate limit of {host}" if rate < math.inf else ""
+
+    def habits(self, address: str, model: str, first: Habits) -> Habits:
+        """What is known of a model, or `first` before anything is."""
+        return self._habits.get((address, model), first)
 
     def remember(self, address: str, model: str, habits: Habits) -> None:
-        known = self.habits(address, model)
+        known = self._habits.get((address, model), habits)
         self._habits[address, model] = Habits(
             max(known.format, habits.format), known.long_name or habits.long_name, known.refused | habits.refused
         )
@@ -164,7 +225,7 @@ class Connections:
 class EndpointChat:
     """A model behind an OpenAI-compatible endpoint, for chat completions or embeddings.
 
-    Safe for hundreds of concurrent calls. Close it, use it as `async with`, or share `connections` and close those.
+    Safe for hundreds of concurrent calls. Close it or use it as `async with`; that closes `connections` too, which open again.
 
     Args:
         name: in heartloop, `service/model`; error messages name the variables of the service.
@@ -183,7 +244,6 @@ class EndpointChat:
         timeout: float = TIMEOUT,
         retries: int = RETRIES,
         connections: int | Connections = CONNECTIONS,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         service = name.partition("/")[0]
         self._key_variable, self._url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
@@ -198,14 +258,17 @@ class EndpointChat:
         )
         self.address = urlunsplit(parts._replace(query="", fragment=""))
         """The base URL without query, key or password."""
-        self._proxy = _proxy(parts)
-        self._key = _Key(api_key or "", *(value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)))
-        self.lacks_key = needs_key and not api_key and not _is_loopback(parts)
+        proxy = _proxy(parts)
+        secrets = [value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)]
+        if proxy is not None and (password := urlsplit(proxy).password):
+            secrets += [unquote(password), password]
+        self._key = _Key(api_key or "", *secrets, proxy=proxy)
+        self.lacks_key = needs_key and not api_key and not is_loopback(base_url)
         self._timeout = timeout
-        self._retries = retries
-        self._owned = isinstance(connections, int)
+        self.retries = retries
         self._connections = Connections(connections) if isinstance(connections, int) else connections
-        self._sleep = sleep
+        self.factor = self._connections.factor
+        self._first_habits = Habits(format=0 if service in STRICT else 1)
         self.retried = 0
         self.dropped: Counter[str] = Counter()
         """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
@@ -220,29 +283,29 @@ class EndpointChat:
         await self.close()
 
     async def close(self) -> None:
-        if self._owned:
-            await self._connections.close()
+        await self._connections.close()
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        """One completion. Raises `TransportError` or `MalformedReply` after the last attempt, `RefusedByServer` at once."""
+        """One completion. Raises `TransportError` or `MalformedReply` after the last attempt, `RefusedByServer` at once, and
+        `EndpointStopped` where no further call can succeed now."""
         sampling = sampling or Sampling()
-        habits = self._connections.habits(self.address, self.model)
-        tries = 0
+        habits = self._connections.habits(self.address, self.model, self._first_habits)
+        attempts = _Attempts(self, "chat completion")
         while True:
             outcome, habits = await self._understood(messages, schema, sampling, habits)
             if isinstance(outcome, Reply):
                 break
-            tries = await self._wait(outcome, tries, "chat completion")
+            await attempts.wait(outcome)
         self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
-        if schema is not None and habits.format:
+        if schema is not None and habits.format > 1:
             self.dropped["response_format"] += 1
-        return outcome
+        return outcome._replace(abandoned=attempts.abandoned)
 
     async def ask_once(self, messages: Sequence[Message], sampling: Sampling, *, connect: float) -> Reply | Trouble:
         """One attempt without retries, and at most `connect` seconds to connect. It is not counted in `retried` and `dropped`."""
-        habits = self._connections.habits(self.address, self.model)
+        habits = self._connections.habits(self.address, self.model, self._first_habits)
         return (await self._understood(messages, None, sampling, habits, min(connect, self._timeout)))[0]
 
     async def listed_models(self, *, within: float) -> tuple[str, ...]:
@@ -259,88 +322,117 @@ class EndpointChat:
             raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         while True:
             body = habits.body(self.model, messages, schema, sampling)
+            if self.name.startswith(MARKED):
+                mark_prefix(body["messages"])
             outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
-            if isinstance(outcome, Trouble):
-                outcome = self._scrubbed(outcome)
-            elif self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
+            if isinstance(outcome, Reply) and self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
                 text, reasoning, finish = (part and self._key.scrub(part) for part in outcome[:3])
                 outcome = outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
+            if isinstance(outcome, Reply) and (cut := self._cut(messages, outcome.usage)):
+                outcome = cut
             reduced = None if isinstance(outcome, Reply) else habits.without(outcome, body)
             if reduced is None:
                 break
             habits = reduced
-        if isinstance(outcome, Reply) and habits != Habits():
+        if isinstance(outcome, Reply) and habits != self._first_habits:
             self._connections.remember(self.address, self.model, habits)
         return outcome, habits
+
+    def _cut(self, messages: Sequence[Message], usage: Usage) -> Trouble | None:
+        """Trouble if the server counted far fewer tokens than were sent: some cut a long prompt without an error."""
+        characters = sum(len(message.content) for message in messages)
+        if usage.estimated or not usage.prompt_tokens or not characters:
+            return None
+        ratios = self._connections.ratios[self.address, self.model]
+        if characters <= _SHORT:
+            ratios.append(usage.prompt_tokens / characters)
+            return None
+        least = _COUNTED * min(ratios) if len(ratios) >= _LEARNED else _LEAST_RATIO
+        if usage.prompt_tokens >= least * characters:
+            return None
+        text = f"an answer to {usage.prompt_tokens:,} tokens of a prompt of {characters:,} characters: the server cut the prompt"
+        return Trouble(RefusedByServer, text, passing=False, abandoned=True)
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero."""
         body = {"model": self.model, "input": list(texts)}
-        tries = 0
+        attempts = _Attempts(self, "embedding")
         while True:
             outcome = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts), self._timeout)
             if isinstance(outcome, Embedded):
                 return outcome
-            outcome = self._scrubbed(outcome)  # before anything is raised: a traceback may print it
-            tries = await self._wait(outcome, tries, "embedding")
-
-    async def _wait(self, outcome: Trouble, tries: int, wanted: str) -> int:
-        """Waits before the next attempt and counts it, or raises where no attempt is left or a retry cannot help."""
-        if not outcome.passing or tries >= self._retries:
-            # `from None`, outside of any handler: a chained traceback could print the request's headers
-            raise self.error_of(outcome, tries + 1, wanted) from None
-        self.retried += 1
-        await self._sleep(_pause(tries + 1, outcome.wait))
-        return tries + 1
+            await attempts.wait(outcome)
 
     async def _attempt(
         self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
         connect: float | None = None,
     ) -> Answer | Trouble:  # fmt: skip
-        """One POST of `body`, or a GET where it is `None`."""
+        """One POST of `body`, or a GET where it is `None`, once the gate of the address lets it through."""
         import aiohttp
 
         session = self._connections.session()
-        async with self._connections.slots(self.address):
-            try:
-                async with session.request(
-                    "GET" if body is None else "POST",
-                    url,
-                    data=None if body is None else to_json(body),
-                    headers=self._key.headers,
-                    timeout=aiohttp.ClientTimeout(total=total, sock_connect=connect),
-                    proxy=self._proxy,
-                    allow_redirects=False,  # aiohttp would follow with a GET
-                ) as response:
-                    status, wait, data = response.status, response.headers.get("Retry-After"), await _body(response)
-            except aiohttp.ConnectionTimeoutError:
-                return Trouble(TransportError, f"no connection within {connect or total:g} s")
-            except TimeoutError:
-                return Trouble(TransportError, f"no response within {total:g} s")
-            except (aiohttp.ClientError, OSError) as error:
-                return Trouble(TransportError, f"the connection failed: {_cause(error)}")
+        gate = self._connections.gate(self.address)
+        sent = await gate.acquire()
+        if sent is None:
+            return Trouble(TransportError, gate.reason, limited=True)
+        try:
+            async with session.request(
+                "GET" if body is None else "POST",
+                url,
+                data=None if body is None else to_json(body),
+                headers=self._key.headers,
+                timeout=_limits(total, connect),
+                proxy=self._key.proxy,
+                allow_redirects=False,  # aiohttp would follow with a GET
+            ) as response:
+                status, headers, data = response.status, response.headers, await _body(response)
+        except BaseException as error:
+            gate.abandoned(sent, slow=isinstance(error, TimeoutError))
+            if not isinstance(error, (aiohttp.ClientError, OSError)):
+                vars(error)["abandoned"] = 1  # cancelled: as for a `ModelError`, the server may bill it
+                raise
+            return self._scrubbed(_broken(error, total, connect))
+        outcome: Answer | Trouble
         if data is None:
-            return Trouble(MalformedReply, f"a body of more than {_LARGEST_BODY // 2**20} MiB", status)
-        if 200 <= status < 300:
-            return read(data)
-        return read_refusal(status, data, wait=_seconds(wait))
+            outcome = Trouble(MalformedReply, f"a body of more than {_LARGEST_BODY // 2**20} MiB", status)
+        else:
+            outcome = read(data) if 200 <= status < 300 else read_refusal(status, data, wait=seconds_of(headers))
+        if isinstance(outcome, Trouble):
+            outcome = self._scrubbed(outcome)
+        usage: Usage = getattr(outcome, "usage", Usage())
+        allowance = read_allowance(headers, usage.total)
+        if isinstance(outcome, Trouble) and outcome.limited:
+            return outcome._replace(again=gate.refused(sent, outcome.text, outcome.wait, allowance))
+        gate.done(sent, allowance)
+        return outcome
 
     def _scrubbed(self, trouble: Trouble) -> Trouble:
         text = " ".join(writable(self._key.scrub(trouble.text)).split())
         text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
         return trouble._replace(text=text, names=self._key.scrub(trouble.names))
 
-    def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> ModelError:
+    def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> HeartloopError:
         """What a call that failed for good raises: model, address, cause, and what to do."""
+        if trouble.kind is EndpointStopped:
+            todo = f"top up the account behind {self._key_variable}, or set it to a valid key"
+            return EndpointStopped(
+                f"{self.name} at {self.address} answered {trouble.text}; {todo}; rerun the same command to resume"
+            )
+        if trouble.limited and not trouble.again:
+            wait = "" if trouble.wait is None else f", to be repeated in {trouble.wait:,.0f} s"
+            return EndpointStopped(
+                f"{self.name} at {self.address} refuses every call: {trouble.text}{wait}; rerun the same command later to resume"
+            )
+        if trouble.kind is Moderated:
+            return Moderated(f"{self.name} at {self.address} refused the text: {trouble.text}")
         if trouble.kind is RefusedByServer:
             key, url = self._key_variable, self._url_variable
             advice = {
-                401: f"set {key} to a valid key",
-                402: f"top up the account behind {key}",
                 403: f"check that the key in {key} may use this model",
                 404: f"check the model's name and {url}",
+                407: "check the user name and the password in HTTPS_PROXY or HTTP_PROXY",
                 413: "use a model with a longer context, or fewer turns",
-                429: f"top up the account behind {key}",
+                200: "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed",
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
             if 300 <= trouble.status < 400:
                 advice = f"set {url} to the address it redirects to"
@@ -357,6 +449,21 @@ class EndpointChat:
         )
 
 
+def _broken(error: Exception, total: float, connect: float | None) -> Trouble:
+    """An attempt that ended without a response."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return Trouble(TransportError, f"no connection within {connect or total:g} s")
+    if isinstance(error, TimeoutError):
+        what = f"no byte within {total:g} s, or no end within {max(LONGEST, total):g} s (--timeout)"
+        return Trouble(TransportError, what, timed_out=True, abandoned=True)
+    if isinstance(error, aiohttp.ClientHttpProxyError) and error.status == 407:
+        return Trouble(RefusedByServer, "407 by the proxy", 407, passing=False)
+    sent = not isinstance(error, aiohttp.ClientConnectorError)
+    return Trouble(TransportError, f"the connection failed: {_cause(error)}", abandoned=sent)
+
+
 def _cause(error: Exception) -> str:
     """An error of a connection in words. aiohttp's text for one that was refused names TLS settings, also of plain http."""
     import aiohttp
@@ -367,6 +474,13 @@ def _cause(error: Exception) -> str:
         said = os.strerror(why.errno) if known and why.errno is not None else why.strerror
         return f"cannot connect to {error.host}:{error.port} ({said or str(why) or type(why).__name__})"
     return str(error) or type(error).__name__
+
+
+@cache
+def _limits(total: float, connect: float | None) -> aiohttp.ClientTimeout:
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=max(LONGEST, total), sock_connect=connect or total, sock_read=total)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:
@@ -394,35 +508,59 @@ def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult
     return parts
 
 
-def _proxy(parts: SplitResult) -> str | None:
-    """The proxy by HTTP_PROXY, HTTPS_PROXY and NO_PROXY; none for this machine."""
-    from urllib.request import getproxies, proxy_bypass
-
-    return None if _is_loopback(parts) or proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
-
-
-def _is_loopback(parts: SplitResult) -> bool:
-    host = parts.hostname or ""
+def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-def _pause(tries: int, wait: float | None) -> float:
-    """Seconds before the next attempt: exponential, half of it jitter, and at least the server's Retry-After, up to a minute."""
-    step = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (tries - 1))
-    pause = random.uniform(step / 2.0, step)
-    # spreads the retries of callers with the same Retry-After
-    requested = 0.0 if wait is None else wait * random.uniform(1.0, 1.25)
-    return min(_LONGEST_PAUSE, max(pause, requested))
+def _proxy(parts: SplitResult) -> str | None:
+    """The proxy by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY; none for this machine."""
+    from urllib.request import getproxies, proxy_bypass
 
-
-def _seconds(header: str | None) -> float | None:
-    if header is None:
+    if is_loopback(parts.geturl()) or proxy_bypass(parts.hostname or ""):
         return None
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(header).timestamp() - time.time()
-        except (ValueError, OverflowError):
-            return None
-    return max(0.0, seconds) if not math.isnan(seconds) else None
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    scheme, separator, _ = proxy.partition("://")
+    if separator and scheme not in {"http", "https"}:
+        raise UseError(
+            f"the proxy for {parts.hostname} is a {scheme} proxy; expected HTTP: set {parts.scheme.upper()}_PROXY to http://HOST:PORT"
+        )
+    return proxy if separator else f"http://{proxy}"
+
+
+class _Attempts:
+    """The attempts at one call: which outcome is worth another, and the pause before it."""
+
+    def __init__(self, model: EndpointChat, wanted: str) -> None:
+        self._model, self._wanted = model, wanted
+        self._tries, self._timed_out = 1, 0
+        self.abandoned = 0
+
+    async def wait(self, outcome: Trouble) -> None:
+        """Waits before the next attempt, or raises where none is left or a retry cannot help."""
+        self.abandoned += outcome.abandoned
+        self._timed_out += outcome.timed_out
+        left = self._tries <= self._model.retries and self._timed_out < 2
+        if not (outcome.again if outcome.limited else outcome.passing and left):
+            error = self._model.error_of(outcome, self._tries, self._wanted)
+            if isinstance(error, ModelError):
+                error.abandoned = self.abandoned
+            # `from None`, outside of any handler: a chained traceback could print the request's headers
+            raise error from None
+        self._model.retried += 1
+        if not outcome.limited:  # else the gate waits
+            self._tries += 1
+            await asyncio.sleep(pause_before(self._tries) * self._model.factor)
+
+
+def pause_before(tries: int) -> float:
+    """Seconds before an attempt, from the second on: exponential up to a minute, half of it jitter."""
+    step = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (tries - 2))
+    return random.uniform(step / 2.0, step)

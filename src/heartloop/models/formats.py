@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +19,8 @@ from pydantic_core import from_json
 
 from heartloop.core.chat import Reply, estimate_tokens, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
-from heartloop.core.errors import MalformedReply, ModelError, RefusedByServer, TransportError
+from heartloop.core.errors import EndpointStopped, HeartloopError, MalformedReply, Moderated, RefusedByServer, TransportError
+from heartloop.models.gate import Allowance
 
 _PASSING = {408, 409, 425, 429}
 _NOT_UNDERSTOOD = {400, 404, 422, 501}
@@ -32,27 +36,54 @@ _NO_MAX_TOKENS = re.compile(
 )
 
 
+_NO_SCHEMA = re.compile(r"response_?format|json_?(schema|object|mode)|structured|guided|grammar", re.IGNORECASE)
+_BAD_GENERATION = {"json_validate_failed"}
+"""Codes of a 400 for one answer that broke the schema (Groq, best effort); asked again with the schema."""
+_MODERATED = re.compile(
+    r"content_filter|content_policy|data_inspection_failed|invalid_prompt|content exists risk|prohibited_content|safety",
+    re.IGNORECASE,
+)
+"""Codes and texts of moderation: Azure OpenAI, OpenAI, DashScope, DeepSeek, Gemini."""
+_EMPTY = {"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "account_deactivated"}
+_LIMITED = {429, 503, 529}
+"""Refused by a limit on calls, tokens or concurrency; 503 and 529 are overloaded servers."""
+_TIMED_OUT = {408, 504, 524}
+"""Something between us and the model gave up waiting, while the model may have finished."""
+
 _READ = 20_000  # characters of a server's message that are read
 _NAMED = 4_000  # characters of it that are searched for a parameter's name
 _LONGEST_FINISH = 64  # characters of a finish reason; a longer one is ignored
 _MOST_TOKENS = 10**9  # of one call; a larger count is ignored
+_CACHE_READS = ("prompt_cache_hit_tokens", "cache_read_input_tokens")  # DeepSeek's and Anthropic's names of `cached_tokens`
+_MARK = {"type": "ephemeral"}  # kept for five minutes after each use
 
 
 class Trouble(NamedTuple):
-    kind: type[ModelError]
+    """Why an attempt returned no reply."""
+
+    kind: type[HeartloopError]
     text: str
     status: int = 200
     names: str = ""
     """The part of the message in which the server may name an unsupported parameter."""
     passing: bool = True
+    """Whether a retry may succeed."""
+    limited: bool = False
+    """Whether a limit on calls or concurrency refused it: 429, 503 and 529."""
     wait: float | None = None
+    """Seconds that the server asks to wait."""
+    timed_out: bool = False
+    abandoned: bool = False
+    """Whether the server may have finished and billed it: a time-out, or a connection that broke after the request."""
+    again: bool = False
+    """Of a limit: whether the gate expects that another attempt gets through."""
 
 
 class Habits(NamedTuple):
     """What a model at an address supports. It is remembered only after a call that succeeded with it."""
 
-    format: int = 0
-    """How a schema is sent: 0 as `json_schema`, 1 as `json_object`, 2 by the prompt alone."""
+    format: int = 1
+    """How a schema is sent: 0 as a strict `json_schema`, 1 as `json_schema`, 2 as `json_object`, 3 by the prompt alone."""
     long_name: bool = False
     refused: frozenset[str] = frozenset()
 
@@ -68,13 +99,18 @@ class Habits(NamedTuple):
         if sampling.max_tokens is not None:
             body["max_completion_tokens" if self.long_name else "max_tokens"] = sampling.max_tokens
         body |= sampling.request
-        if schema is not None and self.format == 0:
-            # not strict: a strict server refuses every keyword it does not know; answers are validated on reading anyway
+        if schema is not None and self.format < 2:
+            # strict only for servers that document it: others refuse it, or ignore lengths that end a small model's answer
+            strict = _strict(schema) if self.format == 0 else None
             body["response_format"] = {
                 "type": "json_schema",
-                "json_schema": {"name": _schema_name(str(schema.get("title", ""))), "strict": False, "schema": dict(schema)},
+                "json_schema": {
+                    "name": _schema_name(str(schema.get("title", ""))),
+                    "strict": strict is not None,
+                    "schema": dict(schema) if strict is None else strict,
+                },
             }
-        elif schema is not None and self.format == 1:
+        elif schema is not None and self.format == 2:
             body["response_format"] = {"type": "json_object"}
         return body
 
@@ -87,7 +123,47 @@ class Habits(NamedTuple):
         named = {name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", trouble.names)}
         if named:
             return self._replace(refused=self.refused | named)
-        return self._replace(format=self.format + 1) if "response_format" in body else None
+        if "response_format" in body and trouble.kind is RefusedByServer and _NO_SCHEMA.search(trouble.names):
+            return self._replace(format=self.format + 1)
+        return None
+
+
+_STRICT_KEYWORDS = {"type", "enum", "properties", "required", "additionalProperties", "items", "anyOf", "description"}
+"""What strict modes accept; lengths and ranges are checked when an answer is read."""
+
+
+def _strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A schema for a strict mode; `None` if it has a part that strict modes cannot express: free keys, or a tuple."""
+    if "prefixItems" in schema or isinstance(schema.get("additionalProperties"), Mapping):
+        return None
+    strict = {name: value for name, value in schema.items() if name in _STRICT_KEYWORDS}
+    for name, parts in (("properties", schema.get("properties", {})), ("anyOf", dict(enumerate(schema.get("anyOf", ()))))):
+        if name in schema:
+            fitting = {key: _strict(part) for key, part in parts.items()}
+            if None in fitting.values():
+                return None
+            strict[name] = fitting if name == "properties" else list(fitting.values())
+    if "items" in schema:
+        strict["items"] = _strict(schema["items"])
+        if strict["items"] is None:
+            return None
+    return strict
+
+
+MARKED = "openrouter/anthropic/"
+"""Of the names of models whose provider caches only what a request marks. Anthropic's own compatible address takes no marks."""
+
+
+def mark_prefix(messages: list[dict[str, Any]]) -> None:
+    """Marks what later requests begin with: the system message, and a dialogue that grows by appending up to its last message.
+
+    The single message of a user simulator or judge is not marked: its end changes every turn, and a write costs more than input.
+    """
+    marked = [message for message in messages[:1] if message["role"] == "system"]
+    if any(message["role"] == "assistant" for message in messages):
+        marked += messages[-1:]
+    for message in marked:
+        message["content"] = [{"type": "text", "text": message["content"], "cache_control": _MARK}]
 
 
 @lru_cache(maxsize=64)
@@ -159,11 +235,59 @@ def read_model_names(data: bytes) -> tuple[str, ...] | Trouble:
 
 
 def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trouble:
-    """A status outside 200 to 299 and its body; `wait` is the Retry-After in seconds."""
-    message, names, code = _error_of(data)
-    passing = (status in _PASSING or status >= 500) and code != "insufficient_quota"
-    kind = TransportError if passing else RefusedByServer
-    return Trouble(kind, f"{status} {message or '(no message)'}", status, names, passing, wait)
+    """A status outside 200 to 299 and its body; `wait` are the seconds that the headers ask for."""
+    message, names, code, wait_in_body = _error_of(data)
+    text = f"{status} {message or '(no message)'}"
+    if status in (401, 402) or code in _EMPTY:
+        return Trouble(EndpointStopped, text, status, names, passing=False)
+    if status in (400, 403, 422) and _MODERATED.search(f"{code} {message}"[:_NAMED]):
+        return Trouble(Moderated, text, status, names, passing=False)
+    passing = status in _PASSING or status >= 500 or code in _BAD_GENERATION
+    return Trouble(
+        TransportError if passing else RefusedByServer, text, status, names, passing, status in _LIMITED,
+        wait_in_body if wait is None else wait, timed_out=status in _TIMED_OUT, abandoned=status in _TIMED_OUT,
+    )  # fmt: skip
+
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+
+
+def _duration(text: str) -> float | None:
+    """Seconds of `6m0s`, `120ms`, `1.5`, a date, or a time since 1970 in seconds or milliseconds, counted from now."""
+    text = text.strip()
+    try:
+        number = float(text)
+    except ValueError:
+        found = _DURATION.fullmatch(text)
+        if found is not None and text:
+            return sum(float(part) * unit for part, unit in zip(found.groups(), (86400, 3600, 60, 1, 0.001), strict=True) if part)
+        try:
+            moment = datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
+            return max(0.0, moment.timestamp() - time.time())
+        except (ValueError, OverflowError):
+            return None
+    if math.isnan(number):
+        return None
+    since = number / 1000 if number > 1e11 else number
+    return max(0.0, since - time.time() if since > 1e9 else number)
+
+
+def seconds_of(headers: Mapping[str, str]) -> float | None:
+    """How long a refusal's headers ask to wait; `None` where they do not say."""
+    milliseconds = headers.get("retry-after-ms", "")
+    if milliseconds.replace(".", "", 1).isdigit():
+        return float(milliseconds) / 1000
+    return _duration(headers.get("Retry-After", ""))
+
+
+def read_allowance(headers: Mapping[str, str], tokens: int) -> Allowance | None:
+    """How many calls are left by the `x-ratelimit-*` headers, of requests, and of tokens at so many a call; the fewest count."""
+    found = []
+    for kind, a_call in (("-requests", 1), ("-tokens", tokens), ("", 1)):
+        remaining, reset = (headers.get(f"x-ratelimit-{name}{kind}", "") for name in ("remaining", "reset"))
+        if a_call and remaining.isdigit() and (seconds := _duration(reset)) is not None:
+            found.append(Allowance(int(remaining) / a_call, seconds))
+    return min(found, default=None)
 
 
 def _json(data: bytes) -> Any:
@@ -181,30 +305,34 @@ def _text(data: bytes) -> str:
     return text.strip()
 
 
-def _error_of(data: bytes) -> tuple[str, str, str]:
-    """An error body's message, the part that may name a parameter, and its code; truncated."""
+def _error_of(data: bytes) -> tuple[str, str, str, float | None]:
+    """An error body's message, the part that may name a parameter, its code, and the seconds that it asks to wait; truncated."""
     try:
-        message, named, code = _error_fields(_json(data))
+        message, named, code, wait = _error_fields(_json(data))
     except (ValueError, RecursionError):
-        message, named, code = "", "", ""
+        message, named, code, wait = "", "", "", None
     message = message[:_READ] or _text(data)
-    return message, f"{named}: {message}"[:_NAMED] if named else message[:_NAMED], code
+    return message, f"{named}: {message}"[:_NAMED] if named else message[:_NAMED], code, wait
 
 
-def _error_fields(body: Any) -> tuple[str, str, str]:
+def _error_fields(body: Any) -> tuple[str, str, str, float | None]:
+    """Message, parameter, code and RetryInfo of an error's JSON; empty where missing."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
-        return "", "", ""
+        return "", "", "", None
     error = body.get("error") or body
     if not isinstance(error, dict):
-        return str(error), "", ""
+        return str(error), "", "", None
     message = error.get("message") or error.get("detail") or ""
     if isinstance(message, list):  # FastAPI: its `input` repeats the whole request, so only location and message are read
         places = [(d.get("loc"), d.get("msg", "")) for d in message if isinstance(d, dict)]
         message = "; ".join(f"{'.'.join(map(str, loc)) if isinstance(loc, list) else loc or ''}: {text}" for loc, text in places)
     named = error.get("param")
-    return str(message), named if isinstance(named, str) else "", str(error.get("code") or "")
+    details = error.get("details")
+    delays = [d.get("retryDelay") for d in details if isinstance(d, dict)] if isinstance(details, list) else []
+    wait = next((_duration(delay) for delay in delays if isinstance(delay, str)), None)  # Google's RetryInfo
+    return str(message), named if isinstance(named, str) else "", str(error.get("code") or error.get("type") or ""), wait
 
 
 def _content(content: Any) -> tuple[str, str]:
@@ -232,9 +360,32 @@ def _content(content: Any) -> tuple[str, str]:
 def _usage(counts: Any) -> Usage | None:
     if not isinstance(counts, dict):
         return None
-    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    if type(prompt) is not int or type(completion) is not int:
+    prompt, completion = _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
+    if prompt is None or completion is None:
         return None
-    if min(prompt, completion) < 0 or max(prompt, completion) > _MOST_TOKENS:
-        return None
-    return Usage(prompt_tokens=prompt, completion_tokens=completion)
+    details, output = counts.get("prompt_tokens_details"), counts.get("completion_tokens_details")
+    read = _first(_count(details, "cached_tokens"), _count(counts, *_CACHE_READS))
+    written = _first(_count(details, "cache_write_tokens"), _count(counts, "cache_creation_input_tokens"))
+    reasoning = _first(_count(output, "reasoning_tokens"), _count(counts, "reasoning_tokens"))
+    total = _count(counts, "total_tokens")
+    if total is not None and total > prompt + completion:  # reasoning is outside of the completion: Gemini, xAI
+        reasoning = reasoning or total - prompt - completion
+        completion = total - prompt
+    elif total is None and reasoning > completion:
+        completion += reasoning
+    if read + written > prompt:
+        read = written = 0
+    return Usage(
+        prompt_tokens=prompt, completion_tokens=completion, cached_input_tokens=read, cache_write_tokens=written,
+        reasoning_tokens=reasoning if reasoning <= completion else 0,
+    )  # fmt: skip
+
+
+def _count(counts: Any, *names: str) -> int | None:
+    """The first of some counts that can be one of a call."""
+    values = (counts.get(name) for name in names) if isinstance(counts, dict) else ()
+    return next((value for value in values if type(value) is int and 0 <= value <= _MOST_TOKENS), None)
+
+
+def _first(*counts: int | None) -> int:
+    return next((count for count in counts if count is not None), 0)

@@ -13,16 +13,28 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.models.budget import Meter, Metered, is_baseline, is_scripted
 from heartloop.models.cache import AnswerCache, Cached
-from heartloop.models.client import CONNECTIONS, LOCAL, RETRIES, SERVICES, TIMEOUT, Connections, EndpointChat, variable
+from heartloop.models.client import (
+    CONNECTIONS,
+    LOCAL,
+    RETRIES,
+    SERVICES,
+    TIMEOUT,
+    Connections,
+    EndpointChat,
+    base_url_of,
+    variable,
+)
 from heartloop.models.functions import PythonChat
 from heartloop.models.local import LocalChat, is_local
 
 if TYPE_CHECKING:
     from heartloop.reader.linear import LinearModel
 
+_OWN_ADDRESS = {"azure": "https://NAME.openai.azure.com/openai/v1"}
+"""Services whose address depends on the account, with what it looks like."""
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
-    "expected service/model (openai/gpt-4.1), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "
+    "expected service/model (openai/gpt-6-luna), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "
     "python:module:function, or, as a judge or user, student:FILE"
 )
 
@@ -52,7 +64,7 @@ def resolve(
     """The model of a name. It makes no network request before its first call.
 
     Args:
-        connections: shared with other models, in place of `max_connections`; models at one address share its limit.
+        connections: shared with other models, in place of `max_connections`; models at one address share its gate.
         seed: of a baseline.
         baselines: an environment's own, by the name after `heartloop/` (see `FunctionBaseline`).
         key_later: refuse a missing key at the first call instead, since a cache may answer every call.
@@ -70,9 +82,14 @@ def resolve(
     if service == "heartloop":
         return _baseline(model, seed, baselines or {})
     key_variable, url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
-    base_url = os.environ.get(url_variable, "").strip() or SERVICES.get(service) or LOCAL.get(service)
+    base_url = base_url_of(service)
+    if base_url is None and service in _OWN_ADDRESS:
+        raise UseError(
+            f"{name} has no address: each account has its own; set {url_variable} in the environment or in .env, "
+            f"to an address such as {_OWN_ADDRESS[service]}"
+        )
     if base_url is None:
-        known = ", ".join([*SERVICES, *LOCAL])
+        known = ", ".join([*SERVICES, *_OWN_ADDRESS, *LOCAL])
         raise UseError(f"unknown service {service!r} in {name!r}; expected one of {known}, or {url_variable} set to its address")
     key = os.environ.get(key_variable, "").strip()
     endpoint = EndpointChat(
@@ -101,7 +118,7 @@ def settings_taken_by(name: str) -> frozenset[str]:
 
     `request.NAME` stands for one field of a request where not all are used.
 
-    >>> sorted(settings_taken_by("heartloop/reflector")), "top_k" in settings_taken_by("openai/gpt-4.1")
+    >>> sorted(settings_taken_by("heartloop/reflector")), "top_k" in settings_taken_by("openai/gpt-6-luna")
     (['seed'], True)
     """
     if is_baseline(name):

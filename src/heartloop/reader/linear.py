@@ -7,19 +7,22 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from heartloop.core.errors import InputError
 from heartloop.reader.features import COUNTS, Context, FeatureLayout, ReplyFeatures, features_of
 
 Head: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Mapping[str, NDArray[Any]]
+
+_BLAS = ThreadpoolController().select(user_api="blas")
 
 
 class Form(NamedTuple):
@@ -35,6 +38,13 @@ def packed(form: Form, head: Mapping[str, Any], arrays: Rows) -> bytes:
     named: dict[str, Any] = {"head": np.frombuffer(text.encode(), np.uint8), **arrays}
     np.savez_compressed(file, **named)
     return file.getvalue()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Within it, products of matrices use one thread: on a busy machine, threads take longer to wait for each other than one
+    takes for products as small as a reply's."""
+    limit: AbstractContextManager[Any] = _BLAS.limit(limits=1)
+    return limit
 
 
 @contextmanager
@@ -94,8 +104,9 @@ class LinearModel(NamedTuple):
 
     def apply(self, features: ReplyFeatures) -> NDArray[np.float32]:
         counts = (features.counts - self.center) / self.spread
-        ngrams = features.values @ self.ngrams[features.buckets].astype(np.float32)
-        values: NDArray[np.float32] = (self.offset + counts @ self.counts + ngrams).astype(np.float32)
+        with one_thread():
+            ngrams = features.values @ self.ngrams[features.buckets].astype(np.float32)
+            values: NDArray[np.float32] = (self.offset + counts @ self.counts + ngrams).astype(np.float32)
         return values
 
     def rounded(self) -> LinearModel:

@@ -101,7 +101,7 @@ class Landmarks(NamedTuple):
         """The kernel between rows of inputs, shape (replies, inputs), and the landmarks, shape (replies, landmarks)."""
         rows = (inputs - self.center) / self.spread
         rows /= np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9)
-        near: NDArray[np.float32] = np.exp(SHARPNESS * (rows @ self.points.T.astype(rows.dtype) - 1.0))
+        near: NDArray[np.float32] = np.exp(SHARPNESS * (rows @ self.points.T.astype(rows.dtype, copy=False) - 1.0))
         return near
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from heartloop.core.chat import EMBEDDED
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
+from heartloop.reader.linear import one_thread
 from heartloop.reader.model import CombinedModel
 
 MEMBERS = 4
@@ -82,7 +83,8 @@ class EmbeddedReader:
         features = features_of(reply, context, self.model.linear.layout)
         if not features.tokens:
             return Reading(self._silence, 0.0, {}, "", True, 0, 0.0)
-        values = self.model.apply(features, self.model.words.read(reply, context))
+        with one_thread():
+            values = self.model.apply(features, self.model.words.read(reply, context))
         aspects = np.clip(values[: len(ASPECTS)], 0.0, 4.0)
         spread = float(values[len(ASPECTS) : len(ASPECTS) + MEMBERS].std())
         again = again_of(features)

@@ -343,7 +343,7 @@ def addresses(kind: str, names: Iterable[str]) -> list[str]:
 def is_same_model(first: str, second: str) -> bool:
     """Whether two names mean the same model, whichever service answers for it.
 
-    >>> is_same_model("openrouter/deepseek/deepseek-chat", "deepseek/deepseek-chat")
+    >>> is_same_model("openrouter/openai/gpt-6-luna", "openai/gpt-6-luna")
     True
     """
     return first.rsplit("/", 1)[-1].casefold() == second.rsplit("/", 1)[-1].casefold()

@@ -23,9 +23,11 @@ from verl.utils.profiler import simple_timer
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, write_line
-from heartloop.core.errors import TransportError
+from heartloop.core.errors import BudgetSpent, TransportError
 from heartloop.environments.episode import play
-from heartloop.models.names import close, resolve
+from heartloop.models.budget import Meter
+from heartloop.models.client import RETRIES, TIMEOUT
+from heartloop.models.names import close, counted, resolve
 from heartloop.training.generation import end_tokens
 from heartloop.training.metrics import dialogue_summary
 from heartloop.training.recipe import Recipe
@@ -39,6 +41,7 @@ from heartloop.training.rollouts import (
     samples,
     token_rewards,
 )
+from heartloop.training.spending import SharedMeter
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +60,17 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
     """Plays one dialogue of the row's scenario with the policy behind verl's token server.
 
     The rollouts of a row play the same scenario with the same episode seed (ours); the policy's sampling differs by the rollout's
-    number. `recipe` is JSON, `transcripts` the directory for dialogues as JSON lines, if the recipe wants them.
+    number. `recipe` is JSON, `transcripts` the directory for dialogues as JSON lines, if the recipe wants them; `spending` is the
+    file of the run's `SharedMeter`.
     """
 
-    def __init__(self, *args: Any, recipe: str, transcripts: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, recipe: str, transcripts: str, spending: str = "", timeout: float = TIMEOUT, retries: int = RETRIES,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
         kwargs.pop("tools", None)
         super().__init__(*args, **kwargs)
-        self.worker = _worker(recipe, transcripts)
+        self.worker = _worker(recipe, transcripts, spending, timeout, retries)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
         worker, recipe, rollout = self.worker, self.worker.recipe, self.rollout_config
@@ -85,16 +92,21 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         )
         timing: dict[str, Any] = {}
         async with worker.playing():
-            with simple_timer("dialogue", timing):
-                transcript = await play(
-                    worker.environment,
-                    scenario,
-                    policy,
-                    seed=_seed(*row),
-                    repeat=session,
-                    sampling=Sampling(seed=_seed(*row, session)),
-                    think=recipe.environment.played.asks_to_think,
-                )
+            try:
+                with simple_timer("dialogue", timing):
+                    transcript = await play(
+                        worker.environment,
+                        scenario,
+                        policy,
+                        seed=_seed(*row),
+                        repeat=session,
+                        sampling=Sampling(seed=_seed(*row, session)),
+                        think=recipe.environment.played.asks_to_think,
+                    )
+            except BudgetSpent as error:  # the trainer ends the run before it learns from the rest of the step
+                logger.warning("a dialogue with %s was not played: %s", scenario, error)
+                worker.stop(str(error))
+                return []
         worker.write(transcript, split=split, step=step)
         if (failure := transcript.failure) is not None:
             about = (scenario, failure.role, failure.kind, failure.detail)
@@ -162,19 +174,24 @@ class _VerlServer:
 
 
 class _Worker:
-    def __init__(self, recipe: Recipe, transcripts: Path) -> None:
+    def __init__(self, recipe: Recipe, transcripts: Path, spending: str, timeout: float, retries: int) -> None:
         self.recipe, self._transcripts = recipe, transcripts
         self._models: list[ChatModel] = []
+        self._meter = Meter()
         self._playing = 0
         settings, spec, options = recipe.dialogue, recipe.environment.spec, recipe.environment.played
         sets = dict.fromkeys((recipe.scenarios.train, recipe.scenarios.held_out))
         scenarios = [one for name in sets for one in spec.load(name, variant=options.variant)]
         player = spec.players()
         if settings.user != EMBEDDED:
-            model = resolve(settings.user, max_connections=settings.max_connections)
+            model = resolve(settings.user, max_connections=settings.max_connections, timeout=timeout, retries=retries)
             self._models.append(model)
+            if spending:
+                self._meter = SharedMeter(Path(spending))
             roles = spec.role_names
-            player = spec.players(dict.fromkeys(roles, model), dict.fromkeys(roles, settings.user_sampling))
+            player = spec.players(
+                {role: counted(model, self._meter, role) for role in roles}, dict.fromkeys(roles, settings.user_sampling)
+            )
         self.environment = spec.make(scenarios, player, options)
 
     @asynccontextmanager
@@ -188,6 +205,11 @@ class _Worker:
             if not self._playing:
                 await close(self._models)
 
+    def stop(self, why: str) -> None:
+        """Ends the run for all workers: a limit is reached, or an endpoint answers no more calls."""
+        if isinstance(self._meter, SharedMeter) and not self._meter.stopped:
+            self._meter.stop(why)
+
     def write(self, transcript: Transcript, *, split: str, step: int) -> None:
         if (every := self.recipe.watching.transcripts_every) and step % every == 0:
             self._transcripts.mkdir(parents=True, exist_ok=True)
@@ -196,8 +218,8 @@ class _Worker:
 
 
 @cache
-def _worker(recipe: str, transcripts: str) -> _Worker:
-    return _Worker(Recipe.model_validate_json(recipe), Path(transcripts))
+def _worker(recipe: str, transcripts: str, *how: Any) -> _Worker:
+    return _Worker(Recipe.model_validate_json(recipe), Path(transcripts), *how)
 
 
 @cache

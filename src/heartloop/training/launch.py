@@ -21,14 +21,17 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 import heartloop
+from heartloop.core.chat import EMBEDDED
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import end_with_parent, write_whole
+from heartloop.models.budget import load_prices
 from heartloop.models.local import is_local
 from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.metrics import Failures, MetricsFile, step_line
 from heartloop.training.plan import missing
 from heartloop.training.recipe import LAPTOP, Recipe
-from heartloop.training.verl_config import RunPaths, Split, environment_of, overrides, split_of, write_data
+from heartloop.training.spending import SharedMeter
+from heartloop.training.verl_config import RunPaths, Split, UserCalls, environment_of, overrides, split_of, write_data
 
 _LOOK_EVERY = 0.5
 _TRACKER = "latest_checkpointed_iteration.txt"
@@ -45,20 +48,28 @@ class Ended(NamedTuple):
     why: str
     """The last error in the log; empty after success."""
     log: Path
+    stopped: str = ""
+    """The limit that ended the run, in words."""
+    spent: str = ""
+    """By the user simulator's model over all attempts, in words."""
 
 
-def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ended:
-    """Trains to the end. An existing run resumes from its last checkpoint."""
+def train(recipe: Recipe, run: Path, *, calls: UserCalls = UserCalls(), progress: Callable[[str], None]) -> Ended:  # noqa: B008
+    """Trains to the end or to a limit of `calls`. An existing run resumes from its last checkpoint."""
     if stops := [item for item in missing(recipe) if item.stops]:
         raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
     split = split_of(recipe)
     paths = RunPaths(run.resolve())
+    prices = load_prices(calls.prices)
+    if recipe.watching.prices is not None:
+        prices = {recipe.dialogue.user: recipe.watching.prices.price} | prices
     with _locked(paths):
         _write_settings(recipe, split, paths)
-        write_data(recipe, split, paths)
+        write_data(recipe, split, paths, calls)
         _repair_tracker(paths)
         resumed = _last_checkpoint(paths)
-        metrics = MetricsFile(paths, recipe, split.held_out, resumed=resumed)
+        price = prices.get(recipe.dialogue.user)
+        metrics = MetricsFile(paths, recipe, split.held_out, resumed=resumed, price=price)
         if resumed >= recipe.batch.steps:
             progress(f"All {recipe.batch.steps} steps are done.")
             return Ended(resumed, 0, metrics.failures(), "", paths.attempts)
@@ -66,7 +77,13 @@ def train(recipe: Recipe, run: Path, *, progress: Callable[[str], None]) -> Ende
         if resumed:
             progress(f"Resuming after step {resumed}.")
             arguments.append("trainer.val_before_train=false")
-        return _follow(recipe, paths, arguments, metrics, resumed, progress)
+        if recipe.dialogue.user == EMBEDDED:
+            return _follow(recipe, paths, arguments, metrics, resumed, progress)
+        meter = SharedMeter(paths.spending)
+        meter.start(max_tokens=calls.max_tokens, max_cost=calls.max_cost, prices=prices, model=recipe.dialogue.user)
+        ended = _follow(recipe, paths, arguments, metrics, resumed, progress)
+        meter.refresh()
+        return ended._replace(stopped=meter.stopped if ended.code else "", spent=meter.summary())
 
 
 def _last_checkpoint(paths: RunPaths) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import COUNTS, Transcript, Usage, total_usage
 from heartloop.core.system import read_steps, write_whole
 from heartloop.core.text import clock
 from heartloop.evaluation.scores import heard
@@ -49,8 +49,7 @@ def dialogue_summary(
             "broken format": int(rewards.broken),
         },
         "user_calls": len(calls),
-        "user_prompt_tokens": sum(call.usage.prompt_tokens for call in calls),
-        "user_completion_tokens": sum(call.usage.completion_tokens for call in calls),
+        **{f"user_{name}": count for name, count in zip(COUNTS, total_usage(call.usage for call in calls).counts, strict=True)},
     }
 
 
@@ -76,8 +75,8 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
         "dialogue/group_std": float(np.mean(deviations)) if deviations else 0.0,
         "dialogue/lone_groups": float(sum(len(values) < 2 for values in by_group.values())),
     }
-    for name in ("calls", "prompt_tokens", "completion_tokens"):
-        metrics[f"user/{name}"] = float(sum(dialogue[f"user_{name}"] for dialogue in dialogues))
+    user = {name: float(sum(dialogue.get(f"user_{name}", 0) for dialogue in dialogues)) for name in ("calls", *COUNTS)}
+    metrics |= {f"user/{name}": count for name, count in user.items() if count or name in ("calls", *COUNTS[:2])}
     metrics |= _means("score/", ((dialogue["group"], dialogue["score"]) for dialogue in dialogues))
     metrics |= _means("reply_tokens/turn_", (turn for dialogue in dialogues for turn in enumerate(dialogue["reply_tokens"], 1)))
     metrics |= _means("parts/", (term for dialogue in dialogues for term in dialogue.get("terms", {}).items()))
@@ -112,13 +111,14 @@ class MetricsFile:
     the file starts with the lines up to the step `resumed`. A line that a kill kept out of it is taken from the attempt that
     logged it, or, if the kill came between checkpoint and log, from the checkpoint, which has no evaluation after the step.
 
-    The number of `held_out` scenarios in each group is its weight in held-out means.
+    The number of `held_out` scenarios in each group is its weight in held-out means; `price` is that of the user simulator.
     """
 
-    def __init__(self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int) -> None:
-        self._file, self._resumed, prices = paths.metrics, resumed, recipe.watching.prices
+    def __init__(
+        self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int, price: Price | None = None
+    ) -> None:
+        self._file, self._resumed, self._price = paths.metrics, resumed, price
         self._held_out = Counter(map(recipe.environment.training.group, held_out))
-        self._price = None if prices is None else Price(prices.input, prices.output)
         self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(recipe.environment.name)}_([^/]+)/([^/]+)/mean@\d+")
         known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
         attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
@@ -176,7 +176,7 @@ class MetricsFile:
         if data.get("dialogue/tokens") and data.get("timing_s/gen"):
             derived["perf/reply_tokens_per_second"] = data["dialogue/tokens"] / data["timing_s/gen"]
         if self._price is not None and data.get("user/calls") is not None:
-            derived["user/cost"] = self._price.of(data["user/prompt_tokens"], data["user/completion_tokens"])
+            derived["user/cost"] = self._price.of(Usage.of_counts(int(data.get(f"user/{name}") or 0) for name in COUNTS))
         return derived
 
 

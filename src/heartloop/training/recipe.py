@@ -22,7 +22,7 @@ from heartloop.environments.records import yaml_value
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.environments.training import Training
-from heartloop.models.budget import DEAREST
+from heartloop.models.budget import DEAREST, Price
 from heartloop.models.local import is_local
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
 from heartloop.training.laptop.corpus import WarmStartSettings, warm_start_of
@@ -270,6 +270,16 @@ class Prices(Section):
     """Per million prompt tokens."""
     output: float = Field(ge=0.0, lt=DEAREST)
     """Per million completion tokens."""
+    cached_input: float | None = Field(default=None, ge=0.0, lt=DEAREST)
+    """Per million prompt tokens that the provider read from its cache; by default as `input`."""
+    cache_write: float | None = Field(default=None, ge=0.0, lt=DEAREST)
+    """Per million prompt tokens that the provider wrote to its cache; by default as `input`."""
+    reasoning: float | None = Field(default=None, ge=0.0, lt=DEAREST)
+    """Per million reasoning tokens; by default as `output`."""
+
+    @property
+    def price(self) -> Price:
+        return Price(**self.model_dump())
 
 
 class Watching(Section):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Message, Sampling, Usage, visible, writable
+from heartloop.core.dialogue import Message, Sampling, Usage, is_thinking_tag, thinking_ends, visible, writable
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import SILENCE
 from heartloop.environments.training import Returns
@@ -74,7 +74,7 @@ class TemplateFormat:
         self._options = dict(options or {})
         if not tokenizer.chat_template:
             raise UseError("the tokenizer has no chat template; expected one in its tokenizer_config.json or chat_template.jinja")
-        if {"<think>", "</think>"} & set(tokenizer.all_special_tokens):
+        if any(map(is_thinking_tag, tokenizer.all_special_tokens)):
             raise UseError("the tokenizer hides think tags as special tokens, so that the user would see the thinking")
         self._encoded = lru_cache(maxsize=20_000)(self._encode)  # every later turn has the same pieces
 
@@ -183,10 +183,9 @@ class TokenPolicy:
     def _history(self, body: Sequence[int], text: str, shown: str) -> tuple[int, ...] | None:
         if not shown:
             return None
-        if "<" not in text or visible(text) == text.strip():  # no think block: the whole reply, as it was sampled
+        if shown == text.strip():  # no thinking: the whole reply, as it was sampled
             return tuple(body)
-        closings = text.lower().count("</think>")  # their number grows with the length of a beginning
-        start = bisect_left(range(len(body) + 1), closings, key=lambda n: self._format.text(body[:n]).lower().count("</think>"))
+        start = bisect_left(range(len(body) + 1), thinking_ends(text), key=lambda n: len(self._format.text(body[:n])))
         while start < len(body) and not self._format.text(body[start : start + 1]).strip():
             start += 1
         rest = body[start:]

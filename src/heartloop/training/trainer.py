@@ -7,6 +7,7 @@ for a whole step, the actor is not updated and the step is counted.
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from safetensors.torch import load_file, save_file
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 from verl.utils import tensordict_utils as tu
 
-from heartloop.core.errors import ModelError
+from heartloop.core.errors import BudgetSpent, ModelError
 from heartloop.core.system import replacing, write_whole
 from heartloop.training.advantages import ESTIMATOR, RolloutRow, lone, shuffled
 from heartloop.training.metrics import dialogue_metrics
-from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED, TRAINER
+from heartloop.training.spending import SharedMeter
+from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED, TRAINER, RunPaths
 
 _PEFT = "base_model.model."
 _POLL_INTERVAL = 0.05  # seconds between two polls for finished rollouts; verl's own 2 s would be most of a laptop's step
@@ -30,6 +32,8 @@ _COMPARING = (ESTIMATOR, "grpo")  # estimators that compare the rollouts of a gr
 
 @register_trainer(TRAINER)
 class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
+    _too_low = ""  # why the limits of spending do not allow another step
+
     def _build_replay_buffer(self) -> Any:
         self.trainer_mode = "sync"  # the name that verl's branches test for
         buffer = super()._build_replay_buffer()
@@ -42,6 +46,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         except RuntimeError as error:
             if "no materializable trajectories" not in str(error):
                 raise
+            self._end_at_limit()
             raise ModelError(
                 f"all dialogues of step {self.global_steps} failed; the warnings above say of what. "
                 "Repair the user simulator, then rerun the command: it resumes from the last checkpoint"
@@ -55,6 +60,7 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         return super()._balance_batch(batch, metrics, **how)
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        self._end_at_limit()  # dialogues are missing
         data = _get(batch, "uid", "extra_fields")
         groups, extras = list(data["uid"]), list(data["extra_fields"])
         rows = [
@@ -84,7 +90,35 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, Any]) -> Any:
         self._numbers = metrics
-        return super().step(metrics, timing_raw)
+        if (meter := self._meter) is None:
+            return super().step(metrics, timing_raw)
+        meter.refresh()
+        if self._too_low:
+            meter.stop(self._too_low)
+        self._end_at_limit()
+        before = meter.spend()
+        batch = super().step(metrics, timing_raw)
+        meter.refresh()
+        if too_low := meter.too_low_for_another(before):
+            self._too_low = too_low
+            self.config.trainer.save_freq = 1  # this step gets a checkpoint, whether or not one is due
+        return batch
+
+    def _validate(self) -> Any:
+        numbers = super()._validate()
+        self._end_at_limit()  # dialogues are missing
+        return numbers
+
+    @cached_property
+    def _meter(self) -> SharedMeter | None:
+        path = RunPaths(Path(self.config.trainer.default_local_dir).parent).spending
+        return SharedMeter(path) if path.exists() else None
+
+    def _end_at_limit(self) -> None:
+        if self._meter is not None:
+            self._meter.refresh()
+            if self._meter.stopped:
+                raise BudgetSpent(self._meter.stopped)
 
     def _save_checkpoint(self) -> None:
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"

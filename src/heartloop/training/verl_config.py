@@ -14,6 +14,7 @@ from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import replacing
 from heartloop.environments.registry import owner_of, parted, stratified
+from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.training.recipe import Recipe
 
 AGENT = "heartloop"
@@ -42,6 +43,7 @@ class RunPaths:
         self.checkpoints = run / "checkpoints"
         self.transcripts = run / "transcripts"
         self.metrics = run / "metrics.jsonl"
+        self.spending = run / "spending.jsonl"
         self.attempts = run / "attempts"
 
     def checkpoint(self, step: int) -> Path:
@@ -102,7 +104,17 @@ def rows(scenarios: Sequence[Any], recipe: Recipe, *, split: str) -> list[dict[s
     ]
 
 
-def write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
+class UserCalls(NamedTuple):
+    """How the user simulator's model is called, and what its calls may take over all attempts of a run."""
+
+    timeout: float = TIMEOUT
+    retries: int = RETRIES
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    prices: Path | None = None
+
+
+def write_data(recipe: Recipe, split: Split, paths: RunPaths, calls: UserCalls = UserCalls()) -> None:  # noqa: B008
     import pyarrow
     import pyarrow.parquet
 
@@ -115,7 +127,10 @@ def write_data(recipe: Recipe, split: Split, paths: RunPaths) -> None:
     for name in ("train", "held_out"):
         file = Path(settings["scenarios"][name])
         settings["scenarios"][name] = str(file.resolve()) if file.is_file() else str(file)
-    entry = {"name": AGENT, "_target_": _LOOP, "recipe": json.dumps(settings), "transcripts": str(paths.transcripts)}
+    entry = {
+        "name": AGENT, "_target_": _LOOP, "recipe": json.dumps(settings), "transcripts": str(paths.transcripts),
+        "spending": str(paths.spending), "timeout": calls.timeout, "retries": calls.retries,
+    }  # fmt: skip
     paths.agent_loops.write_text(json.dumps([entry], indent=2) + "\n", encoding="utf-8")
 
 

@@ -74,7 +74,7 @@ def judge_agreement(values: Mapping[str, Mapping[str, float]]) -> float | None:
 def checkpoints(models: Sequence[str]) -> dict[str, dict[int, str]]:
     """Trainings with at least two checkpoints: models by step, by what else their names have in common.
 
-    >>> checkpoints(["checkpoint:a/global_step_20/hf", "checkpoint:a/global_step_5/hf", "openai/gpt-4.1"])
+    >>> checkpoints(["checkpoint:a/global_step_20/hf", "checkpoint:a/global_step_5/hf", "openai/gpt-6-luna"])
     {'checkpoint:a/global_step_*/hf': {5: 'checkpoint:a/global_step_5/hf', 20: 'checkpoint:a/global_step_20/hf'}}
     """
     found: dict[str, dict[int, str]] = defaultdict(dict)

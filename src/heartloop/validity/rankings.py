@@ -125,7 +125,7 @@ def read_ratings(path: Path) -> dict[str, float]:
 def same_name(first: str, second: str) -> bool:
     """Whether names mean the same model, apart from service, case and punctuation.
 
-    >>> same_name("google/gemini-2.5-pro", "Gemini2.5-Pro"), same_name("openai/gpt-4.1-mini", "GPT-4.1")
+    >>> same_name("google/gemini-2.5-pro", "Gemini2.5-Pro"), same_name("openai/gpt-6.1-terra", "GPT-6.1")
     (True, False)
     """
     first, second = (re.sub(r"[^a-z0-9.]", "", name.rsplit("/", 1)[-1].casefold()) for name in (first, second))
