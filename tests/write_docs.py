@@ -152,10 +152,14 @@ def _cells(service: str, row: dict[str, Any]) -> dict[str, str]:
         "token limit": ("token_limit", f"`{row['token_limit']}`"),
         "seed": ("seed", row["seed"]),
         "temperature": ("temperature", row["temperature"]),
-        "cached input": ("cache_marks" if row["cache_marks"] else "cached_share", "needs marks" if row["cache_marks"] else share),
+        "cached input": (
+            "cache_marks" if row["cache_marks"] else "cached_share",
+            "by model; some need marks" if row["cache_marks"] else share,
+        ),
         "moderation": ("moderation", ", ".join(row["moderation"]) or "–"),
         "rate limits": ("limits", row["limits"]),
         "context": ("context", row["context"]),
+        "what heartloop does": ("ours", row["ours"]),
     }
     cells = {head: text + (" †" if name in row["unconfirmed"] else "") for head, (name, text) in named.items()}
     links = ", ".join(f"[{number}]({source})" for number, source in enumerate(row["sources"], start=1))
@@ -165,7 +169,6 @@ def _cells(service: str, row: dict[str, Any]) -> dict[str, str]:
         "key": f"`{variable(service, 'API_KEY')}`" if row["key"] else "none",
         "checked": row["checked"],
         "read in": links or "–",
-        "what heartloop does": row["ours"],
     }
 
 

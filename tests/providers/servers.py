@@ -122,7 +122,8 @@ class Completion:
     def usage(self) -> dict[str, Any]:
         shown = self.completion_tokens + (0 if self.reasoning_outside else self.reasoning_tokens)
         total = self.prompt_tokens + self.completion_tokens + self.reasoning_tokens
-        return {"prompt_tokens": self.prompt_tokens, "completion_tokens": shown, "total_tokens": total, **self.details}
+        found = {"prompt_tokens": self.prompt_tokens, "completion_tokens": shown, "total_tokens": total, **self.details}
+        return {name: count for name, count in found.items() if count is not None}
 
 
 class Part:
@@ -264,7 +265,7 @@ class Provider:
         async with self._slots.slot() if self._slots else contextlib.nullcontext():
             latency = self._latency(call) if callable(self._latency) else self._latency
             await asyncio.sleep((latency + sum(part.delay(call) for part in self.parts)) * self.factor)
-        text = self._text(call)
+        text = tagged(self._text(call), _flat(call.body["messages"][-1:])[0]["content"])
         completion = Completion(text, "stop", tokens_of(call.used["messages"]), _tokens(text))
         refusal: Refusal | None = None
         for part in self.parts:
@@ -768,9 +769,10 @@ class ShortContext(Part):
     """A context of `n` tokens, for prompt and answer's first token together.
 
     With `cuts`, a longer prompt loses its oldest messages, then parts of its last and of its system prompt, until `kept` tokens
-    are left, without a word; `prompt_tokens` says so. Without, it is refused with `400 context_length_exceeded`. Ollama does one or the other by
-    model, and keeps half of the context and 2 tokens: https://github.com/ollama/ollama/issues/17889, /issues/17427. Its context
-    is 4,096 below 24 GiB of video memory: https://github.com/ollama/ollama/blob/main/docs/context-length.mdx
+    are left, without a word; `prompt_tokens` says so. Without, it is refused with `400 context_length_exceeded`. Ollama does one
+    or the other by model, and keeps half of the context and 2 tokens: https://github.com/ollama/ollama/issues/17889,
+    /issues/17427. Its context is 4,096 below 24 GiB of video memory:
+    https://github.com/ollama/ollama/blob/main/docs/context-length.mdx
     """
 
     def __init__(self, n: int = 4096, *, cuts: bool = True, kept: int | None = None) -> None:
@@ -793,7 +795,8 @@ class ShortContext(Part):
         over = tokens_of(system + others) - self.kept
         if over > 0:
             last = str(others[-1]["content"])
-            off = min(over, max(0, _tokens(last) - self.kept // 2))  # of its beginning; the rest of the system prompt's end
+            # its beginning first; what is missing then is taken from the end of the system prompt
+            off = min(over, max(0, _tokens(last) - self.kept // 2))
             others[-1] = {**others[-1], "content": last[4 * off :]}
             if system and over > off:
                 text = str(system[-1]["content"])
@@ -841,7 +844,7 @@ class CachedInput(Part):
         else:
             written = fresh if completion.prompt_tokens >= self._least else 0
             found = {"cache_read_input_tokens": completion.cached_tokens, "cache_creation_input_tokens": written}
-            completion.details |= {**found, "prompt_tokens": fresh - written}
+            completion.details |= {**found, "prompt_tokens": fresh - written, "total_tokens": None}
         return None
 
 

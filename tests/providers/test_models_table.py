@@ -11,23 +11,29 @@ from typing import Any
 import pytest
 
 from heartloop.core.errors import UseError
-from heartloop.models.client import LOCAL, SERVICES, EndpointChat
+from heartloop.models.client import LOCAL, SERVICES, STRICT, EndpointChat
 from heartloop.models.names import resolve
 from heartloop.models.providers import provider_table
 
 ROOT = Path(__file__).parents[2]
 SERVICE_ROWS = provider_table()["services"]
 EXAMPLES = provider_table()["examples"]
-NAMES = re.compile(rf"(?<![\w/.-])(?:{'|'.join(SERVICE_ROWS)})/[\w.:/-]*\w")
+NAMES = re.compile(rf"(?<![\w/.-])(?:{'|'.join(SERVICE_ROWS)})/[\w.:/-]*\w(?![\w/])")
 
 
 def documented() -> dict[str, set[str]]:
     """Every `service/model` of the README, the documentation, the examples and the code, with the files that name it."""
     files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     for folder in ("examples", "src"):
-        files += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".yaml", ".yml", ".ipynb", ".sh"}]
+        files += [
+            path
+            for path in (ROOT / folder).rglob("*")
+            if path.suffix in {".py", ".md", ".yaml", ".yml", ".toml", ".ipynb", ".sh"}
+        ]
     found: dict[str, set[str]] = {}
     for path in files:
+        if path.name == "providers.toml":
+            continue
         for name in NAMES.findall(path.read_text(encoding="utf-8")):
             if not name.rpartition("/")[2].isupper():  # a placeholder such as vllm/NAME
                 found.setdefault(name, set()).add(str(path.relative_to(ROOT)))
@@ -72,6 +78,7 @@ def test_the_table_has_the_services_of_the_client_with_their_addresses() -> None
     assert {name: row["address"] for name, row in SERVICE_ROWS.items() if row["address"]} == {**SERVICES, **LOCAL}
     assert {name for name, row in SERVICE_ROWS.items() if not row["address"]} == {"azure"}
     assert {name for name, row in SERVICE_ROWS.items() if not row["key"]} == set(LOCAL)
+    assert {SERVICE_ROWS[name]["schema"] for name in STRICT} <= {"strict", "best effort", "varies"}
 
 
 CHOICES = {

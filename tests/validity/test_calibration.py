@@ -19,17 +19,19 @@ from tests.validity.judges import play
 
 
 def test_the_estimate_worked_by_hand() -> None:
-    # labels 1, 2, 3 with scores 10, 20, 30; others score 40, 50, 60. cov(label, score) = 10, variance of all six scores
-    # 350; weight = 10 / ((1 + 3/3) * 350) = 1/70. mean(label - f/70) + mean(g)/70 = 2 - 20/70 + 50/70 = 2.4286
-    found = calibrated_mean([1, 2, 3], [10, 20, 30], [40, 50, 60])
-    assert found.weight == pytest.approx(1 / 70)
-    assert found.powered.mean == pytest.approx(2 + 30 / 70)
-    # labels alone: mean 2, standard error 1/sqrt(3), t(2) = 4.3027
-    assert found.labels_only.high == pytest.approx(2 + 4.302653 / math.sqrt(3))
-    # labels less weighted scores: 6/7 * (-1, 0, 1); others (-1, 0, 1)/7, each over 3: sum of squares 2 * (36 + 1) / 49 / 9,
-    # and 3/2 for the two degrees of freedom
-    assert found.powered.high - found.powered.mean == pytest.approx(4.302653 * math.sqrt(1.5 * 2 * 37 / 49 / 9))
-    assert (found.labelled, found.items) == (3, 6)
+    # labels 1 to 5 with scores 10 to 50; others score 60 to 100. cov(label, score) = 25, variance of all ten scores 916.67;
+    # weight = 25 / ((1 + 5/5) * 916.67) = 3/220. mean(label) + weight * (80 - 30) = 3 + 150/220
+    found = calibrated_mean([1, 2, 3, 4, 5], [10, 20, 30, 40, 50], [60, 70, 80, 90, 100])
+    assert found.weight == pytest.approx(3 / 220)
+    assert found.powered.mean == pytest.approx(3 + 150 / 220)
+    # labels alone: mean 3, variance 2.5, standard error sqrt(2.5 / 5), t(4) = 2.7764
+    assert found.labels_only.high == pytest.approx(3 + 2.776445 * math.sqrt(0.5))
+    # labels less weighted scores deviate by 19/22 * k, k = -2 to 2, each times 1/5 + (80 - 30) * 10 k / 1000 = (2 + 5 k) / 10:
+    # (1.6, 0.3, 0, 0.7, 2.4) * 19/22, squares 8.9 * (19/22)^2. Others deviate by 3/22 * k, over 5: squares 0.4 * (3/22)^2.
+    # 5/3 for the three degrees of freedom that weight and mean leave, t(3) = 3.1824
+    squares = (8.9 * 19**2 + 0.4 * 3**2) / 22**2
+    assert found.powered.high - found.powered.mean == pytest.approx(3.182446 * math.sqrt(5 / 3 * squares))
+    assert (found.labelled, found.items) == (5, 10)
 
 
 def test_scores_that_know_nothing_change_nothing() -> None:
@@ -46,6 +48,18 @@ def test_dialogues_of_one_scenario_count_together() -> None:
     # two clusters: half of the items each, (1 - 2) * 2/4 and (3 - 2) * 2/4; variance 2 * (0.25 + 0.25), t(1) = 12.706
     assert pairs.powered.high - 2 == pytest.approx(12.706205)
     assert each.powered.high < pairs.powered.high
+
+
+@pytest.mark.parametrize("labelled", [3, 5, 10, 30])
+def test_few_labels_are_covered_as_often_as_many(labelled: int) -> None:
+    draw = np.random.default_rng(1)
+    covered = 0
+    for _ in range(800):
+        truth = draw.normal(size=100)
+        scores = (0.6 * truth + 0.8 * draw.normal(size=100)).tolist()
+        powered = calibrated_mean(truth[:labelled].tolist(), scores[:labelled], scores[labelled:]).powered
+        covered += powered.low <= 0 <= powered.high
+    assert covered / 800 >= 0.935  # 0.95 less twice its deviation
 
 
 @pytest.mark.parametrize("noise", [0.3, 3.0])

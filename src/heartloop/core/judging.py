@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
 
 _MAX_ERRORS = 5  # errors of one answer that a re-ask names
+_LAYOUT = re.compile(r"[\s|]+")  # what a prompt changes in a quoted message, and a judge in a copy
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -49,7 +51,8 @@ async def ask(
     """
     tag, local = tag_of(messages), model.name.startswith(LOCAL_PREFIX)
     schema = tagged_schema(schema_of(answer, passages if local else ()), tag if local else None)
-    asked, problem, last = asking_for(tag, messages), "", ""
+    asked = first = asking_for(tag, messages)
+    problem = last = ""
     for attempt in range(reasks + 1):
         reply = (await model.complete(asked, schema=schema, sampling=sampling))._replace(tag=tag)
         if on_reply is not None:
@@ -65,14 +68,14 @@ async def ask(
         again = "Answer again with one JSON object of the form asked for, and nothing else."
         refusal = Message(role="user", content=f"That answer cannot be used: {problem}. {again}")
         asked = [
-            *asking_for(tag, messages),
+            *first,
             Message(role="assistant", content=reply.text or "(empty)"),
             *asking_for(tag, [refusal]),
         ]
     if reply.finish_reason == "length" and not visible(last):
         problem = used_up_by_thinking("ROLE", sampling.max_tokens if sampling is not None else None)
     shown = last if len(last) <= 120 else last[:117] + "..."
-    kind = Copied if tag not in last and _is_copied(visible(last), messages, answer) else AnswerError
+    kind = Copied if _is_copied(visible(last), tag, first, answer) else AnswerError
     raise kind(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")
 
 
@@ -112,8 +115,10 @@ def _validated(fields: dict[str, Any] | None, answer: type[Answer]) -> tuple[Ans
         return None, "; ".join(f"{where}: {what}" for where, what in errors)
 
 
-def _is_copied(text: str, messages: Sequence[Message], answer: type[BaseModel]) -> bool:
-    """Whether a text with a brace, or an answer in it, occurs in the messages."""
-    parts = [text[one.start : one.end] for one in objects_in(text) if _validated(one.fields, answer)[0] is not None]
-    parts += [text] if "{" in text else []
-    return any(part in message.content for part in parts for message in messages)
+def _is_copied(text: str, tag: str, request: Sequence[Message], answer: type[BaseModel]) -> bool:
+    """Whether a text has no object with the tag, and it, or an answer in it, occurs in the request."""
+    if any(objects_in(text, tag)) or "{" not in text:
+        return False
+    parts = [text, *(text[one.start : one.end] for one in objects_in(text) if _validated(one.fields, answer)[0] is not None)]
+    shown = [_LAYOUT.sub("", message.content) for message in request]
+    return any(_LAYOUT.sub("", part) in message for part in parts for message in shown)

@@ -76,11 +76,8 @@ class Cause(_Frozen):
     n: int
 
 
-class RoleUse(_Frozen):
+class RoleUse(Usage):
     calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    estimated: bool
 
 
 class ModelScore(_Frozen):

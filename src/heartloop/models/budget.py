@@ -37,9 +37,8 @@ class Price(NamedTuple):
 
     def of(self, usage: Usage) -> float:
         read, written, reasoning = usage.cached_input_tokens, usage.cache_write_tokens, usage.reasoning_tokens
-        total = self.input * max(0, usage.prompt_tokens - read - written) + self.output * max(
-            0, usage.completion_tokens - reasoning
-        )
+        fresh, visible = max(0, usage.prompt_tokens - read - written), max(0, usage.completion_tokens - reasoning)
+        total = self.input * fresh + self.output * visible
         total += (self.input if self.cached_input is None else self.cached_input) * read
         total += (self.input if self.cache_write is None else self.cache_write) * written
         return (total + (self.output if self.reasoning is None else self.reasoning) * reasoning) / 1e6
@@ -65,7 +64,7 @@ class Price(NamedTuple):
 
 
 def load_prices(path: Path | None) -> dict[str, Price]:
-    """The prices of a TOML file: a table per model, `["openai/gpt-5.4-mini"]`, with `input` and `output` per million tokens.
+    """The prices of a TOML file: a table per model, `["service/model"]`, with `input` and `output` per million tokens.
 
     Optional: `cached_input`, `cache_write`, `reasoning`; and `checked`, a date that is a note to the reader.
     """

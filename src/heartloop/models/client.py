@@ -197,9 +197,8 @@ class Connections:
         if host and (wait := paces[host].held_until - time.monotonic()) >= 1:
             return f"waits {wait:.0f} s for the rate limit of {host}"
         host = min(paces, key=lambda host: paces[host].rate, default="")
-        return (
-            f"{60 * paces[host].rate:,.0f} calls/min by the rate limit of {host}" if host and paces[host].rate < math.inf else ""
-        )
+        rate = paces[host].rate if host else math.inf
+        return f"{60 * rate:,.0f} calls/min by the rate limit of {host}" if rate < math.inf else ""
 
     def habits(self, address: str, model: str, first: Habits) -> Habits:
         """What is known of a model, or `first` before anything is."""

@@ -285,8 +285,7 @@ def read_allowance(headers: Mapping[str, str], tokens: int) -> Allowance | None:
     found = []
     for kind, a_call in (("-requests", 1), ("-tokens", tokens), ("", 1)):
         remaining, reset = (headers.get(f"x-ratelimit-{name}{kind}", "") for name in ("remaining", "reset"))
-        seconds = _duration(reset)
-        if a_call and seconds is not None and remaining.isdigit():
+        if a_call and remaining.isdigit() and (seconds := _duration(reset)) is not None:
             found.append(Allowance(int(remaining) / a_call, seconds))
     return min(found, default=None)
 

@@ -344,8 +344,9 @@ GROUPS: tuple[MetricGroup, ...] = (
         (
             Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles other than the policy.", quiet=True),
             Metric("user/prompt_tokens", "Prompt tokens", "a step", "Tokens sent to those models.", quiet=True),
+            Metric("user/cached_input_tokens", "Cached input", "a step", "Of those, read from the provider’s cache.", quiet=True),
             Metric("user/completion_tokens", "Completion tokens", "a step", "Tokens of their answers.", quiet=True),
-            Metric("user/cost", "Cost", "a step", "In the currency of watching.prices, where the recipe has them.", quiet=True),
+            Metric("user/cost", "Cost", "a step", "In the currency of --prices or watching.prices.", quiet=True),
             Metric("perf/reply_tokens_per_second", "Reply tokens per second", "tokens/s",
                 "Tokens sampled from the policy, by the seconds in which the step’s dialogues were played."),
             Metric("perf/throughput", "Tokens per second and device", "tokens/s",

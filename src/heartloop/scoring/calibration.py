@@ -20,6 +20,8 @@ from heartloop.core.text import amount
 from heartloop.scoring.statistics import Interval, by_cluster
 
 _Floats = npt.NDArray[np.float64]
+_LEAST_WEIGHTED = 5
+"""Labelled scenarios from which on scores are used: with fewer, estimating their weight costs more than they bring (ours)."""
 
 
 class Calibrated(NamedTuple):
@@ -45,7 +47,10 @@ def calibrated_mean(
     """The mean label over labelled and other items.
 
     The estimate is `mean(labels) + weight * (mean of all other scores - mean of the labelled scores)`. The weight is the one that
-    makes the variance least, `cov(label, score) / ((1 + n / N) var(score))` for n labelled and N other items.
+    makes the variance least, `cov(label, score) / ((1 + n / N) var(score))` for n labelled and N other items; 0 below five
+    labelled scenarios. The interval is that of a regression estimate (Cochran 1977, Sampling Techniques, chapter 7; ours): two
+    degrees of freedom are used up, and the error of the weight counts by the distance of the mean scores. Without this it would
+    cover 90 to 94 % at five labels, and 88 % at ten of skewed scores.
     `scores`, shape (n,), are in any unit; `other_scores`, shape (N,), may be empty. By default each item is its own cluster.
     """
     n, others = len(labels), len(other_scores)
@@ -58,9 +63,19 @@ def calibrated_mean(
     if len(set(mine)) < 2:
         raise UseError(f"calibrated_mean: labels of {amount(len(set(mine)), 'scenario')}; expected at least two scenarios")
     y, f, g = (np.asarray(values, dtype=float) for values in (labels, scores, other_scores))
-    weight = _weight(y, f, g)
-    powered = _interval(y - weight * f, mine, weight * g, theirs, level)
-    return Calibrated(powered, _interval(y, mine, np.zeros(0), [], level), weight, n, n + others)
+    labelled = len(set(mine))
+    mean = float(y.mean())
+    alone = _interval(mean, (y - mean) / n, mine, labelled=labelled, fitted=1, level=level)
+    weight = _weight(y, f, g) if labelled >= _LEAST_WEIGHTED else 0.0
+    if weight == 0.0:
+        return Calibrated(alone, alone, 0.0, n, n + others)
+    spread = f - f.mean()
+    leverage = 1 / n + (g.mean() - f.mean()) * spread / float(np.sum(spread**2))
+    x, z = y - weight * f, weight * g
+    parts = np.concatenate([leverage * (x - x.mean()), (z - z.mean()) / others])
+    mean = float(x.mean() + z.mean())
+    powered = _interval(mean, parts, [*mine, *theirs], labelled=labelled, fitted=2, level=level)
+    return Calibrated(powered, alone, weight, n, n + others)
 
 
 def labels_to_halve(
@@ -72,13 +87,14 @@ def labels_to_halve(
     """
     y, f, g = (np.asarray(values, dtype=float) for values in (labels, scores, other_scores))
     weight = _weight(y, f, g)
-    rest = float(np.var(y - weight * f, ddof=1))
+    fitted = 2 if weight else 1  # parameters
+    rest = float(np.var(y - weight * f, ddof=fitted))
     spread = weight**2 * float(np.var(np.concatenate([f, g]), ddof=1))
     items = len(f) + len(g)
 
     def width(n: int) -> float:
         others = spread / (items - n) if items > n and weight else 0.0
-        return float(students_t.ppf(0.5 + level / 2, n - 1)) * math.sqrt(rest / n + others)
+        return float(students_t.ppf(0.5 + level / 2, n - fitted)) * math.sqrt(rest / n + others)
 
     wanted = width(len(y)) / 2
     return next((n for n in range(len(y) + 1, items + 1) if width(n) <= wanted), None)
@@ -86,17 +102,17 @@ def labels_to_halve(
 
 def _weight(y: _Floats, f: _Floats, g: _Floats) -> float:
     variance = float(np.var(np.concatenate([f, g]), ddof=1))
-    if not len(g) or variance == 0.0 or len(y) < 3:
+    if not len(g) or variance == 0.0 or len(y) < _LEAST_WEIGHTED:
         return 0.0
     return float(np.cov(y, f, ddof=1)[0, 1]) / ((1 + len(y) / len(g)) * variance)
 
 
-def _interval(x: _Floats, mine: Sequence[Hashable], z: _Floats, theirs: Sequence[Hashable], level: float) -> Interval:
-    """The interval of mean(x) + mean(z), where items of one cluster count together."""
-    mean = float(x.mean() + (z.mean() if len(z) else 0.0))
-    shares = [(values - values.mean()) / len(values) for values in (x, z) if len(values)]
-    parts, _ = by_cluster("calibrated_mean", np.concatenate(shares).tolist(), [*mine, *theirs])
-    degrees = len(set(mine)) - 1
-    variance = sum(part**2 for part in parts.tolist()) * (degrees + 1) / degrees
-    half = float(students_t.ppf(0.5 + level / 2, degrees)) * math.sqrt(variance)
+def _interval(mean: float, parts: _Floats, clusters: Sequence[Hashable], *, labelled: int, fitted: int, level: float) -> Interval:
+    """The t interval of an estimate whose error is the sum of `parts`, those of one cluster together.
+
+    `labelled` is the number of clusters with a label, `fitted` that of the parameters estimated from them.
+    """
+    sums, _ = by_cluster("calibrated_mean", parts.tolist(), clusters)
+    degrees = labelled - fitted
+    half = float(students_t.ppf(0.5 + level / 2, degrees)) * math.sqrt(float(np.sum(sums**2)) * labelled / degrees)
     return Interval(mean, mean - half, mean + half)

@@ -47,10 +47,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def paired_p(differences: Sequence[float], *, clusters: Sequence[Hashable] | None = None) -> float:
     """Two-sided p of the t test over clusters that belongs to `statistics.mean_interval`; 1 for one cluster.
 
-    0 if all clusters share a value other than 0; 1 if all are 0.
+    If all n clusters share a value other than 0, t is infinite and shows nothing: scores in steps do this by chance. p is then
+    the smallest of the sign-flip test, 2 / 2^n (ours); 1 if all are 0.
 
     >>> round(paired_p([1.0, 2.0, 3.0]), 4)  # t = 2 / (1 / sqrt(3)) = 3.464 with 2 degrees of freedom
     0.0742
+    >>> paired_p([5.0, 5.0, 5.0])
+    0.25
     """
     from scipy.special import stdtr  # a quarter of a second to import
 
@@ -58,9 +61,9 @@ def paired_p(differences: Sequence[float], *, clusters: Sequence[Hashable] | Non
     if math.isnan(seen.low):
         return 1.0
     reach = seen.high - seen.mean
-    if reach == 0.0:
-        return 0.0 if seen.mean else 1.0
     df = len(set(clusters)) - 1 if clusters is not None else len(differences) - 1
+    if reach == 0.0:
+        return 0.5**df if seen.mean else 1.0
     return float(2.0 * stdtr(df, -abs(seen.mean) / reach * t_quantile(0.975, df)))
 
 

@@ -105,6 +105,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                     )
             except BudgetSpent as error:  # the trainer ends the run before it learns from the rest of the step
                 logger.warning("a dialogue with %s was not played: %s", scenario, error)
+                worker.stop(str(error))
                 return []
         worker.write(transcript, split=split, step=step)
         if (failure := transcript.failure) is not None:
@@ -176,6 +177,7 @@ class _Worker:
     def __init__(self, recipe: Recipe, transcripts: Path, spending: str, timeout: float, retries: int) -> None:
         self.recipe, self._transcripts = recipe, transcripts
         self._models: list[ChatModel] = []
+        self._meter = Meter()
         self._playing = 0
         settings, spec, options = recipe.dialogue, recipe.environment.spec, recipe.environment.played
         sets = dict.fromkeys((recipe.scenarios.train, recipe.scenarios.held_out))
@@ -184,10 +186,11 @@ class _Worker:
         if settings.user != EMBEDDED:
             model = resolve(settings.user, max_connections=settings.max_connections, timeout=timeout, retries=retries)
             self._models.append(model)
-            meter = SharedMeter(Path(spending)) if spending else Meter()
+            if spending:
+                self._meter = SharedMeter(Path(spending))
             roles = spec.role_names
             player = spec.players(
-                {role: counted(model, meter, role) for role in roles}, dict.fromkeys(roles, settings.user_sampling)
+                {role: counted(model, self._meter, role) for role in roles}, dict.fromkeys(roles, settings.user_sampling)
             )
         self.environment = spec.make(scenarios, player, options)
 
@@ -201,6 +204,11 @@ class _Worker:
             self._playing -= 1
             if not self._playing:
                 await close(self._models)
+
+    def stop(self, why: str) -> None:
+        """Ends the run for all workers: a limit is reached, or an endpoint answers no more calls."""
+        if isinstance(self._meter, SharedMeter) and not self._meter.stopped:
+            self._meter.stop(why)
 
     def write(self, transcript: Transcript, *, split: str, step: int) -> None:
         if (every := self.recipe.watching.transcripts_every) and step % every == 0:

@@ -68,7 +68,8 @@ def train(recipe: Recipe, run: Path, *, calls: UserCalls = UserCalls(), progress
         write_data(recipe, split, paths, calls)
         _repair_tracker(paths)
         resumed = _last_checkpoint(paths)
-        metrics = MetricsFile(paths, recipe, split.held_out, resumed=resumed)
+        price = prices.get(recipe.dialogue.user)
+        metrics = MetricsFile(paths, recipe, split.held_out, resumed=resumed, price=price)
         if resumed >= recipe.batch.steps:
             progress(f"All {recipe.batch.steps} steps are done.")
             return Ended(resumed, 0, metrics.failures(), "", paths.attempts)

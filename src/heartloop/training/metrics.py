@@ -16,6 +16,7 @@ from heartloop.core.dialogue import COUNTS, Transcript, Usage, total_usage
 from heartloop.core.system import read_steps, write_whole
 from heartloop.core.text import clock
 from heartloop.evaluation.scores import heard
+from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED, repeats_of
 from heartloop.training.recipe import Recipe
 from heartloop.training.rollouts import RolloutRewards, TokenPolicy
@@ -110,13 +111,14 @@ class MetricsFile:
     the file starts with the lines up to the step `resumed`. A line that a kill kept out of it is taken from the attempt that
     logged it, or, if the kill came between checkpoint and log, from the checkpoint, which has no evaluation after the step.
 
-    The number of `held_out` scenarios in each group is its weight in held-out means.
+    The number of `held_out` scenarios in each group is its weight in held-out means; `price` is that of the user simulator.
     """
 
-    def __init__(self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int) -> None:
-        self._file, self._resumed, prices = paths.metrics, resumed, recipe.watching.prices
+    def __init__(
+        self, paths: RunPaths, recipe: Recipe, held_out: Iterable[Any], *, resumed: int, price: Price | None = None
+    ) -> None:
+        self._file, self._resumed, self._price = paths.metrics, resumed, price
         self._held_out = Counter(map(recipe.environment.training.group, held_out))
-        self._price = None if prices is None else prices.price
         self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(recipe.environment.name)}_([^/]+)/([^/]+)/mean@\d+")
         known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
         attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))

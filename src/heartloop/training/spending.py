@@ -63,8 +63,8 @@ class SharedMeter(Meter):
         ):
             if limit is not None and spent + 1.2 * (spent - then) > limit:
                 return (
-                    f"{flag} {limit:.12g} is too low for another step: {spent:.12g} is spent and one takes about {spent - then:.6g}; "
-                    "raise it and rerun the same command to resume"
+                    f"{flag} {limit:.12g} is too low for another step: {spent:.12g} is spent and one takes about "
+                    f"{spent - then:.6g}; raise it and rerun the same command to resume"
                 )
         return ""
 
