@@ -59,12 +59,13 @@ def a_minute(*tells: Literal["seconds"]) -> Callable[[], Provider]:
 
 def is_flagged(body: Mapping[str, Any]) -> bool:
     """A quarter of the dialogues, by what the person says first to the policy."""
-    return body["model"] == "policy" and zlib.crc32(str(body["messages"][1]["content"]).encode()) % 4 == 0
+    return body["model"] == "policy" and len(body["messages"]) > 1 and zlib.crc32(str(body["messages"][1]["content"]).encode()) % 4 == 0
 
 
 def with_schemas(server: Provider) -> str:
     asked = [call for call in server.calls if call.body["model"] == "person" and call.part != "check"]
-    return f"{sum('response_format' in call.body for call in asked) / len(asked):.0%} of the user simulator's calls with a schema"
+    kept = sum(call.body.get("response_format", {}).get("type") == "json_schema" for call in asked)
+    return f"{kept / len(asked):.0%} of the user simulator's calls with their schema"
 
 
 def cut(server: Provider) -> str:
@@ -78,10 +79,11 @@ def cost(server: Provider) -> str:
 
 
 SHORT = ("-E", "max_turns=3")
+"""About eight calls a dialogue."""
 CASES = (
     Case("60 calls a minute, without headers", a_minute(), 16, SHORT),
     Case("60 calls a minute, with `Retry-After`", a_minute("seconds"), 16, SHORT),
-    Case("60 calls a minute, killed and resumed", a_minute(), 16, SHORT, then="kill"),
+    Case("60 calls a minute, 4 dialogues at a time, killed and resumed", a_minute(), 16, (*SHORT, "--max-connections", "4"), then="kill"),
     Case(
         "answers take 3 s, `--timeout 1`",
         lambda: Provider(latency=lambda call: 0.0 if call.part == "check" else 3.0),
@@ -103,7 +105,7 @@ CASES = (
         (*SHORT, "--max-connections", "4"),
         then="top up",
     ),
-    Case("a context of 4,096 tokens that cuts", lambda: Provider(ShortContext(4096)), 2, environment="empa", noted=cut),
+    Case("a context of 2,048 tokens that cuts", lambda: Provider(ShortContext(2048)), 2, environment="empa", noted=cut),
     Case("input that was sent before is cheaper", lambda: Provider(CachedInput("openai")), 4, noted=cost),
 )
 
