@@ -332,7 +332,10 @@ def _error_fields(body: Any) -> tuple[str, str, str, float | None]:
     details = error.get("details")
     delays = [d.get("retryDelay") for d in details if isinstance(d, dict)] if isinstance(details, list) else []
     wait = next((_duration(delay) for delay in delays if isinstance(delay, str)), None)  # Google's RetryInfo
-    return str(message), named if isinstance(named, str) else "", str(error.get("code") or error.get("type") or ""), wait
+    metadata = error.get("metadata")
+    flagged = isinstance(metadata, dict) and "flagged_input" in metadata  # OpenRouter's 403 by moderation has no code of its own
+    code = "content_filter" if flagged else str(error.get("code") or error.get("type") or "")
+    return str(message), named if isinstance(named, str) else "", code, wait
 
 
 def _content(content: Any) -> tuple[str, str]:
