@@ -2,8 +2,8 @@
 
 Every case is `heartloop eval` as its own process against a server of `tests/providers`. The server counts calls, refusals,
 finished answers and tokens; the run's transcripts and log say what heartloop counted. `--before SRC` measures another version,
-whose `src` folder it is, for the other column. Finished cases are kept in the results, so a run that was killed goes on; `--again`
-measures them again. Takes about five minutes.
+whose `src` folder it is, for the other column. Finished cases are kept in the results, so a killed run goes on; `--again` measures
+them again. Takes about five minutes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ def a_minute(*tells: Literal["seconds"]) -> Callable[[], Provider]:
 
 def is_flagged(body: Mapping[str, Any]) -> bool:
     """A quarter of the dialogues, by what the person says first to the policy."""
-    return body["model"] == "policy" and len(body["messages"]) > 1 and zlib.crc32(str(body["messages"][1]["content"]).encode()) % 4 == 0
+    return (
+        body["model"] == "policy"
+        and len(body["messages"]) > 1
+        and zlib.crc32(str(body["messages"][1]["content"]).encode()) % 4 == 0
+    )
 
 
 def with_schemas(server: Provider) -> str:
@@ -74,7 +78,11 @@ def cut(server: Provider) -> str:
 
 def cost(server: Provider) -> str:
     fresh = server.billed["prompt"] - server.billed["cached"]
-    billed = PRICES.input * fresh + (PRICES.cached_input or 0.0) * server.billed["cached"] + PRICES.output * server.billed["completion"]
+    billed = (
+        PRICES.input * fresh
+        + (PRICES.cached_input or 0.0) * server.billed["cached"]
+        + PRICES.output * server.billed["completion"]
+    )
     return f"billed {billed / 1e6:.4f}"
 
 
@@ -83,7 +91,13 @@ SHORT = ("-E", "max_turns=3")
 CASES = (
     Case("60 calls a minute, without headers", a_minute(), 16, SHORT),
     Case("60 calls a minute, with `Retry-After`", a_minute("seconds"), 16, SHORT),
-    Case("60 calls a minute, 4 dialogues at a time, killed and resumed", a_minute(), 16, (*SHORT, "--max-connections", "4"), then="kill"),
+    Case(
+        "60 calls a minute, 4 dialogues at a time, killed and resumed",
+        a_minute(),
+        16,
+        (*SHORT, "--max-connections", "4"),
+        then="kill",
+    ),
     Case(
         "answers take 3 s, `--timeout 1`",
         lambda: Provider(latency=lambda call: 0.0 if call.part == "check" else 3.0),
@@ -110,15 +124,19 @@ CASES = (
 )
 
 
+def prepared(case: Case, folder: Path, *, old: bool) -> list[str]:
+    """Writes the price file, which has no price of cached input in an old version, and returns the command."""
+    folder.mkdir()
+    prices = {"input": PRICES.input, "output": PRICES.output} | ({} if old else {"cached_input": PRICES.cached_input})
+    fields = "".join(f"{kind} = {price}\n" for kind, price in prices.items())
+    (folder / "prices.toml").write_text("".join(f'["vllm/{name}"]\n{fields}' for name in ("policy", "person")))
+    models = ("--model", "vllm/policy", "--user", "vllm/person", "--limit", str(case.dialogues))
+    return command("eval", case.environment, *models, "--out", "run", "--prices", "prices.toml", "--yes", *case.words)
+
+
 async def measured(case: Case, folder: Path, source: Path | None) -> dict[str, Any]:
     """Plays a case and says what the server and the run counted."""
-    folder.mkdir()
-    prices = {"input": PRICES.input, "output": PRICES.output} | ({} if source else {"cached_input": PRICES.cached_input})
-    lines = [f'["vllm/{name}"]\n' + "".join(f"{kind} = {price}\n" for kind, price in prices.items()) for name in ("policy", "person")]
-    (folder / "prices.toml").write_text("".join(lines))
-    words = command("eval", case.environment, "--model", "vllm/policy", "--user", "vllm/person", "--out", "run", "--prices", "prices.toml",
-                    "--yes", "--limit", str(case.dialogues), *case.words)  # fmt: skip
-    env = {} if source is None else {"PYTHONPATH": str(source)}
+    words, env = prepared(case, folder, old=source is not None), {} if source is None else {"PYTHONPATH": str(source)}
     async with case.serve() as server:
 
         async def play(until: int | None = None) -> float:
@@ -131,20 +149,17 @@ async def measured(case: Case, folder: Path, source: Path | None) -> dict[str, A
             server.parts[0].after = math.inf  # type: ignore[attr-defined]
         if case.then:
             seconds += await play()
-        while server.in_flight:  # answers to calls that were abandoned are billed too
-            await asyncio.sleep(0.2)
-        await asyncio.gather(*server._generations, return_exceptions=True)
+        await asyncio.gather(*server._generations, return_exceptions=True)  # of calls that were abandoned; they are billed too
     dialogues = transcripts(folder / "run")
     charged = sum(call.usage.total for dialogue in dialogues for call in dialogue.calls)
     charged += sum(int(lost[2]) + int(lost[3]) for entry in read_log(folder / "run") for lost in entry.get("lost", ()))
     card = json.loads((folder / "run" / "scores.json").read_text())
-    note = case.noted(server)
-    if case.noted is cost:
-        note += f", charged {card['models'][0]['cost']:.4f}"
+    note = case.noted(server) + (f", charged {card['models'][0]['cost']:.4f}" if case.noted is cost else "")
+    billed = server.billed["prompt"] + server.billed["completion"]
     return {
         "dialogues": case.dialogues, "calls": len(server.calls), "refused": server.refused.total(), "answers": server.finished,
         "lost": case.dialogues - len({dialogue.key for dialogue in dialogues if dialogue.scored}),
-        "billed": server.billed["prompt"] + server.billed["completion"], "charged": charged, "seconds": round(seconds), "note": note,
+        "billed": billed, "charged": charged, "seconds": round(seconds), "note": note,
     }  # fmt: skip
 
 

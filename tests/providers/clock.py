@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import pytest
-
 from tests.providers.servers import Provider
 
-__all__ = ["Clock", "clock"]
+__all__ = ["Clock"]
 
 T = TypeVar("T")
 _DELIVERY = 0.0005  # seconds for which the loop really waits: what was sent may not have arrived yet
@@ -53,7 +51,7 @@ class Clock:
     def time(self) -> float:
         return self._time + self.now()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Awaitable[T]) -> T:
         return self.loop.run_until_complete(work)
 
     @contextmanager
@@ -63,14 +61,3 @@ class Clock:
             yield server
         finally:
             self.run(server.__aexit__(None, None, None))
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    """The clock of a test without a running loop; `asyncio.run`, with which heartloop begins its work, uses its loop too."""
-    made = Clock()
-    monkeypatch.setattr(time, "monotonic", made.monotonic)
-    monkeypatch.setattr(time, "time", made.time)
-    monkeypatch.setattr(asyncio, "run", made.run)
-    yield made
-    made.loop.close()

@@ -20,7 +20,7 @@ from heartloop.evaluation.api import Run
 from heartloop.models.budget import Meter, Metered, Price
 from heartloop.models.client import EndpointChat
 from tests.commands import _run
-from tests.providers.clock import Clock, clock  # noqa: F401 - a fixture
+from tests.providers.clock import Clock
 from tests.providers.servers import (
     AccountEnds,
     AnswerModeration,
@@ -55,7 +55,7 @@ async def answers(model: EndpointChat, calls: int = 1, **how: Any) -> list[Reply
 
 
 @pytest.fixture
-def play(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:  # noqa: F811
+def play(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     """A run of SAGE with policy and user simulator at one server."""
 
     def played(server: Provider, environment: str = "sage", **more: Any) -> Run:
@@ -79,14 +79,14 @@ def is_person(body: Mapping[str, Any]) -> bool:
 # Waiting
 
 
-def test_blank_lines_are_no_silence(clock: Clock) -> None:  # noqa: F811
+def test_blank_lines_are_no_silence(clock: Clock) -> None:
     server = Provider(BlankLines(queue=590.0, every=15.0))
     with clock.serving(server):
         clock.run(answers(endpoint(server, timeout=60.0)))
     assert (len(server.calls), server.finished) == (1, 1)
 
 
-def test_silence_is_bought_twice_at_most_and_both_are_charged(clock: Clock) -> None:  # noqa: F811
+def test_silence_is_bought_twice_at_most_and_both_are_charged(clock: Clock) -> None:
     server, meter = Provider(latency=400.0), Meter()
 
     async def asked() -> None:
@@ -106,7 +106,9 @@ def test_silence_is_bought_twice_at_most_and_both_are_charged(clock: Clock) -> N
 
 @pytest.mark.parametrize(("timeout", "answered"), [(300.0, False), (900.0, True)])
 def test_a_whole_attempt_takes_ten_minutes_unless_the_time_out_is_longer(
-    timeout: float, answered: bool, clock: Clock  # noqa: F811
+    timeout: float,
+    answered: bool,
+    clock: Clock,
 ) -> None:
     server = Provider(BlankLines(queue=700.0, closes=1000.0))
     with clock.serving(server):
@@ -118,7 +120,7 @@ def test_a_whole_attempt_takes_ten_minutes_unless_the_time_out_is_longer(
     assert len(server.calls) == (1 if answered else 2)
 
 
-def test_a_server_that_answers_one_call_at_a_time_serves_32_dialogues(play: Callable[..., Run], clock: Clock) -> None:  # noqa: F811
+def test_a_server_that_answers_one_call_at_a_time_serves_32_dialogues(play: Callable[..., Run], clock: Clock) -> None:
     server = Provider(OneAnswerAtATime(), latency=5.0)
     with clock.serving(server):
         run = play(server, limit=32, options={"max_turns": 1}, timeout=60)
@@ -130,7 +132,7 @@ def test_a_server_that_answers_one_call_at_a_time_serves_32_dialogues(play: Call
 # Structured output
 
 
-def test_after_one_bad_generation_the_schema_is_sent_again(play: Callable[..., Run], clock: Clock) -> None:  # noqa: F811
+def test_after_one_bad_generation_the_schema_is_sent_again(play: Callable[..., Run], clock: Clock) -> None:
     server = Provider(OneBadGeneration())
     with clock.serving(server):
         run = play(server)
@@ -140,7 +142,7 @@ def test_after_one_bad_generation_the_schema_is_sent_again(play: Callable[..., R
     assert formats == {"json_schema"}
 
 
-def test_a_schema_that_is_refused_becomes_a_json_object_for_the_rest_of_the_run(clock: Clock) -> None:  # noqa: F811
+def test_a_schema_that_is_refused_becomes_a_json_object_for_the_rest_of_the_run(clock: Clock) -> None:
     server = Provider(RefusedFields("deepseek"))
     with clock.serving(server):
         model = endpoint(server)
@@ -150,7 +152,7 @@ def test_a_schema_that_is_refused_becomes_a_json_object_for_the_rest_of_the_run(
 
 
 @pytest.mark.parametrize("part", [RefusedFields("deepseek"), IgnoredFields()], ids=["refused", "ignored"])
-def test_runs_without_schemas(part: Part, play: Callable[..., Run], clock: Clock) -> None:  # noqa: F811
+def test_runs_without_schemas(part: Part, play: Callable[..., Run], clock: Clock) -> None:
     server = Provider(part)
     with clock.serving(server):
         run = play(server)
@@ -169,7 +171,7 @@ def test_runs_without_schemas(part: Part, play: Callable[..., Run], clock: Clock
         ("openai", 2, {"temperature"}),  # and `max_tokens`, which has another name there
     ],
 )
-def test_what_a_model_refuses_is_learned_once(form: Any, refused: int, left_out: set[str], clock: Clock) -> None:  # noqa: F811
+def test_what_a_model_refuses_is_learned_once(form: Any, refused: int, left_out: set[str], clock: Clock) -> None:
     server = Provider(RefusedFields(form))
     with clock.serving(server):
         model = endpoint(server, retries=0)
@@ -182,7 +184,7 @@ def test_what_a_model_refuses_is_learned_once(form: Any, refused: int, left_out:
 
 
 @pytest.mark.parametrize("form", ["azure", "alibaba", "openai", "deepseek", "openrouter"])
-def test_a_policy_that_moderation_refuses_has_refused(form: Any, play: Callable[..., Run], clock: Clock) -> None:  # noqa: F811
+def test_a_policy_that_moderation_refuses_has_refused(form: Any, play: Callable[..., Run], clock: Clock) -> None:
     server = Provider(PromptModeration(form, is_policy))
     with clock.serving(server):
         run = play(server)
@@ -193,7 +195,9 @@ def test_a_policy_that_moderation_refuses_has_refused(form: Any, play: Callable[
 
 @pytest.mark.parametrize("partial", [False, True])
 def test_an_answer_of_the_policy_that_is_filtered_is_scored_as_it_comes(
-    partial: bool, play: Callable[..., Run], clock: Clock  # noqa: F811
+    partial: bool,
+    play: Callable[..., Run],
+    clock: Clock,
 ) -> None:
     server = Provider(AnswerModeration(is_policy, partial=partial))
     with clock.serving(server):
@@ -205,7 +209,9 @@ def test_an_answer_of_the_policy_that_is_filtered_is_scored_as_it_comes(
 
 @pytest.mark.parametrize("form", ["azure", "alibaba", "openai", "deepseek", "openrouter"])
 def test_a_user_simulator_that_moderation_refuses_leaves_the_dialogue_unscored(
-    form: Any, play: Callable[..., Run], clock: Clock  # noqa: F811
+    form: Any,
+    play: Callable[..., Run],
+    clock: Clock,
 ) -> None:
     server = Provider(PromptModeration(form, is_person))
     with clock.serving(server), pytest.warns(RuntimeWarning, match="Moderated"):
@@ -219,7 +225,10 @@ def test_a_user_simulator_that_moderation_refuses_leaves_the_dialogue_unscored(
 
 @pytest.mark.parametrize(("environment", "context"), [("sage", 1024), ("empa", 2048)])
 def test_a_prompt_that_the_server_cuts_is_an_error_that_says_what_to_set(
-    environment: str, context: int, play: Callable[..., Run], clock: Clock  # noqa: F811
+    environment: str,
+    context: int,
+    play: Callable[..., Run],
+    clock: Clock,
 ) -> None:
     part = ShortContext(context)
     server = Provider(part)
@@ -232,7 +241,10 @@ def test_a_prompt_that_the_server_cuts_is_an_error_that_says_what_to_set(
 
 @pytest.mark.parametrize(("environment", "limit"), [("empa", 1), ("eibench", 3)])
 def test_no_whole_prompt_is_taken_for_one_that_was_cut(
-    environment: str, limit: int, play: Callable[..., Run], clock: Clock  # noqa: F811
+    environment: str,
+    limit: int,
+    play: Callable[..., Run],
+    clock: Clock,
 ) -> None:
     with clock.serving(Provider()) as server:
         run = play(server, environment, limit=limit)
@@ -244,7 +256,7 @@ def test_no_whole_prompt_is_taken_for_one_that_was_cut(
     ["reasoning_content", "reasoning", ("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"),
      ("", "</think>")],
 )  # fmt: skip
-def test_thinking_is_kept_apart(shown: Any, play: Callable[..., Run], clock: Clock) -> None:  # noqa: F811
+def test_thinking_is_kept_apart(shown: Any, play: Callable[..., Run], clock: Clock) -> None:
     server = Provider(ThinkingByDefault("chat_template_kwargs", tokens=50, shown=shown))
     with clock.serving(server):
         run = play(server, limit=1)
@@ -253,7 +265,7 @@ def test_thinking_is_kept_apart(shown: Any, play: Callable[..., Run], clock: Clo
     assert not any("They sound hurt" in turn.reply or turn.silent for turn in transcript.turns)
 
 
-def test_thinking_that_uses_up_the_token_limit_is_named(play: Callable[..., Run], clock: Clock) -> None:  # noqa: F811
+def test_thinking_that_uses_up_the_token_limit_is_named(play: Callable[..., Run], clock: Clock) -> None:
     server = Provider(ThinkingByDefault(tokens=100))
     with clock.serving(server), pytest.warns(RuntimeWarning, match="limit of 80 tokens was used up before the answer"):
         play(server, sampling={"policy": {"max_tokens": 80}})
@@ -264,7 +276,10 @@ def test_thinking_that_uses_up_the_token_limit_is_named(play: Callable[..., Run]
 
 @pytest.mark.parametrize("form", ["openai", "deepseek"])
 def test_cached_input_and_reasoning_are_counted_as_the_server_bills_them(
-    form: Any, play: Callable[..., Run], clock: Clock, tmp_path: Path  # noqa: F811
+    form: Any,
+    play: Callable[..., Run],
+    clock: Clock,
+    tmp_path: Path,
 ) -> None:
     prices = {"input": 1.0, "output": 8.0, "cached_input": 0.1, "reasoning": 4.0}
     fields = "".join(f"{name} = {price}\n" for name, price in prices.items())
@@ -281,7 +296,7 @@ def test_cached_input_and_reasoning_are_counted_as_the_server_bills_them(
 
 
 @pytest.mark.parametrize("form", ["gemini", "xai"])
-def test_reasoning_outside_of_the_answer_is_counted(form: Any, clock: Clock) -> None:  # noqa: F811
+def test_reasoning_outside_of_the_answer_is_counted(form: Any, clock: Clock) -> None:
     server = Provider(ReasoningTokens(form, 300), answer=lambda body: "x" * 40)
     with clock.serving(server):
         (reply,) = clock.run(answers(endpoint(server)))
@@ -291,7 +306,9 @@ def test_reasoning_outside_of_the_answer_is_counted(form: Any, clock: Clock) -> 
 
 @pytest.mark.parametrize("form", ["key", "balance", "quota"])
 def test_an_account_that_ends_stops_the_run_and_the_same_command_plays_the_rest(
-    form: Any, clock: Clock, tmp_path: Path  # noqa: F811
+    form: Any,
+    clock: Clock,
+    tmp_path: Path,
 ) -> None:
     words = ("eval", "sage", "--yes", "--model", "lab/policy", "--user", "lab/person", "--limit", "12", "-E", "max_turns=2",
              "--max-connections", "3", "--out", "run")  # fmt: skip

@@ -13,9 +13,9 @@ from heartloop import evaluate
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.models.client import Connections, EndpointChat
-from tests.providers.clock import Clock, clock  # noqa: F401 - a fixture
+from tests.providers.clock import Clock
 from tests.providers.limits import FixedWindow, Rule, SlidingWindow, TokenBucket
-from tests.providers.servers import ConcurrencyLimit, Limit, Part, Provider
+from tests.providers.servers import ConcurrencyLimit, Limit, Provider
 
 HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="My dog died on Sunday.")]
 LATENCY = 2.0  # seconds of an answer
@@ -60,7 +60,7 @@ RULES: dict[str, Callable[[int, float], Rule]] = {
         ("a second's share", ()),
     ],
 )
-def test_three_calls_a_second(rule: str, tells: tuple[Any, ...], clock: Clock) -> None:  # noqa: F811
+def test_three_calls_a_second(rule: str, tells: tuple[Any, ...], clock: Clock) -> None:
     server = Provider(Limit(RULES[rule](180, 60.0), *tells), latency=LATENCY)
     with clock.serving(server):
         model = endpoint(server)
@@ -73,7 +73,7 @@ def test_three_calls_a_second(rule: str, tells: tuple[Any, ...], clock: Clock) -
 
 
 @pytest.mark.parametrize("rule", ["sliding window, refused calls count", "a second's share"])
-def test_thirty_calls_a_second(rule: str, clock: Clock) -> None:  # noqa: F811
+def test_thirty_calls_a_second(rule: str, clock: Clock) -> None:
     server = Provider(Limit(RULES[rule](300, 10.0)), latency=LATENCY)
     with clock.serving(server):
         clock.run(called(endpoint(server, 256), 1000))
@@ -81,7 +81,7 @@ def test_thirty_calls_a_second(rule: str, clock: Clock) -> None:  # noqa: F811
     assert refused_share(server) <= 0.05
 
 
-def test_tokens_a_minute(clock: Clock) -> None:  # noqa: F811
+def test_tokens_a_minute(clock: Clock) -> None:
     """A call counts the tokens of its prompt and those that its answer may have: 8 + 400."""
     server = Provider(Limit(SlidingWindow(40_800, 60.0), "openai", per="tokens"), latency=LATENCY)
     with clock.serving(server):
@@ -91,7 +91,7 @@ def test_tokens_a_minute(clock: Clock) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("allowed", [4, 16])
-def test_a_limit_of_concurrent_calls(allowed: int, clock: Clock) -> None:  # noqa: F811
+def test_a_limit_of_concurrent_calls(allowed: int, clock: Clock) -> None:
     server = Provider(ConcurrencyLimit(allowed), latency=LATENCY)
     with clock.serving(server):
         clock.run(called(endpoint(server), 300))
@@ -110,7 +110,10 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Callable[[Provider], None]:
 
 @pytest.mark.parametrize("tells", [(), ("seconds",)])
 def test_whole_dialogues_at_sixty_calls_a_minute(
-    tells: tuple[Any, ...], clock: Clock, tmp_path: Path, lab: Callable[[Provider], None]  # noqa: F811
+    tells: tuple[Any, ...],
+    clock: Clock,
+    tmp_path: Path,
+    lab: Callable[[Provider], None],
 ) -> None:
     server = Provider(Limit(SlidingWindow(60, 60.0), *tells), latency=LATENCY)
     with clock.serving(server):
@@ -122,7 +125,7 @@ def test_whole_dialogues_at_sixty_calls_a_minute(
     assert refused_share(server, after=60.0) <= 0.05
 
 
-def test_models_at_one_address_share_its_gate_and_others_have_their_own(clock: Clock) -> None:  # noqa: F811
+def test_models_at_one_address_share_its_gate_and_others_have_their_own(clock: Clock) -> None:
     first, second = Provider(latency=LATENCY), Provider(latency=LATENCY)
     with clock.serving(first), clock.serving(second):
         shared = Connections(3)

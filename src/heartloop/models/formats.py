@@ -74,7 +74,7 @@ class Trouble(NamedTuple):
     """Seconds that the server asks to wait."""
     timed_out: bool = False
     abandoned: bool = False
-    """Whether the server may have finished and billed it: a time-out, or a connection that broke after the request."""
+    """Whether the server may have finished and billed it: a time-out, a broken schema, or a connection that broke after the request."""
     again: bool = False
     """Of a limit: whether the gate expects that another attempt gets through."""
 
@@ -245,7 +245,8 @@ def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trou
     passing = status in _PASSING or status >= 500 or code in _BAD_GENERATION
     return Trouble(
         TransportError if passing else RefusedByServer, text, status, names, passing, status in _LIMITED,
-        wait_in_body if wait is None else wait, timed_out=status in _TIMED_OUT, abandoned=status in _TIMED_OUT,
+        wait_in_body if wait is None else wait, timed_out=status in _TIMED_OUT,
+        abandoned=status in _TIMED_OUT or code in _BAD_GENERATION,
     )  # fmt: skip
 
 
