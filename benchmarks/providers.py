@@ -2,8 +2,8 @@
 
 Every case is `heartloop eval` as its own process against a server of `tests/providers`. The server counts calls, refusals,
 finished answers and tokens; the run's transcripts and log say what heartloop counted. `--before SRC` measures another version,
-whose `src` folder it is, for the other column. Finished cases are kept in the results, so a killed run goes on; `--again` measures
-them again. Takes about five minutes.
+whose `src` folder it is, for the other column. Finished cases are kept in the results, so a killed run goes on; `--again`
+measures them again. Takes about five minutes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchmarks.page import DOCS
+from benchmarks.page import DOCS, rewrite
 from benchmarks.programme import RESULTS as FOLDER
 from benchmarks.programme import command, run, table, transcripts, write
+from heartloop.core.text import amount
 from heartloop.evaluation.store import read_log
 from heartloop.models.budget import Price
 from tests.providers.limits import SlidingWindow
@@ -170,16 +171,16 @@ async def accepted(server: Provider, calls: int) -> None:
 
 def page(found: Mapping[str, Any]) -> str:
     """The table of the page: before and after."""
-    columns = ("calls", "refused", "answers", "lost", "billed", "charged", "seconds")
+    columns = {"calls": "calls", "refused": "refused", "answers": "answers generated", "lost": "dialogues lost",
+               "billed": "tokens billed", "charged": "tokens charged", "seconds": "seconds"}  # fmt: skip
     rows = []
     for case in CASES:
-        before, after = (found[column].get(case.name, {}) for column in ("before", "after"))
-        of = after.get("dialogues", "")
-        note = f" ({before.get('note') or '–'} → {after['note']})" if after.get("note") else ""
-        cells = [f"{before.get(name, '–'):,} → {after.get(name, '–'):,}" if before and after else "–" for name in columns]
-        rows.append([f"{case.name}; {of} dialogues{note}", *cells])
-    head = ["behaviour", "calls", "refused", "answers generated", "dialogues lost", "tokens billed", "tokens charged", "seconds"]
-    return f"Measured on {found['machine']}, with other programs running. Each cell is before → after.\n\n" + table(head, rows)
+        before, after = found["before"][case.name], found["after"][case.name]
+        note = f" ({before['note']} → {after['note']})" if after["note"] else ""
+        cells = [f"{before[name]:,} → {after[name]:,}" for name in columns]
+        rows.append([f"{case.name}; {amount(case.dialogues, 'dialogue')}{note}", *cells])
+    text = f"Measured on {found['machine']}, with other programs running. Each cell is before → after.\n\n"
+    return text + table(["behaviour", *columns.values()], rows)
 
 
 async def measure(column: str, source: Path | None, again: bool, only: str) -> None:
@@ -197,6 +198,8 @@ async def measure(column: str, source: Path | None, again: bool, only: str) -> N
     with tempfile.TemporaryDirectory() as name:
         open_cases = [case for case in CASES if only in case.name and case.name not in known]
         await asyncio.gather(*(one(number, case, Path(name)) for number, case in enumerate(open_cases)))
+    if all(case.name in results()[side] for side in ("before", "after") for case in CASES):
+        rewrite(PAGE, "providers", page(results()))
 
 
 def results() -> dict[str, Any]:

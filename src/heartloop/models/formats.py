@@ -74,7 +74,7 @@ class Trouble(NamedTuple):
     """Seconds that the server asks to wait."""
     timed_out: bool = False
     abandoned: bool = False
-    """Whether the server may have finished and billed it: a time-out, a broken schema, or a connection that broke after the request."""
+    """Whether the server may have billed it: it timed out, broke its schema, or the connection broke after the request."""
     again: bool = False
     """Of a limit: whether the gate expects that another attempt gets through."""
 
