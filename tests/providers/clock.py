@@ -18,7 +18,7 @@ from tests.providers.servers import Provider
 __all__ = ["Clock"]
 
 T = TypeVar("T")
-_DELIVERY = 0.0005  # seconds for which the loop really waits: what was sent may not have arrived yet
+_DELIVERY = 0.001  # seconds for which the loop really waits: what was sent may not have arrived yet
 _TICK = 1e-6  # seconds between two readings of the clock, so that no two calls are sent at the same time
 
 
@@ -26,10 +26,8 @@ class _Skipping(selectors.DefaultSelector):
     skipped = 0.0
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        if timeout is None or timeout <= _DELIVERY:
-            return super().select(timeout)
-        events = super().select(_DELIVERY)
-        if not events:
+        events = super().select(timeout if timeout is None else 0 if timeout < _DELIVERY else _DELIVERY)
+        if not events and timeout is not None and timeout > 0:
             self.skipped += timeout
         return events
 
