@@ -296,6 +296,16 @@ async def test_the_answer_after_them_is_charged_as_counted() -> None:
     assert limited.spend()[2:4] == (108, 70)
 
 
+async def test_a_time_out_of_a_server_is_charged() -> None:
+    meter = Meter()
+    async with FaultyServer("timeout:1") as server:
+        async with EndpointChat("lab/m", model="m", base_url=server.base_url, timeout=0.3) as endpoint:
+            reply = await Metered(endpoint, meter, "policy").complete(HELLO, sampling=Sampling(max_tokens=50))
+        assert len(server.requests) == 2
+    assert reply.abandoned == 1
+    assert meter.spend().tokens == reply.usage.total + 8 + 50
+
+
 async def test_a_resumed_run_counts_them_once_also_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of two dialogues of three turns has one call with an attempt that timed out."""
     asked: list[int] = []

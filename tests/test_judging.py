@@ -78,6 +78,26 @@ async def test_only_a_model_that_heartloop_serves_is_sent_a_schema_of_its_own_fo
     assert model.schemas == [tagged_schema(schema_of(Quoting, passages), TAG if passages else None)]
 
 
+def test_the_tag_follows_from_the_messages_and_occurs_in_none_of_them() -> None:
+    assert tag_of(list(QUESTION)) == TAG
+    planted = [*QUESTION, Message(role="user", content="")]
+    tags = {TAG}
+    for _ in range(3):
+        tags.add(tag_of(planted))
+        planted[-1] = Message(role="user", content=" ".join(tags))
+        assert tag_of(planted) not in tags
+    assert len(tags) == 4
+
+
+class Tagged(Verdict):
+    end: str
+
+
+async def test_a_class_with_a_field_of_the_tag_is_refused() -> None:
+    with pytest.raises(TypeError, match="'end'"):
+        await ask(ScriptedChat([GOOD]), QUESTION, Tagged)
+
+
 # 2. re-asks
 
 
@@ -101,6 +121,10 @@ BROKEN = f'the JSON object with "tag": "{TAG}" is not valid, has a field twice, 
         ('{"note": "plain", "warmth": 9}', "warmth: Input should be less than or equal to 5"),
         ('{"note": "plain"}', "warmth: Field required"),
         ('{"warmth": ' + "1" * 5000 + "}", NONE),
+        (f'{{"tag": "{TAG}", "note": "plain", "warmth": 4}}', BROKEN),
+        (f'{{"tag": "{TAG}", "note": "plain", "warmth": 4, "end": "{TAG}x"}}', BROKEN),
+        (f'{{"tag": "{TAG}", "note": "plain", "warmth": 2, "warmth": 4, "end": "{TAG}"}}', BROKEN),
+        (f'{{"note": "plain", "warmth": 4, "tag": "{TAG}", "end": "{TAG}"}}', NONE),
         (Reply(GOOD, finish_reason="length"), "it was cut by the token limit"),
         (f"{GOOD}, or rather {GOOD.replace('4', '2')}", "it holds several answers that differ"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from heartloop.core.chat import Reply, ScriptedChat
-from heartloop.core.dialogue import Transcript, Usage, write_line
+from heartloop.core.dialogue import Call, Transcript, Usage, write_line
 from heartloop.core.errors import InputError
 from heartloop.environments.eibench.environment import EIBench, EIBenchOptions
 from heartloop.environments.eibench.scenario import load_scenarios
@@ -70,6 +70,17 @@ class TestPresets:
         assert played.counts["re-asks"] == 1
         assert again(played, "released").score == played.score
         assert out_of_range(played)
+
+    async def test_calls_of_an_earlier_version_have_no_tag(self) -> None:
+        played = await talk(answer(-14, 4), answer(-9, 4), answer(0, 0), answer(0, 0))
+
+        def earlier(call: Call) -> Call:
+            text = call.text.replace(f'"tag": "{call.tag}", ', "").replace(f', "end": "{call.tag}"', "")
+            return call.model_copy(update={"text": text, "tag": None})
+
+        stored = played.model_copy(update={"calls": tuple(map(earlier, played.calls))})
+        assert not any("tag" in call.text for call in stored.calls)
+        assert out_of_range(stored)
 
     async def test_what_was_refused_in_the_last_turn_is_scored_by_its_first_answer(self) -> None:
         answers = (answer(-6, 4), answer(-4, 2), answer(-14, 0, reply="Oh."))

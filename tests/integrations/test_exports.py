@@ -14,6 +14,7 @@ import pytest
 import heartloop
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import from_csv_cell
 from heartloop.environments.records import yaml_value
 from heartloop.integrations import FORMATS, export_run
 from heartloop.integrations.export import _table_content
@@ -81,6 +82,15 @@ def test_whole_numbers_stay_whole_and_digits_stay_where_some_are_missing() -> No
         [{"n": 3, "x": 0.1 + 0.2, "s": "a,b", "f": True}, {"n": None, "x": None, "s": None, "f": None}], "csv"
     )
     assert content == b'n,x,s,f\r\n3,0.30000000000000004,"a,b",True\r\n,,,\r\n'
+
+
+def test_no_text_of_a_csv_is_a_formula_and_numbers_stay_numbers(tmp_path: Path) -> None:
+    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "a=1"]
+    content = _table_content([{"s": text, "n": -1.5} for text in texts], "csv").decode()
+    rows = list(csv.DictReader(content.splitlines(keepends=True)))
+    assert [row["s"] for row in rows] == [f"'{text}" for text in texts[:-1]] + texts[-1:]
+    assert [from_csv_cell(row["s"]) for row in rows] == texts
+    assert {row["n"] for row in rows} == {"-1.5"}
 
 
 def test_unscored_dialogues_are_rows_without_a_score(run: Path, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ class Provider:
         factor: seconds of this machine for one second of the provider.
         cancels: a generation ends when its client leaves. Without it, it goes on to its end and is billed.
         answer: the text of an answer in place of a simulated user's, judge's or policy's, by the body that the model saw.
-        models: the names that `/models` lists.
+        models: the names that `/models` lists, or by name the further fields that it lists, such as `max_model_len`.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Provider:
         factor: float = 1.0,
         cancels: bool = False,
         answer: Callable[[dict[str, Any]], str] | None = None,
-        models: Iterable[str] = (),
+        models: Iterable[str] | Mapping[str, Mapping[str, Any]] = (),
         seed: int = 0,
         port: int = 0,
     ) -> None:
@@ -183,7 +183,8 @@ class Provider:
         self.in_flight = self.most_in_flight = 0
         self.billed: Counter[str] = Counter()
         """Tokens of finished generations: `prompt`, `cached` (part of the prompt), `completion`, `reasoning` (part of that)."""
-        self._latency, self._answer, self._seed, self._port, self._models = latency, answer, seed, port, list(models)
+        self._latency, self._answer, self._seed, self._port = latency, answer, seed, port
+        self._models = models if isinstance(models, Mapping) else {name: {} for name in models}
         self._slots = next((part for part in parts if isinstance(part, OneAnswerAtATime)), None)
         self._blank_lines = next((part for part in parts if isinstance(part, BlankLines)), None)
         self._schemas: dict[str, Any] = {}
@@ -223,7 +224,7 @@ class Provider:
     async def _list(self, request: web.Request) -> web.Response:
         if not self._models:
             raise web.HTTPNotFound
-        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in self._models]})
+        return web.json_response({"object": "list", "data": [{"id": name, **more} for name, more in self._models.items()]})
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())

@@ -80,10 +80,11 @@ class TestState:
         assert (emotions(transcript), transcript.rewards) == ([50.0, 40.0, 50.0], (1.0, -1.0, 1.0))
         assert transcript.counts["clamped changes"] == 2
 
-    async def test_the_end_of_the_scale_shortens_change_and_reward_and_is_no_clamping(self) -> None:
+    async def test_the_end_of_the_scale_shortens_change_and_reward_and_is_counted_apart_from_clamping(self) -> None:
         transcript = await dialogue(ScriptedUser([10]), start=95.0)
         assert (emotions(transcript), transcript.turns[0].change, transcript.rewards) == ([100.0], {"emotion": 5.0}, (0.5,))
         assert "clamped changes" not in transcript.counts
+        assert transcript.counts["states at their limit"] == 1
 
 
 class TestView:

@@ -21,6 +21,7 @@ from heartloop.training import agent_loop
 from heartloop.training.advantages import RolloutRow, ctc_grpo_advantages
 from heartloop.training.agent_loop import DialogueLoop
 from heartloop.training.recipe import read_recipe
+from heartloop.training.spending import SharedMeter
 from tests.faulty_server import FaultyServer
 from tests.training import tiny_policy
 
@@ -70,7 +71,9 @@ def _fresh_worker() -> Iterator[None]:
     agent_loop._worker.cache_clear()
 
 
-def loop_of(config: Any, client: FakeClient, recipe: Sequence[str] = EIBENCH, transcripts: Path = Path()) -> DialogueLoop:
+def loop_of(
+    config: Any, client: FakeClient, recipe: Sequence[str] = EIBENCH, transcripts: Path = Path(), spending: str = ""
+) -> DialogueLoop:
     name, *settings = recipe
     usual = [
         "dialogue.reply_tokens=9",
@@ -80,7 +83,7 @@ def loop_of(config: Any, client: FakeClient, recipe: Sequence[str] = EIBENCH, tr
     return DialogueLoop(
         trainer_config=DictConfigWrap(config), server_manager=client, tokenizer=WORDS, processor=None, dataset_cls=RLHFDataset,
         data_config=DictConfigWrap(config.data), hf_model_type="qwen2", tools=None, transcripts=str(transcripts),
-        recipe=read_recipe(name, settings=[*usual, *settings]).model_dump_json(),
+        spending=spending, recipe=read_recipe(name, settings=[*usual, *settings]).model_dump_json(),
     )  # fmt: skip
 
 
@@ -162,17 +165,41 @@ async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(
 ) -> None:
     scenarios = [scenario.id for scenario in load_environment("sage").load("support")][:2]
     sage = (*SAGE, "dialogue.user=faulty/person")
-    async with FaultyServer("unauthorized@feel:4", delay=0.05) as server:  # without a delay no call would ever overlap another
+    async with FaultyServer("bad_request@feel:4", delay=0.05) as server:  # without a delay no call would ever overlap another
         monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
         found = await roll(config, FakeClient(), sage, scenario_ids=scenarios)
         worker = loop_of(config, FakeClient(), sage).worker
-        assert server.most_in_flight > 4  # dialogues wait for each other nowhere
+        assert server.most_in_flight >= 4  # dialogues wait for each other nowhere; a gate begins with four calls
     rows = [len(outputs) for outputs in found]
     assert sorted(rows) == [0] * 4 + [3] * 4
     assert sum("failed and is left out (user, RefusedByServer)" in record.message for record in caplog.records) == 4
     assert all(output.extra_fields["dialogue"]["user_calls"] >= 5 for outputs in found for output in outputs[:1])
     (model,) = worker._models
     assert model._connections._session is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("fault", "max_tokens", "why"),
+    [("none", 20_000, "--max-tokens 20000 is reached"), ("no_quota@feel", None, "top up the account")],
+)
+async def test_a_limit_or_an_empty_account_ends_the_run_for_all_workers(
+    config: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str, max_tokens: int | None, why: str
+) -> None:
+    path = tmp_path / "spending.jsonl"
+    meter = SharedMeter(path)
+    meter.start(max_tokens=max_tokens, max_cost=None, prices={}, model="faulty/person")
+    scenarios = [scenario.id for scenario in load_environment("sage").load("support")][:2]
+    async with FaultyServer(fault) if fault != "none" else FaultyServer() as server:
+        monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
+        loop = ((*SAGE, "dialogue.user=faulty/person"), Path(), str(path))
+        found = await roll(config, FakeClient(), *loop, scenario_ids=scenarios)
+        asked = len(server.requests)
+        assert not any(await roll(config, FakeClient(), *loop, scenario_ids=scenarios))
+        assert len(server.requests) == asked
+    assert [] in found
+    meter.refresh()
+    assert why in meter.stopped
+    assert meter.spend().tokens <= (max_tokens or 0)
 
 
 async def test_an_aborted_reply_fails_the_dialogue(config: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ class Judge:
 async def ask(suite: RunSuite, material: Material, judge: Judge | None, path: Path, **how: Any) -> Answered:
     """Asks one question after another and keeps the answers in a file; no judge is the embedded one."""
     name = judge.name if judge is not None else "embedded"
-    return await answer_all("suite", suite, material, name, judge, AnswerFile(path), **{"max_connections": 1, **how})
+    with closing(AnswerFile(path)) as file:
+        return await answer_all("suite", suite, material, name, judge, file, **{"max_connections": 1, **how})
 
 
 def play(folder: Path, *models: str, limit: int, turns: int = 3, environment: str = "sage", out: str = "run") -> None:

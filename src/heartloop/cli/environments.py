@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from itertools import product
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from heartloop.core.errors import EnvironmentBroken
+from heartloop.cli.options import Prices, Timeout, Yes
+from heartloop.core.errors import EnvironmentBroken, UseError
+
+if TYPE_CHECKING:
+    from heartloop.models.probe import Probe
 
 environments_app = typer.Typer(
     help="List the installed environments, or show one with its options.", invoke_without_command=True, rich_markup_mode=None
@@ -45,12 +53,86 @@ def environments_show(environment: Annotated[str, typer.Argument(help="Name of a
         typer.echo(f"  {option.name}={default}\n      {option.help}\n      Expected: {option.kind}; {changes}{published}.")
 
 
-def check(
+class _EnvironmentByDefault(TyperGroup):
+    """`check NAME` is `check environment NAME`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = not args or args[0] in {*self.commands, *ctx.help_option_names}
+        return super().parse_args(ctx, args if named else ["environment", *args])
+
+
+check_app = typer.Typer(
+    help="Test an environment (heartloop check NAME), or a model's provider.",
+    cls=_EnvironmentByDefault, no_args_is_help=True, rich_markup_mode=None,
+)  # fmt: skip
+
+
+@check_app.command("model")
+def check_model(
+    model: Annotated[str, typer.Argument(help="Model of a service: service/model.")],
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="JSON file to write, for a report; without key and answers.")
+    ] = None,
+    yes: Yes = False,
+    timeout: Timeout = 300.0,
+    prices: Prices = None,
+) -> None:
+    """Test what a model's provider does with requests, by at most 12 small calls, and compare it with docs/providers.md."""
+    import heartloop
+    from heartloop.core.system import write_whole
+    from heartloop.core.text import money
+    from heartloop.models import probe
+    from heartloop.models.budget import load_prices
+    from heartloop.models.client import EndpointChat
+    from heartloop.models.names import load_env, resolve
+
+    load_env()
+    endpoint, price = resolve(model, timeout=timeout), load_prices(prices).get(model)
+    if not isinstance(endpoint, EndpointChat):
+        raise UseError(f"{model} is not a model of a service; expected service/model")
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise UseError(f"--json is {json_file}, whose folder does not exist; expected a file in an existing folder")
+    tokens = (probe.PROMPT_TOKENS, probe.MOST_CALLS * probe.ANSWER_TOKENS)
+    cost = f"; cost at most {money(price.at_most(*tokens))} at your prices" if price else ""
+    numbers = f"at most {probe.MOST_CALLS} calls, about {tokens[0]:,} tokens of prompts, at most {tokens[1]:,} of answers{cost}"
+    typer.echo(f"{model} at {endpoint.address}: {numbers}.", err=True)
+    if not yes and not sys.stdin.isatty():
+        raise UseError("not a terminal: pass --yes to make the calls")
+    if not yes and not typer.confirm("Continue?", err=True):
+        raise typer.Exit(1)
+    found = probe.Probe(endpoint)
+    asyncio.run(found.run())
+    _print_findings(found)
+    if json_file is not None:
+        record = {"heartloop": heartloop.__version__, **found.record()}
+        write_whole(json_file, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+def _print_findings(probe: Probe) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from heartloop.core.text import amount, printable
+    from heartloop.evaluation.leaderboard import terminal_table
+
+    checked = probe.record()["table"] or "without this service"
+    caption = f"{amount(probe.calls, 'call')}, {probe.usage.total:,} tokens. The table of docs/providers.md: {checked}."
+    table = terminal_table(f"{probe.model.name} at {probe.model.address}", caption)
+    for heading in ("", "found", "table", ""):
+        table.add_column(heading)
+    for what, found, detail, known, differs in probe.findings:
+        cells = (what, f"{found}: {detail}" if detail else found, known or "not in the table", "differs" if differs else "")
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    Console().print(table)
+
+
+@check_app.command("environment")
+def check_environment(
     environment: Annotated[str, typer.Argument(help="Name of an environment.")],
     scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
 ) -> None:
     """Run the conformance test of an environment with its embedded user simulator."""
-    from heartloop.environments.check import check_environment
+    from heartloop.environments.check import check_environment as check
     from heartloop.environments.registry import load_environment
     from heartloop.models.baselines import Baseline
 
@@ -61,7 +143,7 @@ def check(
             for preset, variant in product(spec.options.choices("preset"), spec.options.choices("variant")):
                 chosen = spec.load(name, variant=variant)
                 ready = spec.make(chosen, spec.players(), {"preset": preset, "variant": variant})
-                check_environment(ready, policy=Baseline("reflector"))
+                check(ready, policy=Baseline("reflector"))
                 typer.echo(f"PASS: {spec.name}, {name}, {preset}, {variant}")
     except EnvironmentBroken as broken:
         typer.echo(f"heartloop: {broken}", err=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from heartloop.cli.environments import check, environments_app
+from heartloop.cli.environments import check_app, environments_app
 from heartloop.cli.evaluate import demo, evaluate, plan, talk
 from heartloop.cli.exchange import export, import_data
 from heartloop.cli.options import with_options
@@ -31,7 +31,7 @@ app.command()(demo)
 app.command()(talk)
 app.command("eval")(with_options(evaluate))
 app.add_typer(environments_app, name="environments")
-app.command()(check)
+app.add_typer(check_app, name="check")
 app.add_typer(scenarios_app, name="scenarios")
 app.command()(compare)
 app.command()(merge)

@@ -33,6 +33,7 @@ Retries = Annotated[int, typer.Option(min=0, help="Maximum number of retries of 
 MaxCost = Annotated[float | None, typer.Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens of all roles together; stop before exceeding it.")]
 Prices = Annotated[Path | None, typer.Option(help="TOML file of prices: input and output per million tokens, by model.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Continue after the estimate without asking.")]
 Cache = Annotated[
     Path | None, typer.Option(help="SQLite file of answers; a cached answer is not paid for again. Default: $HEARTLOOP_CACHE.")
 ]
@@ -77,7 +78,7 @@ class Calls(ModelCalls):
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Print the estimate and stop; if no dialogue is finished, finish two for it.")
     ] = False
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Continue after the estimate without asking.")] = False
+    yes: Yes = False
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play or judge failed dialogues again.")] = False
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -139,8 +139,7 @@ def _ask(
             if cache is not None:
                 cache.write()
 
-    file = AnswerFile(path)
-    with cache or nullcontext():
+    with closing(AnswerFile(path)) as file, cache or nullcontext():
         asyncio.run(go())
     if material.judges and (spent := meter.summary()):
         typer.echo(f"Judges: {spent}.")

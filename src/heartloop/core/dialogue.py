@@ -342,7 +342,7 @@ _AROUND = re.compile(
     r"<\|(?:start|end|return|(?:begin|end)_of_solution|(?:START|END)_RESPONSE)\|>|<\|(?:open|close)\|>response<\|sep\|>"
 )
 """Special tokens around the answer itself, of models with such tags."""
-_MAYBE = re.compile(r"[<\[◁]|\A\s*(?:analysis|here)", re.IGNORECASE)
+_MAYBE = re.compile(r"[<◁]|\[/?THINK\]|\A\s*(?:analysis|here)", re.IGNORECASE)
 _CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 
 

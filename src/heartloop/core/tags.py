@@ -45,7 +45,9 @@ def asking_for(tag: str, messages: Sequence[Message]) -> list[Message]:
 
 
 def tagged_schema(schema: Mapping[str, Any], tag: str | None) -> dict[str, Any]:
-    """The schema with the tag's fields, of one value if it is given."""
+    """The schema with the tag's fields; a given tag is their only value."""
+    if not schema["properties"].keys().isdisjoint((FIRST, LAST)):
+        raise TypeError(f"{schema['title']} has a field {FIRST!r} or {LAST!r}; expected other names, they are the tag's")
     field = {"type": "string", "maxLength": _LENGTH} if tag is None else {"type": "string", "enum": [tag]}
     fields = {FIRST: field, **schema["properties"], LAST: field}
     return {**schema, "properties": fields, "required": list(fields)}

@@ -44,6 +44,27 @@ def printable(text: str) -> str:
     return _CONTROL.sub(shown, text.replace("\r\n", "\n"))
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a CSV file that no spreadsheet takes for a formula: texts that look like one get an apostrophe before them.
+
+    >>> csv_cell("=1+1"), csv_cell(-1.5), csv_cell("a-b")
+    ("'=1+1", -1.5, 'a-b')
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def from_csv_cell(text: str) -> str:
+    """The text that `csv_cell` wrote.
+
+    >>> from_csv_cell("'=1+1"), from_csv_cell("'tis")
+    ('=1+1', "'tis")
+    """
+    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
+
+
 def printable_texts(given: object) -> dict[str, str]:
     return {str(key): printable(str(value)) for key, value in given.items()} if isinstance(given, Mapping) else {}
 

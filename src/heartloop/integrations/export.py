@@ -13,7 +13,7 @@ import heartloop
 from heartloop.core.chat import EMBEDDED, HUMAN
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import amount
+from heartloop.core.text import amount, csv_cell
 from heartloop.environments.records import yaml_text
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import Run, load_run
@@ -32,7 +32,8 @@ _ABOUT = {
 def export_tables(run: Path, out: Path | None = None, to: str = "csv", *, table: Sequence[str] = TABLES) -> list[Path]:
     """The tables of a run (`heartloop.evaluation.tables`) as CSV in UTF-8, Parquet or JSON lines.
 
-    Unscored dialogues are rows without a score; an empty field of CSV is a missing value.
+    Unscored dialogues are rows without a score; an empty field of CSV is a missing value. A text of CSV that a spreadsheet would
+    run as a formula has an apostrophe before it.
     """
     names = list(dict.fromkeys(table_of(name) for name in table))
     source = finished_run(run)
@@ -46,6 +47,8 @@ def _table_content(rows: Sequence[dict[str, Any]], to: str) -> bytes:
         return json_lines(rows)
     import pandas
 
+    if to == "csv":
+        rows = [{name: csv_cell(value) for name, value in row.items()} for row in rows]
     frame = pandas.DataFrame(rows, dtype=object)  # whole numbers stay whole if some are missing
     if to == "csv":
         return str(frame.to_csv(index=False, lineterminator="\r\n")).encode()

@@ -456,8 +456,8 @@ class Metered:
             usage = reply.usage
             self.meter.charge(self.name, self.role, messages, sampling, attempts=reply.abandoned)
             return reply
-        except ModelError as error:
-            self.meter.charge(self.name, self.role, messages, sampling, attempts=error.abandoned)
+        except (ModelError, asyncio.CancelledError) as error:
+            self.meter.charge(self.name, self.role, messages, sampling, attempts=getattr(error, "abandoned", 0))
             raise
         finally:
             self.meter.settle(reservation, usage)

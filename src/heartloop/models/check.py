@@ -83,7 +83,7 @@ class EndpointCheck:
             return None
         if outcome.passing and outcome.status != 200:
             return model.name, f"{model.name} at {model.address} answered {outcome.text} before the run.", True
-        text = f"{model.error_of(outcome, tries)}{await _nearest(model, outcome)}; nothing was played"
+        text = f"{model.error_of(outcome, tries)}{await nearest_listed(model, outcome)}; nothing was played"
         return model.name, text, False
 
 
@@ -108,7 +108,7 @@ async def _attempts(model: EndpointChat, sampling: Sampling) -> tuple[Reply | Tr
         tries += 1
 
 
-async def _nearest(model: EndpointChat, trouble: Trouble) -> str:
+async def nearest_listed(model: EndpointChat, trouble: Trouble) -> str:
     """If the server lists its models without this one, the one with the nearest name; otherwise empty."""
     if trouble.kind is not RefusedByServer or trouble.status not in {*_UNCLEAR, 404}:
         return ""

@@ -40,7 +40,7 @@ from heartloop.models.formats import (
     mark_prefix,
     read_allowance,
     read_embeddings,
-    read_model_names,
+    read_models,
     read_refusal,
     read_reply,
     seconds_of,
@@ -106,12 +106,12 @@ LONGEST = 600.0
 RETRIES = 6
 """Further attempts after the first. One that a rate limit refuses does not count; after a time-out there is one more at most."""
 
-Answer = TypeVar("Answer", Reply, Embedded, tuple[str, ...])
+Answer = TypeVar("Answer", Reply, Embedded, dict[str, int | None])
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds
 _SHORT = 6_000  # characters of a prompt that fits into every context
-_COUNTED = 0.75  # of the tokens that a long prompt has by the ratio of short ones; fewer are a prompt that was cut
-_LEARNED, _LEAST_RATIO = 5, 1 / 8  # short prompts before their ratio counts; tokens per character before
+COUNTED = 0.75  # of the tokens that a long prompt has by the ratio of short ones; fewer are a prompt that was cut
+_LEARNED, LEAST_RATIO = 5, 1 / 8  # short prompts before their ratio counts; tokens per character before
 _SHOWN = 240  # characters of a server's message in an error
 _LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB, 32 embeddings of 4,096 numbers 3 MB
 _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
@@ -272,6 +272,8 @@ class EndpointChat:
         self.retried = 0
         self.dropped: Counter[str] = Counter()
         """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
+        self.headers: Mapping[str, str] = {}
+        """Of the latest response."""
 
     def __repr__(self) -> str:
         return f"EndpointChat({self.name!r}, base_url={self.address!r})"
@@ -308,26 +310,32 @@ class EndpointChat:
         habits = self._connections.habits(self.address, self.model, self._first_habits)
         return (await self._understood(messages, None, sampling, habits, min(connect, self._timeout)))[0]
 
-    async def listed_models(self, *, within: float) -> tuple[str, ...]:
-        """The names that the server's `/models` lists; empty where it does not answer so within that many seconds."""
-        outcome = await self._attempt(self._models_url, None, read_model_names, min(within, self._timeout))
-        return () if isinstance(outcome, Trouble) else tuple(self._key.scrub(name) for name in outcome)
+    async def listed_models(self, *, within: float) -> dict[str, int | None]:
+        """The names that the server's `/models` lists, with their context in tokens if it does; empty without an answer within
+        that many seconds."""
+        outcome = await self._attempt(self._models_url, None, read_models, min(within, self._timeout))
+        return {} if isinstance(outcome, Trouble) else {self._key.scrub(name): context for name, context in outcome.items()}
+
+    async def send(self, body: dict[str, Any], messages: Sequence[Message], connect: float | None = None) -> Reply | Trouble:
+        """One attempt with a request as it is; `messages` are those of its body."""
+        if self.lacks_key:
+            raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
+        if self.name.startswith(MARKED):
+            mark_prefix(body["messages"])
+        outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
+        if isinstance(outcome, Reply) and self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
+            text, reasoning, finish = (part and self._key.scrub(part) for part in outcome[:3])
+            outcome = outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
+        return outcome
 
     async def _understood(
         self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling, habits: Habits,
         connect: float | None = None,
     ) -> tuple[Reply | Trouble, Habits]:  # fmt: skip
         """One attempt, repeated at once without what the server says it does not support; and what is known to be so."""
-        if self.lacks_key:
-            raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         while True:
             body = habits.body(self.model, messages, schema, sampling)
-            if self.name.startswith(MARKED):
-                mark_prefix(body["messages"])
-            outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
-            if isinstance(outcome, Reply) and self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
-                text, reasoning, finish = (part and self._key.scrub(part) for part in outcome[:3])
-                outcome = outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
+            outcome = await self.send(body, messages, connect)
             if isinstance(outcome, Reply) and (cut := self._cut(messages, outcome.usage)):
                 outcome = cut
             reduced = None if isinstance(outcome, Reply) else habits.without(outcome, body)
@@ -347,7 +355,7 @@ class EndpointChat:
         if characters <= _SHORT:
             ratios.append(usage.prompt_tokens / characters)
             return None
-        least = _COUNTED * min(ratios) if len(ratios) >= _LEARNED else _LEAST_RATIO
+        least = COUNTED * min(ratios) if len(ratios) >= _LEARNED else LEAST_RATIO
         if usage.prompt_tokens >= least * characters:
             return None
         text = f"an answer to {usage.prompt_tokens:,} tokens of a prompt of {characters:,} characters: the server cut the prompt"
@@ -385,10 +393,12 @@ class EndpointChat:
                 proxy=self._key.proxy,
                 allow_redirects=False,  # aiohttp would follow with a GET
             ) as response:
-                status, headers, data = response.status, response.headers, await _body(response)
+                status, data = response.status, await _body(response)
+                headers = self.headers = response.headers
         except BaseException as error:
             gate.abandoned(sent, slow=isinstance(error, TimeoutError))
             if not isinstance(error, (aiohttp.ClientError, OSError)):
+                vars(error)["abandoned"] = 1  # cancelled: as for a `ModelError`, the server may bill it
                 raise
             return self._scrubbed(_broken(error, total, connect))
         outcome: Answer | Trouble

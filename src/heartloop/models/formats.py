@@ -226,10 +226,15 @@ def read_embeddings(data: bytes, texts: Sequence[str]) -> Embedded | Trouble:
     return Embedded(vectors, usage or Usage(prompt_tokens=sum(map(estimate_tokens, texts)), estimated=True))
 
 
-def read_model_names(data: bytes) -> tuple[str, ...] | Trouble:
+_CONTEXTS = ("context_length", "max_model_len", "context_window", "max_context_length")
+"""Names of a model's context: OpenRouter's, vLLM's, Groq's, Mistral's."""
+
+
+def read_models(data: bytes) -> dict[str, int | None] | Trouble:
+    """The names of a list of models, with their context in tokens if it has one."""
     try:
         rows = _json(data)["data"]
-        return tuple(writable(row["id"]) for row in rows if isinstance(row["id"], str))
+        return {writable(row["id"]): _count(row, *_CONTEXTS) for row in rows if isinstance(row["id"], str)}
     except (ValueError, LookupError, TypeError, RecursionError):
         return Trouble(MalformedReply, f"no list of models: {_text(data)}")
 

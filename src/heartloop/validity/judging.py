@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, cut_torn_tail, read_transcripts
@@ -39,6 +39,7 @@ class AnswerFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file: TextIO | None = None  # opened for the first answer
         self._found: dict[tuple[str, str, str], dict[str, Any]] = {}
         line = ""
         try:
@@ -67,11 +68,18 @@ class AnswerFile:
         if judge == EMBEDDED:
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            if self._file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._path.open("a", encoding="utf-8")
+            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            self._file.flush()  # a killed process loses no answer
         except OSError as error:
             raise InputError(f"cannot write {self._path}: {error.strerror}; choose another --out") from error
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 async def answer_all(

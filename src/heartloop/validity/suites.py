@@ -23,7 +23,7 @@ from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import schema_of
-from heartloop.core.text import nearest
+from heartloop.core.text import from_csv_cell, nearest
 from heartloop.environments.dialogue_text import chance, dialogue_text
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
@@ -121,7 +121,8 @@ def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tupl
     for number, row in enumerate(rows, start=1 if is_json else 2):
         if any(row.get(column) is None for column in required):
             raise InputError(f"{path}, line {number}: {dict(row)}; expected {expected}")
-        yield f"{path}, line {number}", row
+        cells = row if is_json else {name: from_csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+        yield f"{path}, line {number}", cells
 
 
 def means(

@@ -4,9 +4,10 @@ The prompt is filled as released: the dialogue, the debrief, the form of the ans
 removed. The model's words in it are not marked, so there is no protection against instructions to the judge. It does not contain
 the notes on a scenario, which the release shows to its pairwise judges only.
 
-Departures: an answer must have every criterion once, each a number from 0 to 20, and nothing else but the reasons. An invalid one
-is re-asked once with the error; then the dialogue is unscored. The released code repairs broken JSON, extracts a number from any
-text, drops criteria without one, averages the rest, and checks no range.
+Departures: the request ends with a sentence that asks for a tag in the answer (`core.tags`). An answer must have every criterion
+once, each a number from 0 to 20, and nothing else but the reasons. An invalid one is re-asked once with the error; then the
+dialogue is unscored. The released code repairs broken JSON, extracts a number from any text, drops criteria without one, averages
+the rest, and checks no range.
 """
 
 from __future__ import annotations

@@ -166,6 +166,8 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
         after = step(before, feeling.change)
         if abs(feeling.change) > CHANGE_LIMIT:
             self._log.count("clamped changes")
+        if after != before + max(-CHANGE_LIMIT, min(CHANGE_LIMIT, feeling.change)):
+            self._log.count("states at their limit")
         self._emotions.append(after)
         view, message = self._view(), ""
         stop: StopReason | None = {"S": "success", "F": "failure"}.get(view.manner)  # type: ignore[assignment]
