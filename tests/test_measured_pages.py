@@ -22,6 +22,7 @@ from benchmarks import (
     learning,
     order,
     perm_sweep,
+    providers,
     student,
     throughput,
     validity,
@@ -55,6 +56,7 @@ from heartloop.models.formats import read_reply
         ("gate/__main__", gate.PAGE, gate.RESULTS, gate_table),
         ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
         ("validity", validity.PAGE, validity.RESULTS, validity.table),
+        ("providers", providers.PAGE, providers.RESULTS, providers.page),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],
 )

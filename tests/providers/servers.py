@@ -289,6 +289,8 @@ class Provider:
             return self._answer(call.used)
         digest = hashlib.sha256(json.dumps(call.body["messages"]).encode()).hexdigest()
         draw = random.Random(f"{self._seed}:{digest}")
+        seen = {**call.used, "messages": _flat(call.body["messages"])}
+        asked = seen["messages"][-1]["content"]
         system, form = str(call.body["messages"][0]["content"]), call.body.get("response_format", {}).get("json_schema")
         if form is not None:
             self._schemas[system] = form["schema"]
@@ -296,10 +298,9 @@ class Provider:
             answer = example_of(self._schemas[system], draw)
             if "function" in answer:  # EMPA's director, which may not end a dialogue at once
                 answer |= {"function": "wait", "argument": ""}
-            return json.dumps(answer)
+            return tagged(json.dumps(answer), asked)
         # from the whole prompt also where it was cut: such an answer is plausible, and a cut shows only in the counts
-        seen = {**call.used, "messages": _flat(call.body["messages"])}
-        return _play(Request(seen, call.headers.get("Authorization", ""), call.part), draw, None)
+        return tagged(_play(Request(seen, call.headers.get("Authorization", ""), call.part), draw, None), asked)
 
     def _refused(self, call: Call, refusal: Refusal) -> web.Response:
         call.status = refusal.status

@@ -27,8 +27,11 @@ class Result(NamedTuple):
     """Calls that the gate gave up."""
 
 
-def simulated(rule: Rule, *, remaining: bool, retry_after: bool, seed: int = 0) -> Result:
-    """As many calls as the gate lets through; accepted ones take half a second to two, refused ones 50 ms."""
+def simulated(rule: Rule, *, remaining: bool, retry_after: bool, too_short: bool = False, seed: int = 0) -> Result:
+    """As many calls as the gate lets through; accepted ones take half a second to two, refused ones 50 ms.
+
+    `too_short`: the server says how long to wait before it counts the refused call, which counts.
+    """
     draw, pace = random.Random(seed), Pace(4096)
     number, now, lost = itertools.count(), 0.0, 0
     ending: list[tuple[float, int, float, bool, Allowance | None, float | None]] = []
@@ -37,10 +40,11 @@ def simulated(rule: Rule, *, remaining: bool, retry_after: bool, seed: int = 0) 
         delay = pace.delay(now)
         if delay == 0.0:
             pace.sent(now)
+            before = rule.retry_after(now)
             accepted = rule.ask(now)
             sent.append((now, accepted))
             allowance = Allowance(rule.remaining(now), rule.reset(now)) if remaining else None
-            wait = rule.retry_after(now) if retry_after and not accepted else None
+            wait = (before if too_short else rule.retry_after(now)) if retry_after and not accepted else None
             ends = now + (draw.uniform(0.5, 2.0) if accepted else 0.05)
             heapq.heappush(ending, (ends, next(number), now, accepted, allowance, wait))
             now += 1e-6  # no two calls at the same moment
@@ -84,6 +88,14 @@ def test_a_hidden_limit_is_used_and_rarely_met(rule: str, headers: str, calls_a_
 def test_a_fast_hidden_limit_is_used_and_rarely_met(rule: str, headers: str) -> None:
     result = simulated(RULES[rule](round(300 * WINDOW)), remaining=headers == "both", retry_after=headers == "both")
     assert result.used >= 0.9
+    assert result.refused <= 0.05
+    assert result.lost == 0
+
+
+@pytest.mark.parametrize("rule", ["sliding window, refused calls count", "bucket of a second, refused calls count"])
+def test_a_retry_after_that_is_too_short_stops_nothing(rule: str) -> None:
+    result = simulated(RULES[rule](180), remaining=False, retry_after=True, too_short=True)
+    assert result.used >= 0.8
     assert result.refused <= 0.05
     assert result.lost == 0
 

@@ -74,7 +74,7 @@ class Trouble(NamedTuple):
     """Seconds that the server asks to wait."""
     timed_out: bool = False
     abandoned: bool = False
-    """Whether the server may have finished and billed it: a time-out, or a connection that broke after the request."""
+    """Whether the server may have billed it: it timed out, broke its schema, or the connection broke after the request."""
     again: bool = False
     """Of a limit: whether the gate expects that another attempt gets through."""
 
@@ -250,7 +250,8 @@ def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trou
     passing = status in _PASSING or status >= 500 or code in _BAD_GENERATION
     return Trouble(
         TransportError if passing else RefusedByServer, text, status, names, passing, status in _LIMITED,
-        wait_in_body if wait is None else wait, timed_out=status in _TIMED_OUT, abandoned=status in _TIMED_OUT,
+        wait_in_body if wait is None else wait, timed_out=status in _TIMED_OUT,
+        abandoned=status in _TIMED_OUT or code in _BAD_GENERATION,
     )  # fmt: skip
 
 
@@ -337,7 +338,10 @@ def _error_fields(body: Any) -> tuple[str, str, str, float | None]:
     details = error.get("details")
     delays = [d.get("retryDelay") for d in details if isinstance(d, dict)] if isinstance(details, list) else []
     wait = next((_duration(delay) for delay in delays if isinstance(delay, str)), None)  # Google's RetryInfo
-    return str(message), named if isinstance(named, str) else "", str(error.get("code") or error.get("type") or ""), wait
+    metadata = error.get("metadata")
+    flagged = isinstance(metadata, dict) and "flagged_input" in metadata  # OpenRouter's 403 by moderation has no code of its own
+    code = "content_filter" if flagged else str(error.get("code") or error.get("type") or "")
+    return str(message), named if isinstance(named, str) else "", code, wait
 
 
 def _content(content: Any) -> tuple[str, str]:

@@ -30,6 +30,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.05, 60.0, 1.4
 """Seconds between a refusal and the next try, and their growth with every refusal in a row."""
 _MOST_REFUSALS = 30
 """Refusals in a row that lengthen a pause."""
+_TRUSTED = 3
+"""Refusals in a row after which a pause that the server asks for may be too short, as where it counts refused calls."""
 _LONG = 0.05
 """A pause of this share of the limit's window is long."""
 PATIENCE = 600.0
@@ -154,7 +156,9 @@ class Pace:
             self._refused_at = now
             self._refusals = min(self._refusals + 1, _MOST_REFUSALS)
             pause = min(max(self._first_pause, 1 / self.rate) * _GROWTH**self._refusals, self._longest)
-        self.held_until = max(self.held_until, now + (pause if wait is None else min(wait, self._patience)))
+        if wait is not None:
+            pause = min(max(wait, pause if self._refusals > _TRUSTED else 0.0), self._patience)
+        self.held_until = max(self.held_until, now + pause)
         if (wait or 0.0) > self._patience or now - max(self._got_through, self._paused_at) > self._patience:
             self._ended_until = max(self.held_until, now + self._longest)
             return False
