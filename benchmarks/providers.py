@@ -92,13 +92,8 @@ SHORT = ("-E", "max_turns=3")
 CASES = (
     Case("60 calls a minute, without headers", a_minute(), 16, SHORT),
     Case("60 calls a minute, with `Retry-After`", a_minute("seconds"), 16, SHORT),
-    Case(
-        "60 calls a minute, 4 dialogues at a time, killed and resumed",
-        a_minute(),
-        16,
-        (*SHORT, "--max-connections", "4"),
-        then="kill",
-    ),
+    Case("60 calls a minute, killed and resumed", a_minute(), 16, SHORT, then="kill"),
+    Case("60 calls a minute, killed and resumed, `--cache`", a_minute(), 16, (*SHORT, "--cache", "a.sqlite"), then="kill"),
     Case(
         "answers take 3 s, `--timeout 1`",
         lambda: Provider(latency=lambda call: 0.0 if call.part == "check" else 3.0),

@@ -142,6 +142,19 @@ def test_after_one_bad_generation_the_schema_is_sent_again(play: Callable[..., R
     assert formats == {"json_schema"}
 
 
+def test_a_generation_that_broke_its_schema_is_charged(clock: Clock) -> None:
+    server, meter = Provider(OneBadGeneration()), Meter()
+
+    async def asked() -> None:
+        async with endpoint(server) as model:
+            await Metered(model, meter, "user").complete(HELLO, schema=SCHEMA)
+
+    with clock.serving(server):
+        clock.run(asked())
+    assert meter.spend().estimated
+    assert meter.spend().prompt_tokens == pytest.approx(server.billed["prompt"], rel=0.2)
+
+
 def test_a_schema_that_is_refused_becomes_a_json_object_for_the_rest_of_the_run(clock: Clock) -> None:
     server = Provider(RefusedFields("deepseek"))
     with clock.serving(server):

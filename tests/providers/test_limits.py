@@ -15,7 +15,7 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.models.client import Connections, EndpointChat
 from tests.providers.clock import Clock
 from tests.providers.limits import FixedWindow, Rule, SlidingWindow, TokenBucket
-from tests.providers.servers import ConcurrencyLimit, Limit, Provider
+from tests.providers.servers import AccountEnds, ConcurrencyLimit, Limit, Provider
 
 HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="My dog died on Sunday.")]
 LATENCY = 2.0  # seconds of an answer
@@ -123,6 +123,17 @@ def test_whole_dialogues_at_sixty_calls_a_minute(
     assert [one.scored for one in run.transcripts] == [True] * 16
     assert server.finished == server.accepted == 2 + sum(len(one.calls) for one in run.transcripts)  # 2 before the run
     assert refused_share(server, after=60.0) <= 0.05
+
+
+def test_dialogues_that_began_first_end_first(clock: Clock, tmp_path: Path, lab: Callable[[Provider], None]) -> None:
+    """Of 16 dialogues of 11 calls, more than half are finished when the account ends after 130 of the 176 calls."""
+    server = Provider(Limit(SlidingWindow(60, 60.0)), AccountEnds("balance", after=130), latency=LATENCY)
+    with clock.serving(server):
+        lab(server)
+        with pytest.warns(RuntimeWarning, match="Stopped early"):
+            run = evaluate("sage", "lab/policy", user="lab/person", limit=16, options={"max_turns": 4}, yes=True,
+                           out=tmp_path / "run", progress=False)  # fmt: skip
+    assert len(run.transcripts) >= 8
 
 
 def test_models_at_one_address_share_its_gate_and_others_have_their_own(clock: Clock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 import pkgutil
 import statistics
 import time
@@ -30,6 +31,7 @@ from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load
 from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
 from heartloop.models.client import CONNECTIONS, Connections
+from heartloop.models.gate import place_in_line
 from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
 
 PILOT = 2  # least number of dialogues before the estimate of a paid run; part of the run
@@ -362,7 +364,7 @@ async def work_through(
     running = 0
     failed = sum(not ok for key, ok in directory.finished.items() if key in planned)
     stopped: str | None = None
-    changed = asyncio.Event()
+    changed, numbers = asyncio.Event(), itertools.count(1)
     estimated = pilot is None or not agreed or bool(earlier)
     causes: Counter[tuple[str, str]] = Counter()  # role and kind of failures before the first scored dialogue
 
@@ -383,6 +385,7 @@ async def work_through(
         if stopped is not None:
             return None
         running += 1
+        place_in_line.set(next(numbers))
         before = directory.finished.get(job.key)
         try:
             with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
+import itertools
 import math
 import time
 from collections import deque
+from contextvars import ContextVar
 from statistics import median
 from typing import NamedTuple
 
@@ -222,8 +225,13 @@ class Pace:
         self._level_at, self._latencies, self._full, self._narrower = now, [], False, None
 
 
+place_in_line: ContextVar[int] = ContextVar("place_in_line", default=0)
+"""Among calls that wait, a lower place goes first. With a dialogue's number as its place, dialogues end one after the other, so
+that a run that is stopped has finished some instead of having begun all."""
+
+
 class Gate:
-    """The gate of an address for the calls of one event loop, in the order in which they come.
+    """The gate of an address for the calls of one event loop: by `place_in_line`, and then in the order in which they come.
 
     A gate that several processes share needs these four methods (`acquire`, `done`, `refused`, `abandoned`) and `reason`.
     """
@@ -232,12 +240,20 @@ class Gate:
         self.pace = pace
         self.reason = ""
         """What the server answered when the gate gave up."""
-        self._turn, self._changed = asyncio.Lock(), asyncio.Event()
+        self._line: list[tuple[int, int, asyncio.Event]] = []  # a heap: place, number, and the event that it is first now
+        self._numbers, self._changed = itertools.count(), asyncio.Event()
 
     async def acquire(self) -> float | None:
         """Waits until a call may be sent, and returns the time at which it is; `None` where the gate has given up."""
-        async with self._turn:
+        first = asyncio.Event()
+        ticket = (place_in_line.get(), next(self._numbers), first)
+        heapq.heappush(self._line, ticket)
+        try:
             while not self.pace.ended(time.monotonic()):
+                if self._line[0] is not ticket:
+                    first.clear()
+                    await first.wait()
+                    continue
                 delay = self.pace.delay(time.monotonic())
                 if delay == 0.0:
                     sent = time.monotonic()
@@ -247,6 +263,11 @@ class Gate:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), delay)
             return None
+        finally:
+            self._line.remove(ticket)
+            heapq.heapify(self._line)
+            if self._line:
+                self._line[0][2].set()
 
     def done(self, sent: float, allowance: Allowance | None = None) -> None:
         """The server answered a call, with whatever answer that is no refusal by a limit."""
