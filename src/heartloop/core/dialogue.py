@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from heartloop.core.errors import InputError
+from heartloop.core.system import readable
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]
@@ -427,21 +428,18 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
 def transcript_lines(path: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
     """As `read_transcripts`, each with its place, for a second pass over a large file."""
     start = 0
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                place, start = TranscriptLine(path, start), start + len(line)
-                if not line.strip() or not line.endswith(b"\n"):  # a killed process leaves half a line
-                    continue
-                try:
-                    yield place, Transcript.model_validate_json(line)
-                except ValidationError as error:
-                    first = error.errors()[0]
-                    where = ".".join(str(part) for part in first["loc"]) or "record"
-                    message = f"{path}, line {number}, {where}: {first['msg']}; remove or fix that line, then rerun the command"
-                    raise InputError(message) from error
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
+    with readable(path, "a transcripts.jsonl"), path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            place, start = TranscriptLine(path, start), start + len(line)
+            if not line.strip() or not line.endswith(b"\n"):  # a killed process leaves half a line
+                continue
+            try:
+                yield place, Transcript.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(str(part) for part in first["loc"]) or "record"
+                message = f"{path}, line {number}, {where}: {first['msg']}; remove or fix that line, then rerun the command"
+                raise InputError(message) from error
 
 
 def cut_torn_tail(path: Path) -> None:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from heartloop.core.dialogue import Transcript, writable
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import readable
 
 
 class Refused(NamedTuple):
@@ -114,10 +115,8 @@ def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
+    with readable(path, "a file of JSON lines"):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected a file of JSON lines") from error
     lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
     filled = [(number, raw) for number, raw in lines if raw.strip()]
     if not filled:
@@ -368,10 +367,8 @@ def _empathetic(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
 
 def _whole_lines(path: Path, result: RawDialogues) -> Iterator[tuple[int, str]]:
     """Lines below the header with their numbers; a line broken in two is joined."""
-    try:
+    with readable(path, "a CSV file of EmpatheticDialogues"):
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected a CSV file of EmpatheticDialogues") from error
     lines = data.split(b"\n")
     if lines[0].decode("utf-8", "replace").replace('"', "").strip().split(",")[:6] != list(_COLUMNS[:6]):
         raise InputError(f"{path} begins with another header; expected {','.join(_COLUMNS)}")

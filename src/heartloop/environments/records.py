@@ -25,7 +25,7 @@ from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import MappingNode, SequenceNode
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.system import write_whole
+from heartloop.core.system import readable, reported, write_whole
 from heartloop.core.text import amount, nearest
 from heartloop.environments.base import AnyScenario
 from heartloop.environments.written import Tag
@@ -67,10 +67,8 @@ class RecordErrors(InputError):
 
 
 def read_text(path: Path) -> str:
-    try:
+    with readable(path, "a scenario file: UTF-8 JSON lines or YAML"):
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines or YAML") from error
 
 
 def is_yaml(path: Path) -> bool:
@@ -296,11 +294,9 @@ def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bo
     """Writes a new JSON-lines file atomically."""
     if path.exists():
         raise UseError(f"{path} exists; choose another --out, or remove it")
-    try:
+    with reported(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, "".join(r.model_dump_json(exclude_unset=exclude_unset) + "\n" for r in records))
-    except OSError as error:
-        raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
 
 
 def set_loader(

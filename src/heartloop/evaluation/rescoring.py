@@ -12,12 +12,12 @@ from typing import Any
 
 from heartloop.core.dialogue import Transcript, transcript_lines, write_line
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.system import sha256_of
+from heartloop.core.system import reported, sha256_of
 from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.evaluation.store import beside, check_new, reported, saved_settings
+from heartloop.evaluation.store import beside, check_new, saved_settings
 
 
 @dataclass

@@ -13,6 +13,7 @@ import heartloop
 from heartloop.core.chat import EMBEDDED, HUMAN
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import reported
 from heartloop.core.text import amount, csv_cell
 from heartloop.environments.records import yaml_text
 from heartloop.environments.registry import load_environment
@@ -108,7 +109,7 @@ def write_dataset(
     `used` are the dialogues in the files, `how` sentences of the card about how the records were made.
     """
     folder = out or run.path / format
-    try:
+    with reported(f"write {folder}"):
         if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / PROVENANCE).is_file())):
             raise UseError(f"{folder} is not empty and holds no export; choose another --out")
         facts = _provenance(run, format, files, used, options or {})
@@ -123,8 +124,6 @@ def write_dataset(
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    except OSError as error:
-        raise UseError(f"cannot write {folder}: {error.strerror}; choose another --out") from error
     return [folder / name for name in contents]
 
 

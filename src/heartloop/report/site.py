@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import UseError
+from heartloop.core.system import reported
 from heartloop.core.text import money, printable, script_json
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.evaluation.compare import Comparison
@@ -105,7 +106,7 @@ def write_site(
         colours=assign_colours([model for *_, model in sorted(rows, key=lambda row: row[:2])]),
         reload=reload,
     )
-    try:
+    with reported(f"write the report to {out}", "choose a folder that can be written"):
         copy_assets(out / "assets", _STATIC)
         for page in pages:
             for file, ending in ((page.panel.script, "js"), (page.panel.style, "css")):
@@ -118,8 +119,6 @@ def write_site(
         for name, template, _, shown in written:
             html = templates().get_template(template).render(site=site._replace(here=name), **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
 
 

@@ -11,8 +11,7 @@ from pydantic_core import to_jsonable_python
 
 import heartloop
 from heartloop.core.blocks import Column, Estimate
-from heartloop.core.errors import InputError
-from heartloop.core.system import write_whole
+from heartloop.core.system import reported, write_whole
 from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
 from heartloop.evaluation.leaderboard import terminal_table
 from heartloop.report.drawing import Frame
@@ -59,12 +58,10 @@ def show_results(
     template = templates().get_template("validity.html")
     html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
     page = path.parent / "report" / "index.html"
-    try:
+    with reported(f"write {path.parent}", "choose a folder that can be written"):
         write_validity_json(record, path)
         copy_assets(page.parent / "assets", ("report.css", "page.js"))
         page.write_text(html, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise InputError(f"cannot write {path.parent}: {error.strerror}; choose a folder that can be written") from error
     console = Console()
     for part in parts:
         console.print(result_table(part.result))
