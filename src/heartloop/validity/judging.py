@@ -14,7 +14,7 @@ from heartloop.core.errors import BudgetSpent, HeartloopError, InputError
 from heartloop.core.system import reported
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Judges, Material, Question, RejudgingSuite, RunSuite, Variants
-from heartloop.evaluation.rejudging import RejudgeSettings, Rejudging
+from heartloop.evaluation.rescoring import RejudgeSettings, Rejudging
 from heartloop.evaluation.runner import Play
 from heartloop.evaluation.settings import Job
 from heartloop.models.cache import dialogue_scope
