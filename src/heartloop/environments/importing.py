@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from heartloop.core.dialogue import Transcript, writable
+from heartloop.core.dialogue import Transcript, first_problem, writable
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import readable
 
@@ -87,10 +87,8 @@ class Record(NamedTuple):
         try:
             return kind.model_validate(self.value)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "record"
-            message = f"{self.place}, {where}: {first['msg']}; expected the released form, correct or remove that line"
-            raise InputError(message) from error
+            problem = f"{self.place}, {first_problem(error)}"
+            raise InputError(f"{problem}; expected the released form, correct or remove that line") from error
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -244,9 +242,8 @@ _SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function"})
 def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """`ESConv.json` and `FailedESConv.json`: one list; in the second the speakers are `speaker` and `listener`."""
     try:
-        listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected ESConv.json") from error
+        with readable(path, "ESConv.json"):
+            listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error}); expected ESConv.json as it was released, download it again") from error
     if not isinstance(listed, list):

@@ -273,20 +273,15 @@ def check_tags(tags: Sequence[str]) -> None:
             raise UseError(f"unknown tag {tag!r}{nearest(tag, known)}; expected one of {', '.join(known)}")
 
 
-def without_tags(scenarios: Sequence[AnyScenario], exclude_tags: Sequence[str], name: str) -> list[AnyScenario]:
-    check_tags(exclude_tags)
-    remaining = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
-    if not remaining:
-        raise UseError(f"--exclude-tag {' '.join(exclude_tags)} leaves no scenario of {name!r}; exclude fewer tags")
-    return remaining
-
-
-def with_tags(scenarios: Sequence[AnyScenario], tags: Sequence[str], name: str) -> list[AnyScenario]:
-    """The scenarios of the set `name` with one of these tags, by default all."""
-    check_tags(tags)
-    chosen = [scenario for scenario in scenarios if not tags or set(tags) & set(scenario.tags)]
+def by_tags(
+    scenarios: Sequence[AnyScenario], name: str, *, tags: Sequence[str] = (), exclude_tags: Sequence[str] = ()
+) -> list[AnyScenario]:
+    """The scenarios of the set `name` with one of `tags`, by default all, and with none of `exclude_tags`."""
+    check_tags([*tags, *exclude_tags])
+    chosen = [one for one in scenarios if (not tags or set(tags) & set(one.tags)) and not set(exclude_tags) & set(one.tags)]
     if not chosen:
-        raise UseError(f"--tag {' '.join(tags)} leaves no scenario of {name!r}; expected a tag that some scenario has")
+        options = [f"--tag {tag}" for tag in tags] + [f"--exclude-tag {tag}" for tag in exclude_tags]
+        raise UseError(f"{' '.join(options)} leaves no scenario of {name!r}; pass tags that some scenario has, or exclude fewer")
     return chosen
 
 
@@ -332,7 +327,7 @@ def set_loader(
             scenarios = read(Path(name))
         else:
             raise UseError(f"unknown scenario set {str(name)!r}; expected {' or '.join(sets)}, or the path of a scenario file")
-        return without_tags(scenarios, exclude_tags, str(name))
+        return by_tags(scenarios, str(name), exclude_tags=exclude_tags)
 
     return load
 

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from heartloop.core.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
+from heartloop.core.dialogue import Transcript, cut_torn_tail, first_problem, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
@@ -190,9 +190,7 @@ def played_settings(run: Path) -> EvaluationSettings:
     try:
         return EvaluationSettings.model_validate(saved)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{run / 'settings.json'}, {where}: {first['msg']}; expected the settings that a run writes") from error
+        raise InputError(f"{run / 'settings.json'}, {first_problem(error)}; expected the settings that a run writes") from error
 
 
 def check_new(out: Path) -> None:

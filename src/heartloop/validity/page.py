@@ -16,7 +16,6 @@ from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slop
 from heartloop.evaluation.leaderboard import terminal_table
 from heartloop.report.drawing import Frame
 from heartloop.report.site import Site, copy_assets, templates
-from heartloop.validity.suites import words_of
 
 if TYPE_CHECKING:
     import rich.table
@@ -103,5 +102,5 @@ def result_table(result: Result) -> rich.table.Table:
 
 def _cell(value: Estimate | float | int | str | None, column: Column) -> str:
     if isinstance(value, Estimate):
-        return words_of(value, column.digits)
+        return value.words(column.digits)
     return "" if value is None else f"{value:.{column.digits}f}" if isinstance(value, float) else str(value)
