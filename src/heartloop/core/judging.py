@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -31,7 +31,7 @@ async def ask(
     reasks: int = REASKS,
     sampling: Sampling | None = None,
     check: Callable[[Answer], str | None] | None = None,
-    passages: Sequence[str] = (),
+    passages: Iterable[str] = (),
     on_reply: Callable[[Reply, int], None] | None = None,
     on_refusal: Callable[[str, int], None] | None = None,
 ) -> Answer:
@@ -42,7 +42,7 @@ async def ask(
     that differ, and a reply cut by the token limit, are refused.
 
     Args:
-        passages: what a model that heartloop serves itself may quote (`schemas.QUOTED`), since small models invent quotes.
+        passages: all that a model of heartloop's own may quote (`schemas.QUOTED`), since small models invent quotes; else not read.
         check: returns what is wrong with an answer that fits its schema, or `None` to accept it.
         on_reply, on_refusal: called with every raw reply, and with what is wrong with one, and its re-ask number.
 
@@ -50,7 +50,7 @@ async def ask(
         Copied: the last reply was or held only a text that the model was shown.
     """
     tag, local = tag_of(messages), model.name.startswith(LOCAL_PREFIX)
-    schema = tagged_schema(schema_of(answer, passages if local else ()), tag if local else None)
+    schema = tagged_schema(schema_of(answer, tuple(passages) if local else ()), tag if local else None)
     asked = first = asking_for(tag, messages)
     problem = last = ""
     for attempt in range(reasks + 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat, starmap, zip_longest
 
@@ -76,13 +76,15 @@ def stands_in(quote: str, messages: Iterable[str]) -> bool:
     return any(_spans(patterns, message) for message in whole)
 
 
-def passages_of(messages: Iterable[str]) -> list[str]:
+def passages_of(messages: Iterable[str]) -> Iterator[str]:
     """Sentences of the messages, the last ones first, each once, from which a model chooses its quote."""
-    passages: dict[str, None] = {}
+    passages: set[str] = set()
     for message in [text.strip() or SILENT for text in messages][::-1]:
         parts = [part[0].strip() for part in _PASSAGE.finditer(message)] or [message[:_LONGEST]]
-        passages |= dict.fromkeys(part for part in parts[::-1] if stands_in(part, [message]))
-    return list(passages)[:_MOST]
+        for part in parts[::-1]:
+            if len(passages) < _MOST and part not in passages and stands_in(part, [message]):
+                passages.add(part)
+                yield part
 
 
 def spans_of(quote: str, message: str) -> list[tuple[int, int]]:

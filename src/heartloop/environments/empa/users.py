@@ -7,7 +7,7 @@ is unscored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -226,7 +226,7 @@ class EmpaLLMUser:
         answer: type[_AnswerT],
         check: Callable[[_AnswerT], str | None],
         blanks: Mapping[str, str],
-        passages: Sequence[str] = (),
+        passages: Iterable[str] = (),
     ) -> _AnswerT:
         name = _ASKED[role]
         system = self._system_prompts.of(view.scenario, name, lambda: self._system_text(name, view))  # constant in a dialogue
