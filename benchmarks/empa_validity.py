@@ -22,15 +22,20 @@ from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
-from heartloop.environments.empa.perturbation_suite import (
+from heartloop.environments.empa.perturbations import (
     ALIGNED,
     ALL,
+    ATTACKS,
+    FLIP,
+    ORIGINAL,
+    PERTURBATIONS,
     PERTURBED,
     SCORERS,
+    EmbeddedDirectJudge,
     PerturbationShifts,
     perturbation_shifts,
+    perturbed,
 )
-from heartloop.environments.empa.perturbations import ATTACKS, FLIP, ORIGINAL, PERTURBATIONS, EmbeddedDirectJudge, perturbed
 from heartloop.environments.empa.scenario import load_scenarios
 from heartloop.environments.episode import play
 from heartloop.environments.records import half_of

@@ -96,7 +96,6 @@ MENDED = [
 ]  # fmt: skip
 """One of each kind; all that a client meets are in tests/test_chat.py."""
 BROKEN = {
-    "unauthorized": ("policy", "RefusedByServer"),
     "unknown_model@policy": ("policy", "RefusedByServer"),
     "html@user": ("user", "MalformedReply"),
     "timeout@user": ("user", "TransportError"),
@@ -119,8 +118,9 @@ async def test_a_passing_fault_costs_no_dialogue(fault: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("fault", list(BROKEN))
 async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('["lab/policy"]\ninput = 1.0\noutput = 1.0\n')  # a server of one's own is free without
     async with FaultyServer(fault, retry_after="0") as server:
-        many = ("--limit", "16", "--max-connections", "4")
+        many = ("--limit", "16", "--max-connections", "4", "--prices", "prices.toml", "--yes")
         done = await over_http(server, *LAB, *many, "--timeout", "0.3", "--retries", "1", cwd=tmp_path, code=1)
     played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert 8 <= len(played) < 16, "a run of which the first dialogues fail in the same way stops; those in progress are finished"
@@ -131,6 +131,15 @@ async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault:
     assert "Stopped early: the first 8 dialogues failed" in done.err
     assert f"{len(played)} x {BROKEN[fault][0]}, {BROKEN[fault][1]}: " in done.err
     assert "100.0% of the dialogues are unscored" in done.err
+    assert KEY not in done.out + done.err
+    assert files_with(KEY, tmp_path) == []
+
+
+async def test_a_key_that_is_not_valid_any_more_ends_the_run_as_a_limit_does(tmp_path: Path) -> None:
+    async with FaultyServer("unauthorized") as server:
+        done = await over_http(server, *LAB, cwd=tmp_path, code=1)
+    assert list(read_transcripts(tmp_path / "run" / "transcripts.jsonl")) == []
+    assert "LAB_API_KEY" in done.err
     assert KEY not in done.out + done.err
     assert files_with(KEY, tmp_path) == []
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from benchmarks.unchanged.items import scenarios
 from heartloop.core.chat import Reply, ScriptedChat
-from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.dialogue import Message, Sampling, Transcript, visible
 from heartloop.core.errors import AnswerError, Copied, HeartloopError
 from heartloop.core.judging import ask
 from heartloop.core.schemas import schema_of
@@ -213,6 +213,16 @@ def planted_in(schema: Mapping[str, Any]) -> Iterator[str]:
     yield f'x"}}, {inner}}} {line}'
     yield f'{{"{first}": "x", {inner}, {inner}}}'
     # what could hide an answer behind it
+    yield from (
+        "<think>",
+        "</think>",
+        "[THINK] [/THINK]",
+        "`<think>`",
+        "`</think>`",
+        "<th*ink>",
+        "</th#ink>",
+        f"<think>{line}</think>",
+    )
     yield from ("{", "}", '"', "\\", "[", "{ ", '{"', "```json", "```", "/*", "<!--", "NaN", "null", "\x00\x1b", "\ud83d")
     yield from ("{" * 10_000, "}" * 10_000, '{"' * 10_000, '{"a":' * 10_000, "[" * 10_000, '"' * 9_999, '{"a": 1} ' * 1_000)
     yield f"{'{' * 10_000}{line}{'}' * 10_000}"
@@ -228,7 +238,8 @@ def decisive(environment: str) -> Mapping[str, Any]:
 
 @cache
 def texts(environment: str) -> Sequence[str]:
-    return list(dict.fromkeys(planted_in(decisive(environment))))
+    unique = dict.fromkeys(planted_in(decisive(environment)))
+    return [planted for planted in unique if TRUE in visible(f"{TRUE} {planted}")]  # thinking is not judged
 
 
 def test_there_are_many_of_them() -> None:
@@ -308,7 +319,9 @@ def test_an_honest_judge_is_always_scored_by_its_own_answer(environment: str, sa
 def test_no_other_judge_is_scored_by_what_was_planted(environment: str, says: str, few: bool) -> None:
     whole = json.dumps(answers_of(decisive(environment))[-1])
     for planted in chosen(environment, says, few):
-        transcript, _ = played(environment, planted, OTHERS[says])
+        transcript, judge = played(environment, planted, OTHERS[says])
+        if not judge.asked:  # a form that is not judged
+            continue
         if transcript.failure is None:  # nothing but a brace was planted, and the judge's own object followed
             assert says.startswith("completes"), planted[:200]
             assert (transcript.score, transcript.rewards) == (

@@ -58,6 +58,11 @@ async def test_a_valid_answer_is_read_wherever_it_stands(text: str) -> None:
     assert len(model.asked) == 1
 
 
+async def test_half_an_emoji_is_read_as_in_any_text() -> None:
+    verdict, _ = await answer('{"note": "so \\ud83d", "warmth": 3}')
+    assert verdict.note == "so \ufffd"
+
+
 async def test_the_schema_and_the_sampling_settings_go_to_the_model_and_raw_line_breaks_and_tabs_are_read() -> None:
     verdict, model = await answer('{"note": "first\nsecond\tthird", "warmth": 2}', sampling=Sampling(temperature=0.0))
     assert verdict.note == "first\nsecond\tthird"
@@ -205,7 +210,7 @@ def test_for_any_text_the_result_fits_its_schema(texts: list[str]) -> None:
     assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
 
 
-@pytest.mark.parametrize("text", ["{" * 20_000, '{"note":' * 3_000, "[" * 100_000, '{"note": "\\ud83d", "warmth": 3}', "\ud83d{"])
+@pytest.mark.parametrize("text", ["{" * 20_000, '{"note":' * 3_000, "[" * 100_000, "\ud83d{"])
 async def test_hostile_texts_end_in_an_answer_error(text: str) -> None:
     with pytest.raises(AnswerError):
         await answer(text, text, text)

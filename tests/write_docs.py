@@ -19,7 +19,7 @@ from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.models.client import variable
-from heartloop.models.providers import provider_table
+from heartloop.models.probe import provider_table
 from heartloop.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]

@@ -23,10 +23,10 @@ from heartloop.environments.eibench.scenario import (
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.eibench.users import EIBenchEmbeddedUser
 from heartloop.environments.episode import CallLog, play
+from heartloop.environments.reading import CORE_FROM
 from heartloop.environments.records import half_of
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import rejudged
-from heartloop.environments.speaking import CORE_FROM
 from heartloop.fitting.student import fit_student, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve

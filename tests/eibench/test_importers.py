@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,10 @@ def test_whatever_it_holds_a_record_is_taken_or_refused(
     folder = tmp_path_factory.mktemp("any")
     whole = "".join(json.dumps(one) + "\n" for one in values) if lines else json.dumps(values)
     found = read_released(put(folder / "any.json", whole[: len(whole) - cut] if cut > 40 else whole))
-    if cut <= 40 and (not lines or (len(values) > 1 and any(isinstance(one, dict) for one in values))):
+    json_objects = [
+        one for one in values if isinstance(one, dict) and not {"Infinity", "NaN"} & set(re.findall(r"\w+", json.dumps(one)))
+    ]
+    if cut <= 40 and (not lines or (len(values) > 1 and json_objects)):  # without one, it is no file of JSON lines
         assert len(found.scenarios) + len(found.refused) == len(values)
     assert all(len(reason) > 10 for _, reason in found.refused)
     if found.scenarios:

@@ -20,9 +20,8 @@ from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
 from heartloop.environments.empa.scoring import Case, form_keys, trace
 from heartloop.environments.empa.users import MixedRoles, players
 from heartloop.environments.episode import play
-from heartloop.environments.reading import LearnedAppraiser
+from heartloop.environments.reading import CORE_FROM, LearnedAppraiser
 from heartloop.environments.records import half_of
-from heartloop.environments.speaking import CORE_FROM
 from heartloop.environments.written import written_lines
 from tests.empa.test_environment import levels
 from tests.fixed_appraiser import FixedAppraiser

@@ -13,27 +13,25 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
 from heartloop.environments.empa.environment import Empa, EmpaView, Judgement, judged_dialogue
-from heartloop.environments.empa.perturbation_suite import (
+from heartloop.environments.empa.perturbations import (
     ALIGNED,
     ALL,
-    PERTURBED,
-    SCORERS,
-    SUITE,
-    PerturbationShifts,
-    ScorerShift,
-    perturbation_shifts,
-    result_of,
-)
-from heartloop.environments.empa.perturbations import (
     ATTACKS,
     DIRECT,
     FLIP,
     ORIGINAL,
+    PERTURBED,
+    SCORERS,
+    SUITE,
     EmbeddedDirectJudge,
     LLMDirectJudge,
+    PerturbationShifts,
+    ScorerShift,
     attack_reply,
     flipped,
+    perturbation_shifts,
     perturbed,
+    result_of,
 )
 from heartloop.environments.empa.scenario import EmpaScenario
 from heartloop.environments.empa.scoring import AXES, trace

@@ -17,8 +17,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import from_csv_cell
 from heartloop.environments.records import yaml_value
 from heartloop.integrations import FORMATS, export_run
-from heartloop.integrations.export import _table_content
-from heartloop.integrations.training_data import export_dpo, export_sft
+from heartloop.integrations.export import _table_content, export_dpo, export_sft
 from tests.commands import heartloop as command
 
 FIXER, REFLECTOR = "heartloop/fixer", "heartloop/reflector"

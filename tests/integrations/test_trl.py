@@ -85,7 +85,7 @@ async def test_any_environment_of_one_answer() -> None:
 
 
 async def test_what_no_judge_graded_is_none(samples: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FaultyServer("unauthorized:1") as server:
+    async with FaultyServer("bad_request:1") as server:
         monkeypatch.setenv("FAULTY_BASE_URL", server.base_url)
         logged: dict[str, float] = {}
         reward = reward_function("perm", samples, user="faulty/judge")

@@ -13,7 +13,7 @@ import pytest
 from heartloop.core.errors import UseError
 from heartloop.models.client import LOCAL, SERVICES, STRICT, EndpointChat
 from heartloop.models.names import resolve
-from heartloop.models.providers import provider_table
+from heartloop.models.probe import provider_table
 
 ROOT = Path(__file__).parents[2]
 SERVICE_ROWS = provider_table()["services"]

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
-from heartloop.report.cards import LEAST_IN_GROUP
 from heartloop.report.comparing import COMPARISON, side_by_side
+from heartloop.report.page import LEAST_IN_GROUP
 from heartloop.report.site import write_site
 from tests.report.talks import WriteRun, pages_of_runs, talk
 

@@ -17,9 +17,8 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable
 from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import read_run, runs_in
-from heartloop.report.dialogues import dialogue_list
 from heartloop.report.page import dialogue_ids
-from heartloop.report.site import write_site
+from heartloop.report.site import dialogue_list, write_site
 from tests.report.talks import HOSTILE, WriteRun, pages_of_runs, talk
 
 

@@ -16,8 +16,8 @@ from verl import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from heartloop.scoring.credit import turn_advantages
-from heartloop.training.advantages import ESTIMATOR, ctc_grpo_advantages, lone, shuffled
-from heartloop.training.advantages import RolloutRow as Row
+from heartloop.training.trainer import ESTIMATOR, ctc_grpo_advantages, lone, shuffled
+from heartloop.training.trainer import RolloutRow as Row
 
 PADDING = "pad0123"
 

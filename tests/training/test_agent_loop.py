@@ -18,10 +18,10 @@ from verl.workers.rollout.replica import TokenOutput
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.registry import load_environment
 from heartloop.training import agent_loop
-from heartloop.training.advantages import RolloutRow, ctc_grpo_advantages
 from heartloop.training.agent_loop import DialogueLoop
 from heartloop.training.recipe import read_recipe
 from heartloop.training.spending import SharedMeter
+from heartloop.training.trainer import RolloutRow, ctc_grpo_advantages
 from tests.faulty_server import FaultyServer
 from tests.training import tiny_policy
 

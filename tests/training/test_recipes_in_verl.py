@@ -18,10 +18,10 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.workers.rollout.replica import get_rollout_replica_class
 
-from heartloop.training.advantages import ESTIMATOR
 from heartloop.training.cpu import ENGINE
 from heartloop.training.plugin import __name__ as plugin_name
 from heartloop.training.recipe import read_recipe, recipe_names
+from heartloop.training.trainer import ESTIMATOR
 from heartloop.training.verl_config import AGENT, PLUGIN, TRAINER, RunPaths, overrides, verl_settings
 from tests.training import tiny_policy
 

@@ -89,7 +89,21 @@ def test_without_a_judge_the_page_says_what_was_left_out(place: Path) -> None:
 
 
 async def test_a_paid_judge_is_asked_two_questions_before_the_estimate(place: Path) -> None:
-    words = ("validate", "run", "--suite", "utterance", "--judge", "lab/judge", "--limit", "1", "--out", "paid")
+    words = (
+        "validate",
+        "run",
+        "--suite",
+        "utterance",
+        "--judge",
+        "lab/judge",
+        "--limit",
+        "1",
+        "--out",
+        "paid",
+        "--prices",
+        "prices.toml",
+    )
+    (place / "prices.toml").write_text('["lab/judge"]\ninput = 1.0\noutput = 1.0\n')
     async with FaultyServer() as server:
         asked = await over_http(server, *words, cwd=place)
         assert asked.code == 1, asked

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, cut_torn_tail, writable
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.core.system import reported
 
 
 class _Step(BaseModel):
@@ -141,11 +142,9 @@ class WrittenFiles:
 
     def append(self, line: str, *, steps: bool = False) -> None:
         path = self.path if steps else self.out
-        try:
+        with reported(f"write to {path}", "free some space, then rerun the same command"):
             self._opened[path].write(writable(line).encode() + b"\n")
             self._opened[path].flush()
-        except OSError as error:
-            raise UseError(f"cannot write to {path}: {error.strerror}; free some space, then rerun the same command") from error
 
     def _read_steps(self) -> None:
         lines = [line for line in self.path.read_bytes().split(b"\n") if line.strip()]

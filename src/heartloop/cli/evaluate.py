@@ -9,6 +9,7 @@ import typer
 
 from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import readable
 from heartloop.core.text import amount
 
 
@@ -143,10 +144,8 @@ def evaluate(
 def _read_prompt(path: Path | None) -> str | None:
     if path is None:
         return None
-    try:
+    with readable(path, "a text file with a system prompt"):
         text = path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected a text file with a system prompt") from error
     if not text:
         raise InputError(f"{path} is empty; expected a text file with a system prompt")
     return text

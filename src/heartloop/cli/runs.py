@@ -99,7 +99,7 @@ def rejudge(
     from heartloop.cli.running import Judging, next_lines, play_run, read_options
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.compare import agreement, agreement_text
-    from heartloop.evaluation.rejudging import Rejudging
+    from heartloop.evaluation.rescoring import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
 
     by = Judging([judge], request, calls)

@@ -31,6 +31,11 @@ class Estimate(NamedTuple):
     low: float | None = None
     high: float | None = None
 
+    def words(self, digits: int = 2) -> str:
+        """Mean and ends, such as `0.50 (0.30 to 0.70)`."""
+        ends = "" if self.low is None or self.high is None else f" ({self.low:.{digits}f} to {self.high:.{digits}f})"
+        return f"{self.mean:.{digits}f}{ends}"
+
 
 class Range(NamedTuple):
     low: float

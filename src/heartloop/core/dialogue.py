@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
+import mmap
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add, sub
@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from heartloop.core.errors import InputError
+from heartloop.core.system import readable
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]
@@ -424,38 +425,33 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
     return (transcript for _, transcript in transcript_lines(path))
 
 
+def first_problem(error: ValidationError) -> str:
+    """The first error of a record: the path of its field, and what is wrong with it."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'record'}: {first['msg']}"
+
+
 def transcript_lines(path: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
     """As `read_transcripts`, each with its place, for a second pass over a large file."""
     start = 0
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                place, start = TranscriptLine(path, start), start + len(line)
-                if not line.strip() or not line.endswith(b"\n"):  # a killed process leaves half a line
-                    continue
-                try:
-                    yield place, Transcript.model_validate_json(line)
-                except ValidationError as error:
-                    first = error.errors()[0]
-                    where = ".".join(str(part) for part in first["loc"]) or "record"
-                    message = f"{path}, line {number}, {where}: {first['msg']}; remove or fix that line, then rerun the command"
-                    raise InputError(message) from error
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected a transcripts.jsonl") from error
+    with readable(path, "a transcripts.jsonl"), path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            place, start = TranscriptLine(path, start), start + len(line)
+            if not line.strip() or not line.endswith(b"\n"):  # a killed process leaves half a line
+                continue
+            try:
+                yield place, Transcript.model_validate_json(line)
+            except ValidationError as error:
+                problem = f"{path}, line {number}, {first_problem(error)}"
+                raise InputError(f"{problem}; remove or fix that line, then rerun the command") from error
 
 
 def cut_torn_tail(path: Path) -> None:
-    with path.open("rb+") as file:
-        size = end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - 65536)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end < size:
+    """Cuts off what follows the last line break: half a line of a killed process."""
+    if path.stat().st_size:  # an empty file cannot be mapped
+        with path.open("rb+") as file:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                end = content.rfind(b"\n") + 1
             file.truncate(end)
 
 

@@ -75,7 +75,7 @@ async def ask(
     if reply.finish_reason == "length" and not visible(last):
         problem = used_up_by_thinking("ROLE", sampling.max_tokens if sampling is not None else None)
     shown = last if len(last) <= 120 else last[:117] + "..."
-    kind = Copied if _is_copied(visible(last), tag, first, answer) else AnswerError
+    kind = Copied if _is_copied(last, tag, first, answer) else AnswerError
     raise kind(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")
 
 
@@ -87,12 +87,15 @@ def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
     if reply.finish_reason == "length":
         return None, "it was cut by the token limit"
     text = visible(reply.text)
-    if not text:
+    objects = list(objects_in(text, reply.tag))
+    if reply.tag is not None and all(found.fields is None for found in objects):
+        objects = list(objects_in(reply.text, reply.tag)) or objects  # a tag of thinking that it quoted hid its answer
+    if not text and not objects:
         return None, "it is empty"
     fitting: list[Answer] = []
     first, last = (f'"{field}": "{reply.tag}"' for field in (FIRST, LAST))
     problem = "it holds no JSON object" + (f" that begins with {first}" if reply.tag else "")
-    for number, found in enumerate(objects_in(text, reply.tag)):
+    for number, found in enumerate(objects):
         fits, wrong = _validated(found.fields, answer)
         if fits is not None:
             fitting.append(fits)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from heartloop.core.errors import InputError
+from heartloop.core.errors import InputError, UseError
 
 
 def sha256_of(path: Path) -> str:
@@ -31,6 +31,25 @@ def replacing(path: Path) -> Iterator[Path]:
         shutil.rmtree(part)
     yield part
     part.replace(path)
+
+
+@contextmanager
+def reported(attempt: str, remedy: str = "choose another --out") -> Iterator[None]:
+    """An `OSError` becomes a `UseError`: cannot `attempt`, why, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise UseError(f"cannot {attempt}: {error.strerror}; {remedy}") from error
+
+
+@contextmanager
+def readable(path: Path, expected: str) -> Iterator[None]:
+    """An error of reading a file becomes an `InputError` that says what the file should be."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"not UTF-8 ({error.reason} at byte {error.start + 1})"
+        raise InputError(f"cannot read {path}: {reason}; expected {expected}") from error
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -76,10 +95,8 @@ def install_command_from(origin: str | None, extra: str) -> str:
 
 def read_steps(file: Path) -> list[dict[str, Any]]:
     """The lines of a run's `metrics.jsonl`: `step`, `attempt`, and `data` by name; a half-written last line is skipped."""
-    try:
+    with readable(file, "the steps of a training run"):
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {file}: {error}; expected the steps of a training run") from error
     steps = []
     for number, line in enumerate(lines, start=1):
         if not line.endswith("\n"):

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from heartloop.core.dialogue import Message
+from heartloop.core.dialogue import Message, writable
 
 FIRST, LAST = "tag", "end"
 """The first and the last field of an answer; both hold the tag."""
@@ -110,7 +110,7 @@ def tagged(text: str, request: str) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
+    fields = {name: writable(value) if isinstance(value, str) else value for name, value in pairs}
     if len(fields) < len(pairs):
         raise ValueError("a field occurs twice")
     return fields

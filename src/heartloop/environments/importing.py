@@ -20,8 +20,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from heartloop.core.dialogue import Transcript, writable
+from heartloop.core.dialogue import Transcript, first_problem, writable
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import readable
 
 
 class Refused(NamedTuple):
@@ -86,10 +87,8 @@ class Record(NamedTuple):
         try:
             return kind.model_validate(self.value)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "record"
-            message = f"{self.place}, {where}: {first['msg']}; expected the released form, correct or remove that line"
-            raise InputError(message) from error
+            problem = f"{self.place}, {first_problem(error)}"
+            raise InputError(f"{problem}; expected the released form, correct or remove that line") from error
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -114,10 +113,8 @@ def each_line(path: Path) -> Iterator[tuple[str, Any | InputError]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
+    with readable(path, "a file of JSON lines"):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected a file of JSON lines") from error
     lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
     filled = [(number, raw) for number, raw in lines if raw.strip()]
     if not filled:
@@ -245,9 +242,8 @@ _SKIPPED_ROLES = frozenset({"system", "developer", "tool", "function"})
 def _esconv(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
     """`ESConv.json` and `FailedESConv.json`: one list; in the second the speakers are `speaker` and `listener`."""
     try:
-        listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected ESConv.json") from error
+        with readable(path, "ESConv.json"):
+            listed = with_writable_texts(json.loads(path.read_text(encoding="utf-8-sig")))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error}); expected ESConv.json as it was released, download it again") from error
     if not isinstance(listed, list):
@@ -368,10 +364,8 @@ def _empathetic(path: Path, result: RawDialogues) -> Iterator[RawDialogue]:
 
 def _whole_lines(path: Path, result: RawDialogues) -> Iterator[tuple[int, str]]:
     """Lines below the header with their numbers; a line broken in two is joined."""
-    try:
+    with readable(path, "a CSV file of EmpatheticDialogues"):
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected a CSV file of EmpatheticDialogues") from error
     lines = data.split(b"\n")
     if lines[0].decode("utf-8", "replace").replace('"', "").strip().split(",")[:6] != list(_COLUMNS[:6]):
         raise InputError(f"{path} begins with another header; expected {','.join(_COLUMNS)}")

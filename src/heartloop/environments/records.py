@@ -25,7 +25,7 @@ from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import MappingNode, SequenceNode
 
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.system import write_whole
+from heartloop.core.system import readable, reported, write_whole
 from heartloop.core.text import amount, nearest
 from heartloop.environments.base import AnyScenario
 from heartloop.environments.written import Tag
@@ -67,10 +67,8 @@ class RecordErrors(InputError):
 
 
 def read_text(path: Path) -> str:
-    try:
+    with readable(path, "a scenario file: UTF-8 JSON lines or YAML"):
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read scenario file {path}: {error}; expected UTF-8 JSON lines or YAML") from error
 
 
 def is_yaml(path: Path) -> bool:
@@ -275,20 +273,15 @@ def check_tags(tags: Sequence[str]) -> None:
             raise UseError(f"unknown tag {tag!r}{nearest(tag, known)}; expected one of {', '.join(known)}")
 
 
-def without_tags(scenarios: Sequence[AnyScenario], exclude_tags: Sequence[str], name: str) -> list[AnyScenario]:
-    check_tags(exclude_tags)
-    remaining = [scenario for scenario in scenarios if not set(exclude_tags) & set(scenario.tags)]
-    if not remaining:
-        raise UseError(f"--exclude-tag {' '.join(exclude_tags)} leaves no scenario of {name!r}; exclude fewer tags")
-    return remaining
-
-
-def with_tags(scenarios: Sequence[AnyScenario], tags: Sequence[str], name: str) -> list[AnyScenario]:
-    """The scenarios of the set `name` with one of these tags, by default all."""
-    check_tags(tags)
-    chosen = [scenario for scenario in scenarios if not tags or set(tags) & set(scenario.tags)]
+def by_tags(
+    scenarios: Sequence[AnyScenario], name: str, *, tags: Sequence[str] = (), exclude_tags: Sequence[str] = ()
+) -> list[AnyScenario]:
+    """The scenarios of the set `name` with one of `tags`, by default all, and with none of `exclude_tags`."""
+    check_tags([*tags, *exclude_tags])
+    chosen = [one for one in scenarios if (not tags or set(tags) & set(one.tags)) and not set(exclude_tags) & set(one.tags)]
     if not chosen:
-        raise UseError(f"--tag {' '.join(tags)} leaves no scenario of {name!r}; expected a tag that some scenario has")
+        options = [f"--tag {tag}" for tag in tags] + [f"--exclude-tag {tag}" for tag in exclude_tags]
+        raise UseError(f"{' '.join(options)} leaves no scenario of {name!r}; pass tags that some scenario has, or exclude fewer")
     return chosen
 
 
@@ -296,11 +289,9 @@ def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bo
     """Writes a new JSON-lines file atomically."""
     if path.exists():
         raise UseError(f"{path} exists; choose another --out, or remove it")
-    try:
+    with reported(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, "".join(r.model_dump_json(exclude_unset=exclude_unset) + "\n" for r in records))
-    except OSError as error:
-        raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
 
 
 def set_loader(
@@ -336,7 +327,7 @@ def set_loader(
             scenarios = read(Path(name))
         else:
             raise UseError(f"unknown scenario set {str(name)!r}; expected {' or '.join(sets)}, or the path of a scenario file")
-        return without_tags(scenarios, exclude_tags, str(name))
+        return by_tags(scenarios, str(name), exclude_tags=exclude_tags)
 
     return load
 

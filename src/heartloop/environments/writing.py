@@ -161,10 +161,6 @@ def problems_in(error: ValidationError) -> list[str]:
     return [f"{'.'.join(map(str, one['loc'])) or 'scenario'}: {one['msg']}" for one in error.errors()]
 
 
-def problems_of_tags(tags: Sequence[str]) -> list[str]:
-    return ["tags: none stands alone"] if "none" in tags and len(tags) > 1 else []
-
-
 def problems_of_person(path: str, person: Any, facts: Mapping[str, Any]) -> list[str]:
     """Whether a person has the drawn name and gender; `path` leads to the person in the answer, with a dot, or is empty."""
     problems = []

@@ -16,7 +16,7 @@ from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX, ChatModel, is_embedded
 from heartloop.core.dialogue import Sampling, writable
 from heartloop.core.errors import UseError
 from heartloop.core.text import nearest, nearest_name
-from heartloop.environments.records import with_tags
+from heartloop.environments.records import by_tags
 from heartloop.environments.registry import load_environment, scenarios_by_id, stratified
 from heartloop.environments.spec import EnvironmentSpec, Ready
 from heartloop.evaluation.runner import OpenModels, RunPlan, player
@@ -89,7 +89,7 @@ def plan_evaluation(
     else:
         scenario_set = spec.set_of(scenario_set)
         loaded = spec.load(scenario_set, variant=chosen_options.variant, exclude_tags=exclude_tags)
-        loaded = with_tags(loaded, tags, scenario_set)
+        loaded = by_tags(loaded, scenario_set, tags=tags)
     part = Shard.parse(shard) if isinstance(shard, str) else shard
     chosen = stratified(loaded, limit) if part is None else part.of(stratified(loaded, limit))
     names = list(dict.fromkeys([*under_test, *model_names(assigned)]))

@@ -224,7 +224,7 @@ def play_run(
 
     def note_charged(model: str, role: str, usage: Usage) -> None:  # at once, so that a killed run still knows
         lost_before[model, role] = lost_before.get((model, role), Usage()) + usage
-        directory.note(lost=[[model, role, *_counts(usage)]])
+        directory.note(lost=[[model, role, *usage.counts]])
 
     async def play_and_flush(job: Job) -> Transcript:
         transcript = await plan.play(job)
@@ -289,7 +289,7 @@ def play_run(
                 lost = {key: usage - lost_before.get(key, Usage()) for key, usage in meter.lost.items()}
                 directory.note(
                     started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits,
-                    lost=[[*key, *_counts(usage)] for key, usage in lost.items() if usage.total],
+                    lost=[[*key, *usage.counts] for key, usage in lost.items() if usage.total],
                     **(ended._asdict() if ended is not None else {"stopped": "interrupted"}),
                 )  # fmt: skip
                 run = read_run(path)  # read once, for the scores and the report
@@ -303,14 +303,6 @@ def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
     """Model, role and tokens of each call that was made for this dialogue: without cached ones."""
     calls = (call for call in transcript.calls if not call.cached)
     return [(transcript.models.get(call.role, transcript.model), call.role, call.usage) for call in calls]
-
-
-def _counts(usage: Usage) -> list[int]:
-    """Prompt and completion tokens, and their parts if there are any."""
-    counts = list(usage.counts)
-    while len(counts) > 2 and not counts[-1]:
-        counts.pop()
-    return counts
 
 
 def _spent(transcript: Transcript, prices: object) -> _Spent | None:

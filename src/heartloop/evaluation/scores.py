@@ -395,31 +395,24 @@ def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float
         sums = sums._replace(success=stops["success"], failure=stops["failure"])
     scenarios = [d.scenario for d in dialogues if d.scored]
     interval = mean_interval([points for _, points in scored], clusters=scenarios, within=(scale.low, scale.high))
-    success_low, success_high = _share_ends(sums.success, scenarios)
-    failure_low, failure_high = _share_ends(sums.failure, scenarios)
     return Outcomes(
         n=len(scored),
         mean=sums.mean,
         low=_end(interval.low),
         high=_end(interval.high),
         shape=interval.shape,
-        success=sums.success,
-        failure=sums.failure,
-        success_percent=100.0 * sums.success / len(scored),
-        success_low=success_low,
-        success_high=success_high,
-        failure_percent=100.0 * sums.failure / len(scored),
-        failure_low=failure_low,
-        failure_high=failure_high,
+        **_share("success", sums.success, scenarios),
+        **_share("failure", sums.failure, scenarios),
     )
 
 
-def _share_ends(count: int, scenarios: Sequence[str]) -> tuple[float | None, float | None]:
-    number = len(set(scenarios))
-    if number < 2:
-        return None, None
-    interval = share_interval(count, len(scenarios), clusters=number)
-    return 100.0 * interval.low, 100.0 * interval.high
+def _share(name: str, count: int, scenarios: Sequence[str]) -> dict[str, Any]:
+    """The fields of `Outcomes` about one kind of end."""
+    low, high = None, None
+    if (number := len(set(scenarios))) > 1:
+        interval = share_interval(count, len(scenarios), clusters=number)
+        low, high = 100.0 * interval.low, 100.0 * interval.high
+    return {name: count, f"{name}_percent": 100.0 * count / len(scenarios), f"{name}_low": low, f"{name}_high": high}
 
 
 def _end(value: float) -> float | None:

@@ -23,6 +23,7 @@ from pydantic_core import from_json
 import heartloop
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import readable
 from heartloop.core.text import amount, nearest
 from heartloop.environments.episode import own_prompt
 from heartloop.environments.records import Problem, Source, is_yaml, plain, sources
@@ -167,10 +168,8 @@ _Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(froz
 def read_config(path: Path) -> dict[str, Any]:
     """The settings that a file names, validated, by name: YAML (`.yaml`, `.yml`) or JSON with the keys of `settings.json`."""
     form = "with the keys of settings.json"
-    try:
+    with readable(path, f"YAML or JSON {form}"):
         source = Source(1, path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}; expected YAML or JSON {form}") from error
     if is_yaml(path):  # one record, with the lines of its keys
         records = list(sources(path, source.text))
         for record in records:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -15,24 +15,15 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from heartloop.core.dialogue import Transcript, cut_torn_tail, read_transcripts, write_line
+from heartloop.core.dialogue import Transcript, cut_torn_tail, first_problem, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
-from heartloop.core.system import write_whole
+from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import ScoreCard, bounds_of, merged_prices, options_of, roles_of, scale_of, score_card
 from heartloop.evaluation.settings import EvaluationSettings
 
 RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
-
-
-@contextlib.contextmanager
-def reported(attempt: str, remedy: str = "choose another --out") -> Iterator[None]:
-    """An `OSError` becomes a `UseError`: cannot `attempt`, why, and what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise UseError(f"cannot {attempt}: {error.strerror}; {remedy}") from error
 
 
 class RunDirectory:
@@ -199,9 +190,7 @@ def played_settings(run: Path) -> EvaluationSettings:
     try:
         return EvaluationSettings.model_validate(saved)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{run / 'settings.json'}, {where}: {first['msg']}; expected the settings that a run writes") from error
+        raise InputError(f"{run / 'settings.json'}, {first_problem(error)}; expected the settings that a run writes") from error
 
 
 def check_new(out: Path) -> None:
@@ -221,10 +210,8 @@ def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None =
     run = run if isinstance(run, StoredRun) else read_run(run)
     card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
     path = run.path / "scores.json"
-    try:
+    with reported(f"write {path}", "make the folder writable"):
         write_whole(path, card.model_dump_json(indent=2) + "\n")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; make the folder writable") from error
     return card
 
 
@@ -327,10 +314,8 @@ def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None
 def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
     """The scenario of each imported dialogue, in order, read from the source lines of the run."""
     path = run / RAW
-    try:
+    with reported(f"read {path}", "import the source again (heartloop import)"):
         lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; import the source again (heartloop import)") from error
     scenarios: list[Any] = []
     for number, transcript in enumerate(transcripts, start=1):
         read = load_environment(transcript.environment).scenarios.imported

@@ -31,11 +31,11 @@ FORMATS: Mapping[str, Format] = {
         'Load: datasets.load_dataset("{folder}", "dialogues")',
     ),
     "sft": Format(
-        "heartloop.integrations.training_data:export_sft", "the best of several dialogues per scenario as chat messages",
+        "heartloop.integrations.export:export_sft", "the best of several dialogues per scenario as chat messages",
         'Load: datasets.load_dataset("{folder}")', ("model", "min_points", "best_of"),
     ),
     "dpo": Format(
-        "heartloop.integrations.training_data:export_dpo", "preference pairs of replies and of dialogues, with margins",
+        "heartloop.integrations.export:export_dpo", "preference pairs of replies and of dialogues, with margins",
         'Load: datasets.load_dataset("{folder}"); README.md there names the configurations', ("model", "margin"),
     ),
     "inspect": Format(

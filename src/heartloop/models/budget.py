@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, estimate_tokens, is_embedded
-from heartloop.core.dialogue import COUNTS, Message, Sampling, Usage
+from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, UseError
 from heartloop.models.client import base_url_of
 
@@ -146,14 +146,9 @@ class Spend(NamedTuple):
 class _Tally:
     def __init__(self) -> None:
         self.calls = self.failed = 0
-        self.counts = [0] * len(COUNTS)
+        self.usage = Usage()
         self.answered = 0  # completion tokens, without those of attempts that timed out
-        self.estimated = False
         self.predicted = self.actual = 0  # prompt tokens of finished calls
-
-    @property
-    def usage(self) -> Usage:
-        return Usage.of_counts(self.counts, estimated=self.estimated)
 
 
 class Reservation(NamedTuple):
@@ -263,9 +258,7 @@ class Meter:
         self._add(model, tally, usage)
 
     def _add(self, model: str, tally: _Tally, usage: Usage) -> None:
-        for place, count in enumerate(usage.counts):
-            tally.counts[place] += count
-        tally.estimated = tally.estimated or usage.estimated
+        tally.usage += usage
         self._limited_tokens += 0 if is_scripted(model) else usage.total
         if price := self._price(model):
             self._cost += price.of(usage)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import UseError
+from heartloop.core.system import readable
 from heartloop.models.budget import Meter, Metered, is_baseline, is_scripted
 from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.client import (
@@ -44,10 +45,8 @@ def load_env() -> None:
     from dotenv import load_dotenv
 
     path = Path.cwd() / ".env"
-    try:
+    with readable(path, "lines such as OPENAI_API_KEY=..."):
         load_dotenv(path, override=False)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {type(error).__name__}; expected lines such as OPENAI_API_KEY=...") from error
 
 
 def resolve(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.chat import Reply
@@ -15,7 +18,6 @@ from heartloop.core.errors import EndpointStopped, RefusedByServer, TransportErr
 from heartloop.models.check import nearest_listed
 from heartloop.models.client import COUNTED, LEAST_RATIO, EndpointChat, pause_before
 from heartloop.models.formats import Habits, Trouble
-from heartloop.models.providers import provider_table
 
 MOST_CALLS = 12
 PROMPT_TOKENS = 10_000  # of all prompts, about: one of 6,000, two of 1,500, and short ones
@@ -41,6 +43,12 @@ _AGREES = {
 
 _Found = tuple[str, str, bool | None]
 """A finding, details, and whether it differs from the table; `None`: as `_AGREES` says."""
+
+
+@cache
+def provider_table() -> dict[str, dict[str, dict[str, Any]]]:
+    """`services` by name, and `examples` by `service/model`."""
+    return tomllib.loads(Path(__file__).with_name("providers.toml").read_text(encoding="utf-8"))
 
 
 class Finding(NamedTuple):

@@ -1,6 +1,8 @@
 """The report site: run directories in, one folder of static pages out, to be opened from disk.
 
-Nothing is fetched from elsewhere, and nothing a model wrote is put in as markup.
+Nothing is fetched from elsewhere, and nothing a model wrote is put in as markup. Dialogues are a small list of all, and chunks
+with their texts. `fetch` does not work from disk, so each of these files is a script that calls one function with one JSON value;
+the texts are made printable, and the pages insert them as text.
 """
 
 from __future__ import annotations
@@ -16,14 +18,18 @@ from typing import Any, NamedTuple
 from jinja2 import ChoiceLoader, Environment, FunctionLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from heartloop.core.errors import InputError, UseError
-from heartloop.core.text import money, printable, script_json
+from heartloop.core.blocks import ReportPanel
+from heartloop.core.dialogue import HEAVY_TAGS, Transcript, content_tags
+from heartloop.core.errors import UseError
+from heartloop.core.system import reported
+from heartloop.core.text import money, printable, script_json, short_number
+from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.evaluation.compare import Comparison
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, score_card
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, group_of, points_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable, read_run
+from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.comparing import COMPARISON, FEW_MODELS, comparison_page, distinct_labels, matrix_of, side_by_side
-from heartloop.report.dialogues import CHUNK, clean, dialogue_chunk, dialogue_list
 from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
 from heartloop.report.page import Page
 from heartloop.report.provenance import PROCESS, provenance_of
@@ -105,7 +111,7 @@ def write_site(
         colours=assign_colours([model for *_, model in sorted(rows, key=lambda row: row[:2])]),
         reload=reload,
     )
-    try:
+    with reported(f"write the report to {out}", "choose a folder that can be written"):
         copy_assets(out / "assets", _STATIC)
         for page in pages:
             for file, ending in ((page.panel.script, "js"), (page.panel.style, "css")):
@@ -118,8 +124,6 @@ def write_site(
         for name, template, _, shown in written:
             html = templates().get_template(template).render(site=site._replace(here=name), **shown)
             (out / name).write_text(html, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise InputError(f"cannot write the report to {out}: {error.strerror}; choose a folder that can be written") from error
     return out / "index.html"
 
 
@@ -265,3 +269,112 @@ def _write_data(folder: Path, page: Page) -> None:
 
 def _write_script(path: Path, kind: str, value: object) -> None:
     path.write_text(f'heartloop.take("{kind}",{script_json(value)});\n', encoding="ascii")
+
+
+CHUNK = 20
+
+
+def dialogue_list(page: Page) -> dict[str, Any]:
+    models = [row.model for row in page.card.models]
+    keys = [(transcript.scenario, transcript.fingerprint) for transcript in page.dialogues]
+    first = dict(zip(reversed(keys), reversed(page.dialogues), strict=True))
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    plays: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
+    """For each scenario its (repeat, seed) pairs, by repeat, then as they first appear: over one seed the place is the repeat."""
+    for transcript in sorted(page.dialogues, key=lambda one: one.repeat):
+        plays.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
+    rows = [
+        [
+            id,
+            models.index(transcript.model),
+            places[key],
+            list(plays[key]).index((transcript.repeat, transcript.seed)),
+            transcript.stop,
+            _short(points_of(transcript)),
+            [_short(value) for value in course],
+            number // CHUNK,
+        ]
+        for number, (transcript, key, id, course) in enumerate(zip(page.dialogues, keys, page.ids, page.courses, strict=True))
+    ]
+    return {
+        "models": [printable(model) for model in models],
+        "turns": page.turns,
+        "scenarios": [_scenario(first[key], page.panel) for key in places],
+        "rows": rows,
+        "thoughts": dict(page.panel.thoughts),
+        "thoughtsTitle": page.panel.thoughts_title,
+        "scale": {
+            **{name: getattr(page.scale, name) for name in ("low", "high", "ticks", "title")},
+            "start": page.start,
+            "zones": [zone._asdict() for zone in page.scale.zones],
+            "groups": [column["key"] for column in page.groups],
+        },
+        "strategies": {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()},
+    }
+
+
+def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> list[dict[str, Any]]:
+    return [
+        {
+            "turns": list(_turns(transcript, panel)),
+            "failure": None if transcript.failure is None else clean(transcript.failure.model_dump()),
+            "seed": transcript.seed,
+            "panel": clean(panel.dialogue(transcript)) if panel.dialogue else {},
+        }
+        for transcript in transcripts
+    ]
+
+
+def _scenario(transcript: Transcript, panel: ReportPanel) -> dict[str, Any]:
+    facts, view = transcript.facts, panel.scenario(transcript)
+    tags, group = content_tags(transcript), group_of(transcript)
+    line = view.line or " · ".join(
+        dict.fromkeys(filter(None, (facts.get("person"), facts.get("place"), group, facts.get("theme"), facts.get("keyword"))))
+    )
+    return {
+        "id": printable(transcript.scenario),
+        **{name: printable(facts.get(name, "")) for name in ("title", "person", "place", "theme", "keyword")},
+        "group": printable(group),
+        "line": printable(line),
+        "facts": clean(view.facts),
+        "plays": printable(view.model_plays),
+        "tags": [printable(tag) for tag in tags],
+        "heavy": any(tag in HEAVY_TAGS for tag in tags),
+        "opening": None if transcript.opening is None else printable(transcript.opening),
+    }
+
+
+def _turns(transcript: Transcript, panel: ReportPanel) -> Iterator[dict[str, Any]]:
+    """The turns, with the thinking of a reply, and `broken` where the prompt asks for a form that it does not have."""
+    thinking = {call.turn: call.thinking for call in transcript.calls if call.role == "policy"}
+    broken = broken_formats(transcript.calls) if BROKEN_FORMATS in transcript.counts else ()
+    for turn in transcript.turns:
+        view = panel.turn(transcript, turn)
+        marks = {"silent": turn.silent, "truncated": turn.truncated, "broken": turn.index in broken}
+        texts = {"reply": turn.reply, "message": turn.message, "thinking": thinking.get(turn.index) or None}
+        evidence = {name: turn.evidence[name] for name in ("strategies", "aspects", "floor") if turn.evidence.get(name)}
+        yield {
+            **{name: True for name, holds in marks.items() if holds},
+            **{name: printable(text) for name, text in texts.items() if text is not None},
+            "state": {name: _short(value) for name, value in (turn.state or {}).items()},
+            "change": {name: _short(value) for name, value in (turn.change or {}).items()},
+            "thoughts": clean(view.thoughts),
+            **{name: clean(value) for name, value in (("details", view.details), ("evidence", evidence)) if value},
+        }
+
+
+def _short(value: float | None) -> float | int | None:
+    return None if value is None or value != value else short_number(value)
+
+
+def clean(value: Any) -> Any:
+    """The same value with every text printable; a number JSON does not know becomes a word."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {printable(str(key)): clean(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(entry) for entry in value]
+    if isinstance(value, float) and not -1e308 < value < 1e308:
+        return str(value)
+    return value

@@ -52,9 +52,7 @@ class Interval(NamedTuple):
         return Estimate(n, self.mean, None if math.isnan(self.low) else self.low, None if math.isnan(self.high) else self.high)
 
     def words(self, digits: int = 2) -> str:
-        """Such as `0.50 (0.30 to 0.70)`."""
-        ends = "" if math.isnan(self.low) else f" ({self.low:.{digits}f} to {self.high:.{digits}f})"
-        return f"{self.mean:.{digits}f}{ends}"
+        return self.of(0).words(digits)
 
 
 def mean_interval(

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TextIO
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Sampling, Transcript, cut_torn_tail, read_transcripts
 from heartloop.core.errors import BudgetSpent, HeartloopError, InputError
+from heartloop.core.system import reported
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Judges, Material, Question, RejudgingSuite, RunSuite, Variants
-from heartloop.evaluation.rejudging import RejudgeSettings, Rejudging
+from heartloop.evaluation.rescoring import RejudgeSettings, Rejudging
 from heartloop.evaluation.runner import Play
 from heartloop.evaluation.settings import Job
 from heartloop.models.cache import dialogue_scope
@@ -67,14 +68,12 @@ class AnswerFile:
         self._found[suite, judge, question.key] = row
         if judge == EMBEDDED:
             return
-        try:
+        with reported(f"write {self._path}"):
             if self._file is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self._path.open("a", encoding="utf-8")
             self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
             self._file.flush()  # a killed process loses no answer
-        except OSError as error:
-            raise InputError(f"cannot write {self._path}: {error.strerror}; choose another --out") from error
 
     def close(self) -> None:
         if self._file is not None:

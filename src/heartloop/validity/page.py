@@ -11,13 +11,11 @@ from pydantic_core import to_jsonable_python
 
 import heartloop
 from heartloop.core.blocks import Column, Estimate
-from heartloop.core.errors import InputError
-from heartloop.core.system import write_whole
+from heartloop.core.system import reported, write_whole
 from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
 from heartloop.evaluation.leaderboard import terminal_table
 from heartloop.report.drawing import Frame
 from heartloop.report.site import Site, copy_assets, templates
-from heartloop.validity.suites import words_of
 
 if TYPE_CHECKING:
     import rich.table
@@ -59,12 +57,10 @@ def show_results(
     template = templates().get_template("validity.html")
     html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
     page = path.parent / "report" / "index.html"
-    try:
+    with reported(f"write {path.parent}", "choose a folder that can be written"):
         write_validity_json(record, path)
         copy_assets(page.parent / "assets", ("report.css", "page.js"))
         page.write_text(html, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise InputError(f"cannot write {path.parent}: {error.strerror}; choose a folder that can be written") from error
     console = Console()
     for part in parts:
         console.print(result_table(part.result))
@@ -106,5 +102,5 @@ def result_table(result: Result) -> rich.table.Table:
 
 def _cell(value: Estimate | float | int | str | None, column: Column) -> str:
     if isinstance(value, Estimate):
-        return words_of(value, column.digits)
+        return value.words(column.digits)
     return "" if value is None else f"{value:.{column.digits}f}" if isinstance(value, float) else str(value)

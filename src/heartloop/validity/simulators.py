@@ -27,7 +27,7 @@ from heartloop.environments.suites import Answers, Material, Result, RunSuite
 from heartloop.reader.features import lacks_english, tokens_of
 from heartloop.scoring.effects import standardised_distance
 from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
-from heartloop.validity.suites import items_of, points_of, words_of
+from heartloop.validity.suites import items_of, points_of
 
 SAMPLE = 42
 """Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
@@ -279,7 +279,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         rows += [Row(user, ()), *(one.row(lambda side, digits: f"{side.mean:.{digits}f}") for one in compared)]
         table = Table(
             f"{user} and people", (Column("Simulator"), Column("People"), Column("Distance", 2)),
-            tuple(one.row(words_of) for one in compared), corner="Measure",
+            tuple(one.row(Estimate.words) for one in compared), corner="Measure",
             help="Means over dialogues with 95 % intervals; empty where no dialogue is long enough, or none differs.",
         )  # fmt: skip
         cards += [_card(user, side, compared, relief), table]

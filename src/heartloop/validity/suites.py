@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import Material, Question, RejudgingSuite, RunSuite
 from heartloop.evaluation.store import read_run, saved_settings
-from heartloop.scoring.statistics import Interval, estimate
+from heartloop.scoring.statistics import estimate
 
 GENERIC: Mapping[str, Lazy] = {
     "blri": "heartloop.validity.questionnaires:BLRI",
@@ -165,12 +164,6 @@ def model_points(rows: Iterable[Row]) -> tuple[Series, ...]:
         for row in rows
         if isinstance(x := row.cells[0], Estimate) and isinstance(y := row.cells[1], Estimate)
     )
-
-
-def words_of(estimate: Estimate, digits: int) -> str:
-    """Mean and ends, such as `0.50 (0.30 to 0.70)`."""
-    low, high = (math.nan if end is None else end for end in (estimate.low, estimate.high))
-    return Interval(estimate.mean, low, high).words(digits)
 
 
 def points_of(names: Iterable[float | str], cells: Iterable[object]) -> tuple[Point, ...]:

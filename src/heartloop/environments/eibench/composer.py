@@ -36,7 +36,7 @@ from heartloop.environments.eibench.scenario import (
     text_of,
 )
 from heartloop.environments.eibench.scoring import GAP, STEP
-from heartloop.environments.records import load_own_or_imported, without_tags
+from heartloop.environments.records import by_tags, load_own_or_imported
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.writing import places
 from heartloop.environments.written import Matter, Part, Tag, beats_of
@@ -226,7 +226,7 @@ def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict
 
 def load_set(name: str = "test", *, exclude_tags: Sequence[str] = ()) -> list[AnyEIBenchScenario]:
     if name == "train":
-        return list(without_tags(training(), exclude_tags, name))
+        return by_tags(training(), name, exclude_tags=exclude_tags)
     form, command = EIBenchReleasedScenario, "eibench-scenarios"
     return load_own_or_imported(load_any, name, form, command=command, released="aggressor_profile", exclude_tags=exclude_tags)
 

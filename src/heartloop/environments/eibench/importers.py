@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from heartloop.core.errors import InputError
+from heartloop.core.system import readable
 from heartloop.environments.eibench.scenario import FORM, EIBenchReleasedScenario
 from heartloop.environments.importing import Imported, Importer, Refused, each_line, with_writable_texts
 from heartloop.environments.records import plain
@@ -50,10 +51,8 @@ def read_released(source: Path) -> Imported:
 
 def _values(path: Path) -> Iterator[tuple[str, Any]]:
     """Place and JSON value of each record, or the error in it; a file that is neither JSON nor JSON lines is one error."""
-    try:
+    with readable(path, "a released file"):
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; expected a released file") from error
     try:
         whole = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -32,16 +32,21 @@ from heartloop.environments.eibench.scenario import (
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reading import (
+    CORE_FROM,
+    GOOD_FROM,
+    HARM_FROM,
     Appraisal,
     AppraisingPlayer,
     LearnedReading,
     evidence_of,
     missed_by,
+    next_line,
     no_written_lines,
+    open_beats,
     unsaid,
+    verdict,
     with_cues,
 )
-from heartloop.environments.speaking import CORE_FROM, GOOD_FROM, HARM_FROM, next_line, open_beats, verdict
 from heartloop.environments.written import beats_of
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context

@@ -43,10 +43,9 @@ from heartloop.environments.writing import (
     check_size,
     places,
     problems_of_person,
-    problems_of_tags,
     run_number,
 )
-from heartloop.environments.written import Matter, Sentences, Tags
+from heartloop.environments.written import Matter, Sentences, Tags, problems_in_tags
 
 
 class _Profile(Answer):
@@ -194,7 +193,7 @@ class EIBenchWriting(Writing):
                 problems.append("opening: in charm the model speaks first, so it is null; every other scene needs one")
             if re.search(r"[(*\[]", answer.opening or ""):
                 problems.append("opening has brackets or asterisks")
-            return problems + problems_of_tags(answer.tags)
+            return problems + problems_in_tags(answer.tags)
         if isinstance(answer, _Anchors):
             problem = anchor_problem(Anchors(**answer.of("a")), Anchors(**answer.of("t")))
             return [problem] if problem else []

@@ -14,6 +14,7 @@ from heartloop.environments.empa.scenario import EmpaBeat, EmpaBrief, EmpaScenar
 from heartloop.environments.empa.scoring import AXES, LEVELS, Case, form_keys, shares_of, trace
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reading import (
+    CORE_FROM,
     Appraisal,
     Appraiser,
     AppraisingPlayer,
@@ -22,11 +23,12 @@ from heartloop.environments.reading import (
     evidence_of,
     missed_by,
     no_written_lines,
+    open_beats,
     reason_of,
+    sentence,
     unsaid,
     with_cues,
 )
-from heartloop.environments.speaking import CORE_FROM, open_beats, sentence
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from heartloop.core.dialogue import Failure, StopReason, Transcript, Turn
+from heartloop.core.dialogue import Failure, StopReason, Transcript, Turn, first_problem
 from heartloop.core.errors import InputError
 from heartloop.core.text import amount
 from heartloop.environments.empa.environment import VARIANTS, Judgement, judged_dialogue, judged_turn
@@ -121,9 +121,7 @@ def read_results(source: Path) -> Imported:
         try:
             result = ReleasedResult.model_validate(record)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "record"
-            raise InputError(f"{path}, {where}: {first['msg']}; expected a released EMPA result") from error
+            raise InputError(f"{path}, {first_problem(error)}; expected a released EMPA result") from error
         key = (result.test_model_name, result.script_id)
         transcript, counted = _transcript(result, path.name, repeats[key])
         repeats[key] += 1

@@ -1,28 +1,36 @@
-"""The perturbations of EMPA's validity suite, and a stored dialogue judged under one (EMPA section 4.1; docs/decisions/0010).
+"""EMPA's validity suite: paired shifts of five scorers under perturbations (EMPA section 4.1, Tables 5 and 6; decision 0010).
 
-A flipped persona for the same replies, or an attack: replies replaced by performed empathy, in our own words
+A perturbation is a flipped persona for the same replies, or an attack: replies replaced by performed empathy, in our own words
 (`perturbations.toml`). Every stored reply is judged, and no dialogue ends early. Under an attack each window is judged as if only
 its own replies were replaced; the path sums the steps of all windows, and is not the path of a real dialogue.
+
+A pair is one judged window in the original and in a variant. The paper's text calls its third scorer magnitude, its Table 6 a
+direct judge, with the same numbers; both are here. The numbers of a scenario are means over the paired windows of all models.
 """
 
 from __future__ import annotations
 
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from statistics import fmean
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 
+import numpy as np
 from pydantic import BaseModel, Field
 
-from heartloop.core.chat import ChatModel
+from heartloop.core.blocks import Column, Row, Table, Text
+from heartloop.core.chat import ChatModel, is_embedded
 from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.core.errors import UseError
+from heartloop.core.errors import InputError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance, file_hash
+from heartloop.environments.empa.embedded import EmpaEmbeddedUser
 from heartloop.environments.empa.environment import Empa, EmpaUser, EmpaView, Judgement, judged_dialogue
 from heartloop.environments.empa.scenario import KINDS, SOURCES, EmpaBrief, Priorities, Priority, render_card, render_released
 from heartloop.environments.empa.scoring import shares_of, trace
@@ -30,6 +38,10 @@ from heartloop.environments.empa.stored import StoredPerson
 from heartloop.environments.empa.users import window_blanks
 from heartloop.environments.episode import CallLog
 from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored
+from heartloop.environments.report import published
+from heartloop.environments.spec import EnvironmentSpec
+from heartloop.environments.suites import RejudgingSuite, Result, Slope, SlopePanel, Slopes, Variants
+from heartloop.scoring.effects import TIE, Shift, shift
 
 ORIGINAL = "original"
 FLIP = "persona_flip"
@@ -194,3 +206,308 @@ async def perturbed(
     stop = judged.stop if judged.failure is not None else "cut"
     label = played.variant if variant == ORIGINAL else f"{played.variant}, {variant}"
     return judged.model_copy(update={"stop": stop, "variant": label})
+
+
+SCORERS: Mapping[str, str] = {
+    "epm": "EPM energy",
+    "alignment": "EPM alignment",
+    "rubric": "rubric only",
+    "magnitude": "magnitude only",
+    "direct": "direct judge",
+}
+_SYCOPHANCY = "sycophancy"
+PERTURBED: Mapping[str, str] = {
+    FLIP: "persona flipped",
+    _SYCOPHANCY: "all attacks",
+    **dict(zip(ATTACKS, ("pure empathy", "self-empowerment", "psycho-jargon"), strict=True)),
+}
+ALIGNED, ALL = "aligned", "all"
+"""Selections of pairs: those whose original energy is above 0, as in the paper's flip, or all."""
+_FEW_SCENARIOS = 10
+_MARGIN = 0.06
+
+
+class ScenarioShift(NamedTuple):
+    """A scenario's mean scores over the `n` pairs of all models."""
+
+    scenario: str
+    original: float
+    perturbed: float
+    n: int
+
+
+class ScorerShift(NamedTuple):
+    perturbation: str
+    scorer: str
+    pairs: str
+    shift: Shift
+    scenarios: tuple[ScenarioShift, ...]
+
+
+class PerturbationShifts(NamedTuple):
+    """Every scorer under every perturbation. `compared` and `left_out` (not scored in both) count dialogues by variant."""
+
+    judge: str
+    preset: str
+    models: tuple[str, ...]
+    titles: Mapping[str, str]
+    compared: Mapping[str, int]
+    left_out: Mapping[str, int]
+    scales: Mapping[str, float]
+    """Standard deviation of each scorer over all original windows; shifts in this unit can be compared between scorers."""
+    cells: tuple[ScorerShift, ...]
+
+    @property
+    def shown_pairs(self) -> str:
+        return ALIGNED if any(cell.pairs == ALIGNED for cell in self.cells) else ALL
+
+    @property
+    def shown(self) -> dict[str, list[ScorerShift]]:
+        by_name = {name: [c for c in self.cells if (c.perturbation, c.pairs) == (name, self.shown_pairs)] for name in PERTURBED}
+        return {PERTURBED[name]: cells for name, cells in by_name.items() if cells}
+
+
+_Scores = Mapping[str, float]
+
+
+class _Pair(NamedTuple):
+    scenario: str
+    variant: str
+    before: _Scores
+    after: _Scores
+
+
+def perturbation_shifts(runs: Sequence[Variants]) -> PerturbationShifts:
+    pairs: list[_Pair] = []
+    originals: list[Transcript] = []
+    compared, left_out = (dict.fromkeys((FLIP, *ATTACKS), 0) for _ in range(2))
+    for run in runs:
+        by_key = {variant: {t.key: t for t in transcripts} for variant, transcripts in run.items()}
+        base = by_key[ORIGINAL]
+        originals += base.values()
+        before = {key: _scores(t) for key, t in base.items() if t.scored}
+        for variant in (FLIP, *ATTACKS):
+            changed = {key: t for key, t in by_key.get(variant, {}).items() if t.scored}
+            both = [key for key in before if key in changed]
+            compared[variant] += len(both)
+            left_out[variant] += len(base) - len(both)
+            for key in both:
+                after = _scores(changed[key], base[key] if variant in ATTACKS else None)
+                pairs += (_Pair(key[1], variant, x, y) for x, y in zip(before[key], after, strict=True))
+    if not any(compared.values()):
+        raise InputError(
+            "no dialogue is scored both in the original and in a variant; fix what failed and rerun with --retry-failed"
+        )
+    for what, names in (("preset", {t.preset for t in originals}), ("judge", {t.user for t in originals})):
+        if len(names) > 1:
+            raise InputError(f"the runs differ in their {what} ({', '.join(sorted(names))}); validate them separately")
+    scored = [window for t in originals if t.scored for window in _scores(t)]
+    scales = {name: float(np.std([window[name] for window in scored], ddof=1)) if len(scored) > 1 else 0.0 for name in SCORERS}
+    return PerturbationShifts(
+        judge=originals[0].user,
+        preset=originals[0].preset,
+        models=tuple(dict.fromkeys(t.model for t in originals)),
+        titles={t.scenario: t.facts.get("title") or t.scenario for t in originals},
+        compared=compared,
+        left_out=left_out,
+        scales=scales,
+        cells=tuple(_cells(pairs, scales)),
+    )
+
+
+def _scores(transcript: Transcript, original: Transcript | None = None) -> list[_Scores]:
+    """The scores of each window; with an `original`, each step starts from that dialogue's path before the window."""
+    dialogue = judged_dialogue(transcript)
+    path = trace(dialogue, preset=transcript.preset)
+    energy, alignment = path.energy, path.alignment
+    if original is not None:
+        before = judged_dialogue(original).forms
+        steps = [trace(dialogue._replace(forms=(*before[:n], dialogue.forms[n])), preset=transcript.preset) for n in path.judged]
+        energy, alignment = (np.array([getattr(step, name)[-1] for step in steps]) for name in ("energy", "alignment"))
+    try:
+        direct = [float(turn.evidence[DIRECT]) for turn in transcript.turns if turn.state is not None]
+    except (LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{transcript.scenario}: a judged reply lacks the direct judge's number; judge the run again") from error
+    columns = (energy, alignment, path.net, path.size, direct)
+    return [dict(zip(SCORERS, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _cells(pairs: Sequence[_Pair], scales: Mapping[str, float]) -> Iterator[ScorerShift]:
+    for selection in (ALIGNED, ALL):
+        for perturbation in PERTURBED:
+            variants = ATTACKS if perturbation == _SYCOPHANCY else (perturbation,)
+            chosen = [pair for pair in pairs if pair.variant in variants and (selection == ALL or pair.before["epm"] > 0)]
+            for scorer in SCORERS if chosen else ():
+                before, after = [pair.before[scorer] for pair in chosen], [pair.after[scorer] for pair in chosen]
+                scenarios = [pair.scenario for pair in chosen]
+                means = []
+                for scenario in sorted(set(scenarios)):
+                    own = [pair for pair in chosen if pair.scenario == scenario]
+                    original, changed = fmean(p.before[scorer] for p in own), fmean(p.after[scorer] for p in own)
+                    means.append(ScenarioShift(scenario, original, changed, len(own)))
+                total = shift(before, after, clusters=scenarios, scale=scales[scorer])
+                yield ScorerShift(perturbation, scorer, selection, total, tuple(means))
+
+
+class PerturbationJudges(NamedTuple):
+    judge: EmpaUser
+    direct: DirectJudge
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        return {**self.direct.describe(), **perturbation_hash()}
+
+    async def transcript(
+        self, played: Transcript, scenario: EmpaBrief, *, variant: str, preset: str, original: Transcript | None
+    ) -> Transcript:
+        return await perturbed(played, scenario, self.judge, self.direct, variant=variant, preset=preset, original=original)
+
+
+def _judges(spec: EnvironmentSpec, model: ChatModel | None, sampling: Sampling | None) -> PerturbationJudges:
+    judge = cast(EmpaUser, spec.judge(model, sampling))
+    if model is None or isinstance(judge, EmpaEmbeddedUser):  # also a student
+        return PerturbationJudges(judge, EmbeddedDirectJudge())
+    return PerturbationJudges(judge, LLMDirectJudge(model, sampling=sampling))
+
+
+def result_of(runs: Sequence[Variants]) -> Result:
+    shifts = perturbation_shifts(runs)
+    cells = [
+        {**cell._asdict(), "shift": cell.shift._asdict(), "scenarios": [one._asdict() for one in cell.scenarios]}
+        for cell in shifts.cells
+    ]
+    slopes = [Slopes(title.capitalize(), tuple(_panel(shifts, cell) for cell in shown)) for title, shown in shifts.shown.items()]
+    tables = [_table(shifts, pairs) for pairs in (ALIGNED, ALL) if any(cell.pairs == pairs for cell in shifts.cells)]
+    record = {**shifts._asdict(), "cells": cells}
+    return Result(record, tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _published(), _READING))
+
+
+def _notes(shifts: PerturbationShifts) -> list[str]:
+    scenarios = max((len(cell.scenarios) for cell in shifts.cells), default=0)
+    notes = [
+        f"{amount(scenarios, 'scenario')}, {amount(len(shifts.models), 'model')}, judge {shifts.judge}, preset {shifts.preset}."
+    ]
+    unpaired = [f"{n} under {PERTURBED[variant]}" for variant, n in shifts.left_out.items() if n]
+    if unpaired:
+        notes.append(f"Dialogues excluded because they are not scored in both: {', '.join(unpaired)}.")
+    if is_embedded(shifts.judge):
+        notes.append("The judge is embedded: the shifts check the computation and do not transfer to a judge model.")
+    if scenarios < _FEW_SCENARIOS:
+        notes.append(f"Fewer than {_FEW_SCENARIOS} scenarios cannot show whether their intervals hold.")
+    return notes
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:+.2f}"
+
+
+def _p(value: float) -> str:
+    return "< .0001" if value < 0.0001 else f"{value:.4f}"
+
+
+_COLUMNS: Mapping[str, Callable[[Shift], str]] = {
+    "Replies": lambda s: f"{s.n:,}",
+    "Mean": lambda s: _number(s.mean),
+    "Median": lambda s: _number(s.median),
+    "95 %": lambda s: f"{_number(s.low)} to {_number(s.high)}",
+    "p": lambda s: _p(s.p),
+    "Falls": lambda s: f"{100 * s.decrease_rate:.1f} %",
+    "Ties": lambda s: f"{100 * s.tie_rate:.1f} %",
+    "In sd": lambda s: _number(s.standardised),
+    "Size in sd": lambda s: "–" if math.isnan(s.sensitivity) else f"{s.sensitivity:.2f}",
+    "Mean over scenarios": lambda s: _number(s.cluster_mean),
+    "95 %, scenarios": lambda s: f"{_number(s.cluster_low)} to {_number(s.cluster_high)}",
+    "p, scenarios": lambda s: _p(s.cluster_p),
+}
+_IN_TERMINAL = ("Replies", "Mean", "95 %, scenarios", "Falls", "Ties", "In sd")
+
+
+def _summary(shifts: PerturbationShifts) -> Table:
+    rows: list[Row] = []
+    for title, cells in shifts.shown.items():
+        rows.append(Row(title, ()))
+        rows += [Row(SCORERS[cell.scorer], tuple(_COLUMNS[name](cell.shift) for name in _IN_TERMINAL)) for cell in cells]
+    aligned = shifts.shown_pairs == ALIGNED
+    selection = "replies with positive energy" if aligned else "all replies, because none has positive energy"
+    return Table(f"Perturbed minus original: {selection}", tuple(map(Column, _IN_TERMINAL)), tuple(rows), corner="")
+
+
+def _table(shifts: PerturbationShifts, pairs: str) -> Table:
+    rows = tuple(
+        Row(f"{PERTURBED[cell.perturbation]}, {SCORERS[cell.scorer]}", tuple(text(cell.shift) for text in _COLUMNS.values()))
+        for cell in shifts.cells
+        if cell.pairs == pairs
+    )
+    aligned = (
+        "Replies whose original energy is above 0, as in the paper's flip. The selection uses the energy, so it favours a "
+        "decrease of the energy over a decrease of the other scorers."
+    )
+    title, help = ("Shifts", aligned) if pairs == ALIGNED else ("Shifts, all replies", "Every paired reply.")
+    return Table(title, tuple(map(Column, _COLUMNS)), rows, help, "Perturbation, scorer")
+
+
+def _published() -> Table:
+    """The paper's Table 6, with interval and p from Table 5 for the energy."""
+    package = "heartloop.environments.empa"
+    energy = {row["dataset"]: row for row in published(package, "empa_table05_perturbation") if row["metric"] == "delta_E"}
+    rows = []
+    for row in published(package, "empa_table06_ablation"):
+        interval, p = None, None
+        if str(row["component"]).startswith("EPM"):
+            printed = energy[row["dataset"]]
+            interval, p = f"{printed['ci95_low']:+.2f} to {printed['ci95_high']:+.2f}", printed["p_value"]
+        middle = [f"{row[name]:+.2f}" for name in ("mean", "median")]
+        shares = [f"{row[name]:.1f} %" for name in ("decrease_rate_percent", "tie_rate_percent")]
+        rows.append(Row(f"{row['dataset']}, {row['component']}", (row["n"], *middle, interval, p, *shares)))
+    columns = (Column("n", digits=0), *map(Column, ("Mean", "Median", "95 %", "p", "Falls", "Ties")))
+    help = (
+        "Not comparable with the numbers above: other dialogues, scenarios and perturbations, and the authors' judge model. The "
+        "third scorer is a direct judge in the paper's table; the paper's text gives the same numbers for a magnitude term."
+    )
+    return Table("Published, EMPA Tables 5 and 6", columns, tuple(rows), help, "Perturbation, scorer as printed")
+
+
+def _panel(shifts: PerturbationShifts, cell: ScorerShift) -> SlopePanel:
+    same = [other for other in shifts.cells if (other.scorer, other.pairs) == (cell.scorer, cell.pairs)]
+    values = [x for other in same for row in other.scenarios for x in (row.original, row.perturbed)]
+    margin = _MARGIN * ((max(values) - min(values)) or 1.0)
+    n, s, scale = len(cell.scenarios), cell.shift, shifts.scales[cell.scorer]
+    interval = "" if math.isnan(s.cluster_low) else f" ({_number(s.cluster_low)} to {_number(s.cluster_high)})"
+    mean = (sum(row.original for row in cell.scenarios) / n, sum(row.perturbed for row in cell.scenarios) / n)
+    return SlopePanel(
+        SCORERS[cell.scorer],
+        tuple(Slope(shifts.titles.get(row.scenario, row.scenario), row.original, row.perturbed) for row in cell.scenarios),
+        Slope("mean over scenarios", *mean),
+        low=min(values) - margin,
+        high=max(values) + margin,
+        tie=TIE * scale,
+        note=f"{_number(s.cluster_mean)}{interval}" + (f", {_number(s.cluster_mean / scale)} sd" if scale else ""),
+    )
+
+
+_READING = Text(
+    "How to read this",
+    (
+        "Perturbations. Persona flipped: the same dialogue, judged for a user whose needs are inverted. The three attacks: each "
+        "reply alone is replaced, in its place in the original dialogue, by feeling without content (pure empathy), slogans "
+        "(self-empowerment) or technical terms (psycho-jargon).",
+        "Scorers. All rate the same replies. EPM energy is the component of a reply's step towards the user's needs; EPM "
+        "alignment is the cosine of that angle; rubric only is the sum of the judge's levels; magnitude only is the size of the "
+        "step; the direct judge gives one number from 0 to 100 without a rubric.",
+        f"Columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
+        "all original replies. That standard deviation is the unit of “in sd”, which is comparable between scorers, and of “size "
+        "in sd”, the mean absolute change. Intervals are over scenarios. p is Wilcoxon's; over replies it assumes independent "
+        "replies, so prefer p over scenarios.",
+    ),
+)
+
+SUITE = RejudgingSuite(
+    title="Does EMPA's score measure empathy?",
+    about=(
+        "Stored dialogues are judged again with one change: the user's needs are inverted, or replies are replaced by performed "
+        "empathy. A valid score of empathy must fall."
+    ),
+    variants=PERTURBATIONS,
+    judges=_judges,
+    result=result_of,
+)

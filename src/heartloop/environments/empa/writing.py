@@ -38,11 +38,10 @@ from heartloop.environments.writing import (
     check_size,
     places,
     problems_of_person,
-    problems_of_tags,
     run_number,
     source_digest,
 )  # fmt: skip
-from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags
+from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags, problems_in_tags
 
 LEAST_WORDS = 20  # of the person, including the situation that the file states (ours)
 MOST_CHARACTERS = 12_000  # of a dialogue in a question; later turns are cut (ours)
@@ -239,7 +238,7 @@ class EmpaDistilling(Writing):
             return _filter_problems(answer, facts)
         problems = self.unwanted(seeded, answer.model_dump(mode="json"))
         if isinstance(answer, _Card):
-            problems += [*problems_of_tags(answer.tags), *problems_of_person("person.", answer.person, facts)]
+            problems += [*problems_in_tags(answer.tags), *problems_of_person("person.", answer.person, facts)]
             missing = [tag for tag in _tags(done["filter"]) if tag not in answer.tags]
             return problems + ([f"tags: {', '.join(missing)} must be among them"] if missing else [])
         if isinstance(answer, _Label):
@@ -273,7 +272,7 @@ def _filter_problems(answer: _Filter, facts: Mapping[str, Any]) -> list[str]:
         problems.append("nothing in this stretch is said by the person")
     if missing := [tag for tag in facts["crisis"] if tag not in answer.tags]:
         problems.append(f"the dialogue speaks of {' and '.join(missing)}; tags must have it")
-    return problems + problems_of_tags(answer.tags)
+    return problems + problems_in_tags(answer.tags)
 
 
 def _label_problems(answer: _Label, card: Mapping[str, Any]) -> list[str]:

@@ -21,8 +21,8 @@ from heartloop.environments.dialogue_text import quoted
 from heartloop.environments.perm.scenario import DrawnScenario, load_drawn
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
 from heartloop.environments.registry import stratified
-from heartloop.environments.writing import Answer, Seeded, Stage, Writing, places, problems_of_tags, source_digest
-from heartloop.environments.written import Persona, Tags, crisis_tags
+from heartloop.environments.writing import Answer, Seeded, Stage, Writing, places, source_digest
+from heartloop.environments.written import Persona, Tags, crisis_tags, problems_in_tags
 
 SENTENCES = (2, 4)  # of a scenario, least and most (ours; the paper's example has one long sentence)
 
@@ -101,7 +101,7 @@ class PermEnriching(Writing):
             problems.append(f"it holds {blank[0]}, which stays a blank")
         if missing := [tag for tag in facts["tags"] if tag != "none" and tag not in answer.tags]:
             problems.append(f"tags: {', '.join(missing)} missing, which their words have")
-        problems += problems_of_tags(answer.tags)
+        problems += problems_in_tags(answer.tags)
         if untagged := [tag for tag in crisis_tags(text) if tag not in answer.tags]:
             problems.append(f"tags: the scenario speaks of {', '.join(untagged)}, which is not among them")
         return problems

@@ -25,13 +25,18 @@ from heartloop.environments.base import RoleModel
 from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.episode import CallLog
 from heartloop.environments.reading import (
+    GOOD_FROM,
+    HARM_FROM,
     Appraisal,
     AppraisingPlayer,
     LearnedReading,
     Missed,
     evidence_of,
+    next_line,
     no_written_lines,
+    open_beats,
     unsaid,
+    verdict,
 )
 from heartloop.environments.sage.environment import VARIANTS, Feeling, SageView, Speech
 from heartloop.environments.sage.scenario import (
@@ -43,7 +48,6 @@ from heartloop.environments.sage.scenario import (
     render_persona,
 )
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
-from heartloop.environments.speaking import GOOD_FROM, HARM_FROM, next_line, open_beats, verdict
 from heartloop.environments.written import beats_of
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output

@@ -34,10 +34,9 @@ from heartloop.environments.writing import (
     check_size,
     places,
     problems_of_person,
-    problems_of_tags,
     run_number,
 )
-from heartloop.environments.written import Line, Tags
+from heartloop.environments.written import Line, Tags, problems_in_tags
 
 
 class _Scene(Answer):
@@ -152,7 +151,7 @@ class SageWriting(Writing):
             found = give_aways(facts["intention"], answer.first_message)
             if facts["family"] == "support" and (answer.background.conflict is None or len(answer.background.tried) < 2):
                 found.append("background.conflict and at least two background.tried are needed")
-            return found + problems_of_tags(answer.tags)
+            return found + problems_in_tags(answer.tags)
         return self.problems_of_whole(seeded, done, problems_of)
 
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:

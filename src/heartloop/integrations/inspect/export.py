@@ -47,6 +47,7 @@ from inspect_ai.model import (
 import heartloop
 from heartloop.core.dialogue import Call, Sampling, Transcript, Usage, read_transcripts, total_usage, visible
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import reported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import options_of
 from heartloop.evaluation.store import read_log, saved_settings
@@ -85,11 +86,9 @@ def export_logs(run: Path, out: Path | None = None) -> list[Path]:
     for model in models:
         target = out if single else out / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', model)}.eval"
         log = log_of([dialogue for key, dialogue in latest.items() if key[0] == model], settings, started=_started(run))
-        try:
+        with reported(f"write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             write_eval_log(log, str(target))
-        except OSError as error:
-            raise UseError(f"cannot write {target}: {error.strerror}; choose another --out") from error
         written.append(target)
     return written
 

@@ -21,11 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.environments.episode import YOU_BEGIN, play
+from heartloop.environments.episode import play
 from heartloop.environments.records import half_of, yaml_value
 from heartloop.environments.registry import load_environment, parted
 from heartloop.environments.spec import Ready
 from heartloop.environments.training import AnswerForm, Training
+from heartloop.evaluation.tables import messages_of
 from heartloop.models.baselines import Baseline
 
 _IN_DIALOGUES: Mapping[str, float] = {
@@ -202,13 +203,7 @@ async def _dialogue(source: Source, scenario: str, seed: int) -> Example:
     if transcript.failure is not None:
         raise RuntimeError(f"{scenario}: {transcript.failure.detail}")
     prompt = environment.begin(scenario, seed=seed).policy_prompt
-    messages = [Message(role="system", content=prompt)] if prompt else []
-    messages.append(Message(role="user", content=YOU_BEGIN if transcript.opening is None else transcript.opening))
-    for turn in transcript.turns:
-        messages.append(Message(role="assistant", content=turn.reply))
-        if turn.message is not None:
-            messages.append(Message(role="user", content=turn.message))
-    return tuple(messages)
+    return tuple(map(Message.model_validate, messages_of(transcript, prompt)))
 
 
 class Mixture:
