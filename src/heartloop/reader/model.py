@@ -1,6 +1,6 @@
 """Models of the reader and their files: a linear model from features to named outputs, and the embedded reader's own.
 
-That one is ridge on n-grams, a kernel on landmarks, and a small convolutional network. A file is an NPZ archive whose head is JSON.
+That one is ridge on n-grams, a kernel on landmarks, and a small convolutional network. A file is an NPZ archive with a JSON head.
 """
 
 from __future__ import annotations
