@@ -18,7 +18,7 @@ from heartloop.environments.sage.users import SageEmbeddedUser
 from heartloop.fitting.student import JudgedRows, agreement, fit_student, held_out, read_rows
 from heartloop.models.baselines import Baseline
 from heartloop.models.names import resolve, student_of
-from heartloop.reader.linear import LinearModel
+from heartloop.reader.model import LinearModel
 from tests.released_form import profile
 
 RELEASED, RELEASED_IN_ENGLISH = (

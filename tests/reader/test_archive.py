@@ -8,8 +8,7 @@ import io
 import numpy as np
 
 from heartloop.environments.perm.users import RESONATION
-from heartloop.reader.linear import SHIPPED, digest
-from heartloop.reader.model import CombinedModel
+from heartloop.reader.model import SHIPPED, CombinedModel, digest
 from heartloop.reader.reader import EMBEDDED_WEIGHTS
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import COUNTS, Context, FeatureLayout
-from heartloop.reader.linear import LinearModel
-from heartloop.reader.model import WIDTH, CombinedModel, Landmarks, Network
+from heartloop.reader.model import WIDTH, CombinedModel, Landmarks, LinearModel, Network
 from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, WordTable, WordVectors
 
 WORDS = ("bread", "grandmother", "quilt", "the")

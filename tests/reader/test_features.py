@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
 from heartloop.reader.features import COUNTS, Context, FeatureLayout, features_of, tokens_of
-from heartloop.reader.linear import SHIPPED, STUDENT, LinearModel, packed
+from heartloop.reader.model import SHIPPED, STUDENT, LinearModel, packed
 
 SAID = Context(("The chair was kept for me, with her bag on it.",), ("I see.",))
 

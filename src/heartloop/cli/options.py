@@ -64,16 +64,10 @@ class CallLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCalls(CallLimits):
-    """How models are called, and what that may cost."""
-
-    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calls(ModelCalls):
+class Calls(CallLimits):
     """Options of commands that play or judge dialogues: how models are called, what that may cost, and what a rerun does."""
 
+    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
     cache: Cache = None
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Print the estimate and stop; if no dialogue is finished, finish two for it.")
@@ -115,9 +109,10 @@ Embedder = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class WritingCalls(ModelCalls):
+class WritingCalls(CallLimits):
     """Options of commands that write scenarios: how models are called, and what that may cost."""
 
+    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")] = 8
     request: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,4 +120,3 @@ class WritingCalls(ModelCalls):
             "auditor.max_tokens=2000.",
         ),
     ] = None
-    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")] = 8

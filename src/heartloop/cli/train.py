@@ -12,7 +12,7 @@ from heartloop.cli.options import CallLimits
 from heartloop.core.errors import InputError, UseError
 
 if TYPE_CHECKING:
-    from heartloop.reader.linear import LinearModel
+    from heartloop.reader.model import LinearModel
     from heartloop.training.recipe import Recipe
 
 student_app = typer.Typer(
@@ -136,7 +136,7 @@ def fit(
 @student_app.command("show")
 def show(student: Annotated[Path, typer.Argument(help="File that `student fit` wrote.")]) -> None:
     """Print the card of a student."""
-    from heartloop.reader.linear import LinearModel
+    from heartloop.reader.model import LinearModel
 
     _show(LinearModel.load(student))
 

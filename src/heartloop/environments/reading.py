@@ -19,7 +19,7 @@ from heartloop.environments.dialogue_text import chance, least_recent, pick_unsa
 from heartloop.environments.written import Beat, Concern, Cued
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share, lacks_english
-from heartloop.reader.linear import SHIPPED, LinearModel
+from heartloop.reader.model import SHIPPED, LinearModel
 from heartloop.reader.reader import REPEATED, Effect, EmbeddedReader, Output, Reading, effect_of, embedded_reader
 
 

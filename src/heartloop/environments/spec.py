@@ -5,7 +5,7 @@ Parts that are slow to import are given as `"module:attribute"` and loaded on fi
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,14 +50,10 @@ Lazy = str
 
 
 def load_attribute(path: Lazy) -> Any:
-    module, _, name = path.partition(":")
     try:
-        value: Any = importlib.import_module(module)
-        for part in name.split("."):
-            value = getattr(value, part)
-    except (ImportError, AttributeError, ValueError) as error:  # ValueError: an empty module name
+        return pkgutil.resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as error:  # ValueError: another form
         raise UseError(f"cannot load {path!r}: {error}; expected module:attribute of an installed package") from error
-    return value
 
 
 class Role(NamedTuple):

@@ -20,7 +20,7 @@ from heartloop.fitting.data import read_lines, scenarios_by_id
 from heartloop.fitting.embedded import STRETCH, readings
 from heartloop.fitting.fits import Floats, Mask, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
-from heartloop.reader.linear import SHIPPED, LinearModel
+from heartloop.reader.model import SHIPPED, LinearModel
 
 ALPHA = 1.0
 FOLDS = 5

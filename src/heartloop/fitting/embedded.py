@@ -25,8 +25,7 @@ from heartloop.fitting.data import JudgedReply, read_examples, read_lines, read_
 from heartloop.fitting.fits import ALPHA, Floats, Mask, RidgeDesign, correlation, fit, predict_folds, prepared, together
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import features_of
-from heartloop.reader.linear import LinearModel
-from heartloop.reader.model import CombinedModel
+from heartloop.reader.model import CombinedModel, LinearModel
 from heartloop.reader.reader import EMBEDDED_WEIGHTS, MEMBERS, REPEATED, Output, again_of
 from heartloop.reader.word_vectors import WordTable
 

@@ -21,17 +21,18 @@ from scipy.sparse import csr_matrix
 from heartloop.fitting.data import JudgedReply
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import DEFAULT_LAYOUT, Context, FeatureLayout, ReplyFeatures, features_of
-from heartloop.reader.linear import LinearModel, one_thread
 from heartloop.reader.model import (
     DENSE_SCALE,
     NETWORK_SHARE,
     SHARPNESS,
     Landmarks,
+    LinearModel,
     Network,
     dense_inputs,
     gelu,
     kernel_inputs,
     neighbours,
+    one_thread,
     starting_vectors,
 )
 from heartloop.reader.word_vectors import Tokens, WordTable, WordVectors

@@ -18,7 +18,7 @@ from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.fitting.fits import Floats, Folds, RidgeDesign, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share
-from heartloop.reader.linear import LinearModel
+from heartloop.reader.model import LinearModel
 
 LAYOUT = FeatureLayout(words=(), characters=(1, 2, 3), message=(1, 2), message_weight=0.55)
 """Characters of one to three fit every language; the message that is answered tells how the person is."""

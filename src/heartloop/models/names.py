@@ -29,7 +29,7 @@ from heartloop.models.functions import PythonChat
 from heartloop.models.local import LocalChat, is_local
 
 if TYPE_CHECKING:
-    from heartloop.reader.linear import LinearModel
+    from heartloop.reader.model import LinearModel
 
 _OWN_ADDRESS = {"azure": "https://NAME.openai.azure.com/openai/v1"}
 """Services whose address depends on the account, with what it looks like."""
@@ -138,7 +138,7 @@ class StudentModel:
     """`student:FILE`, which `heartloop student fit` wrote. It judges replies in place of a model and does not chat."""
 
     def __init__(self, name: str) -> None:
-        from heartloop.reader.linear import LinearModel
+        from heartloop.reader.model import LinearModel
 
         self.name = name
         self.weights: LinearModel = LinearModel.load(Path(name.removeprefix("student:")))

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from heartloop.core.chat import EMBEDDED
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
-from heartloop.reader.linear import one_thread
-from heartloop.reader.model import CombinedModel
+from heartloop.reader.model import CombinedModel, one_thread
 
 MEMBERS = 4
 """Fits of the ensemble, each without a quarter of the scenarios, whose spread tells how sure a reading is."""

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from heartloop.core.blocks import Chart, Estimate, Point, Range, Series, Shade, shade
+from heartloop.core.blocks import Chart, Point, Range, Series, Shade, shade
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
@@ -24,7 +24,6 @@ from heartloop.evaluation.scores import ModelScore, Outcomes
 from heartloop.evaluation.study import mean_over_instruments
 from heartloop.report.page import Page
 from heartloop.scoring.agreement import spearman
-from heartloop.scoring.statistics import Interval
 
 COMPARISON = "comparison.html"
 
@@ -45,8 +44,8 @@ def comparison_page(comparison: Comparison, pages: Sequence[Page], min_differenc
         "verdict": verdict(comparison, min_difference),
         "evidence": evidence_words(comparison),
         "needed": needed_words(comparison),
-        "difference": _estimate(comparison.difference, comparison.pairs),
-        "groups": [(g.key, g.pairs, g.mean_a, g.mean_b, _estimate(g.difference, g.pairs)) for g in comparison.groups],
+        "difference": comparison.difference.of(comparison.pairs),
+        "groups": [(g.key, g.pairs, g.mean_a, g.mean_b, g.difference.of(g.pairs)) for g in comparison.groups],
         "extremes": extremes,
         "range": Range(-reach, reach, 0.0),
     }
@@ -55,11 +54,6 @@ def comparison_page(comparison: Comparison, pages: Sequence[Page], min_differenc
 def _played(d: Transcript) -> tuple[object, ...]:
     """What distinguishes a dialogue from others of the same model, also from earlier ones that it replaced."""
     return d.model, d.scenario, d.fingerprint, d.repeat, d.seed, d.user, tuple(turn.reply for turn in d.turns)
-
-
-def _estimate(interval: Interval, n: int) -> Estimate:
-    low, high = (None, None) if math.isnan(interval.low) else (interval.low, interval.high)
-    return Estimate(n, interval.mean, low, high)
 
 
 FEW_MODELS = 6
