@@ -70,7 +70,7 @@ def is_flagged(body: Mapping[str, Any]) -> bool:
 def with_schemas(server: Provider) -> str:
     asked = [call for call in server.calls if call.body["model"] == "person" and call.part != "check"]
     kept = sum(call.body.get("response_format", {}).get("type") == "json_schema" for call in asked)
-    return f"{kept / len(asked):.0%} of the user simulator's calls with their schema"
+    return f"{kept / len(asked):.0%} of calls with a schema"
 
 
 def cut(server: Provider) -> str:
