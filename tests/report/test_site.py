@@ -93,7 +93,7 @@ def test_bad_input_is_named(tmp_path: Path, write_run: WriteRun) -> None:
         write_site([run], tmp_path / "site")
     (run / "settings.json").write_text('{"environment": "sage"}')
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write the report"):
+    with pytest.raises(UseError, match="cannot write the report"):
         write_site([run], tmp_path / "file")
 
 

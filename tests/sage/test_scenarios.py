@@ -185,7 +185,7 @@ class TestReading:
         with pytest.raises(InputError, match=rf"mine\.jsonl, line 3, {where}"):
             load_scenarios(str(path))
 
-    @pytest.mark.parametrize(("data", "said"), [(b"\n", "no scenario"), (b"\xff\xfe\x00", "expected UTF-8 JSON lines")])
+    @pytest.mark.parametrize(("data", "said"), [(b"\n", "no scenario"), (b"\xff\xfe\x00", "UTF-8 JSON lines")])
     def test_a_file_without_a_scenario_is_refused(self, tmp_path: Path, data: bytes, said: str) -> None:
         (tmp_path / "mine.jsonl").write_bytes(data)
         with pytest.raises(InputError, match=said):
