@@ -40,7 +40,7 @@ _NO_SCHEMA = re.compile(r"response_?format|json_?(schema|object|mode)|structured
 _BAD_GENERATION = {"json_validate_failed"}
 """Codes of a 400 for one answer that broke the schema (Groq, best effort); asked again with the schema."""
 _MODERATED = re.compile(
-    r"content_filter|content_policy|data_inspection_failed|invalid_prompt|content exists risk|prohibited_content|safety",
+    r"content_filter|content_policy|data_inspection_failed|invalid_prompt|content exists risk|prohibited_content|safety (system|filter|setting|polic)",
     re.IGNORECASE,
 )
 """Codes and texts of moderation: Azure OpenAI, OpenAI, DashScope, DeepSeek, Gemini."""
