@@ -37,6 +37,7 @@ PATCHY = '''
 """A simulator that fails its first five calls, counted over processes, and is content afterwards. The last call of the third
 step (of 7 + 12 + 12) waits while the file HOLD is there."""
 import json, os, pathlib, threading, time
+from heartloop.core.tags import tagged
 
 LOCK = threading.Lock()
 COUNT = pathlib.Path(os.environ["PATCHY_COUNT"])
@@ -52,8 +53,8 @@ def person(messages):
         time.sleep(0.05)
     reflection = {step: "It is said." for step in ("need", "quality", "inertia", "changes", "tone")}
     change = sum(map(ord, messages[-1]["content"])) % 7 - 3
-    return json.dumps({"reflection": reflection, "emotion_change": change, "relation_change": -change,
-                       "reply": "I see.", "continue": "yes"})
+    answer = {"reflection": reflection, "emotion_change": change, "relation_change": -change, "reply": "I see.", "continue": "yes"}
+    return tagged(json.dumps(answer), messages[-1]["content"])
 '''
 
 
