@@ -6,16 +6,18 @@
 
     PANEL = ReportPanel(build=build)
 
-A package may add files. `template` (Jinja) is rendered after the blocks with `page`, the macros of `macros.html` and the names of
-`PanelOutput.context`. `script` sets `heartloop.panel` (see `report/static/dialogue.js`); `style` is loaded after the report's
-own. `glossary` (Jinja) holds the entries of the page of meanings that the panel links to, among them `NAME-mean`, `NAME-success`,
-`NAME-failure` and `NAME-groups` with the environment's name.
+A package may add files in its folder `templates`. `panel.html` (Jinja) is rendered after the blocks with `page`, the macros of
+`macros.html` and the names of `PanelOutput.context`. `panel.js` sets `heartloop.panel` (see `report/static/dialogue.js`);
+`panel.css` is loaded after the report's own. `glossary.html` (Jinja) holds the entries of the page of meanings that the panel
+links to, among them `NAME-mean`, `NAME-success`, `NAME-failure` and `NAME-groups` with the environment's name.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, Literal, NamedTuple, Protocol
 
 from heartloop.core.dialogue import Transcript, Turn
@@ -305,9 +307,9 @@ class ReportPanel(NamedTuple):
     learned: bool = True
     """Whether the embedded player is a learned reader."""
     package: str = ""
-    template: str = ""
-    script: str = ""
-    style: str = ""
-    glossary: str = ""
     glossary_context: Mapping[str, Any] = {}
     """Names that the glossary uses, besides the macros `m`, `scale`, `start`, `success_at` and `failure_below`."""
+
+    def file(self, name: str) -> Traversable | None:
+        file = resources.files(self.package) / "templates" / name if self.package else None
+        return file if file and file.is_file() else None

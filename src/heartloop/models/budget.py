@@ -7,6 +7,7 @@ import contextlib
 import copy
 import ipaddress
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
@@ -200,11 +201,11 @@ class Meter:
         self._price_of: dict[str, Price | None] = {}  # decided once, by the environment of the first call
         self.charged: Callable[[str, str, Usage], None] | None = None
         """Called with model, role and tokens of attempts that timed out as soon as they are counted."""
-        self._tallies: dict[tuple[str, str], _Tally] = {}
+        self._tallies: dict[tuple[str, str], _Tally] = defaultdict(_Tally)
         self._in_flight = self._reserved_tokens = self._limited_tokens = 0
         self._dialogues = 0
-        self._finished: dict[tuple[str, str], Usage] = {}
-        self._lost_for_good: dict[tuple[str, str], Usage] = {}
+        self._finished: dict[tuple[str, str], Usage] = defaultdict(Usage)
+        self._lost_for_good: dict[tuple[str, str], Usage] = defaultdict(Usage)
         self._reserved_cost = self._cost = 0.0
         self._settled = asyncio.Event()
         for model in models:
@@ -249,7 +250,7 @@ class Meter:
 
     def record(self, model: str, role: str, usage: Usage | None) -> None:
         """Counts one finished call; `usage` is `None` where it failed. Also counts calls of an earlier process of the run."""
-        tally = self._tallies.setdefault((model, role), _Tally())
+        tally = self._tallies[model, role]
         tally.calls += 1
         if usage is None:
             tally.failed += 1
@@ -272,8 +273,8 @@ class Meter:
         self.abandon(model, role, usage)
 
     def abandon(self, model: str, role: str, usage: Usage) -> None:
-        self._add(model, self._tallies.setdefault((model, role), _Tally()), usage)
-        self._lose(model, role, usage)
+        self._add(model, self._tallies[model, role], usage)
+        self._lost_for_good[model, role] += usage
         if self.charged is not None:
             self.charged(model, role, usage)
 
@@ -294,15 +295,12 @@ class Meter:
     def finish(self, usage: Mapping[tuple[str, str], Usage]) -> None:
         self._dialogues += 1
         for key, used in usage.items():
-            self._finished[key] = self._finished.get(key, Usage()) + used
+            self._finished[key] += used
 
     def lose(self, model: str, role: str, usage: Usage) -> None:
         """Counts spending of an earlier process on unfinished dialogues."""
         self.record(model, role, usage)
-        self._lose(model, role, usage)
-
-    def _lose(self, model: str, role: str, usage: Usage) -> None:
-        self._lost_for_good[model, role] = self._lost_for_good.get((model, role), Usage()) + usage
+        self._lost_for_good[model, role] += usage
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:

@@ -254,7 +254,7 @@ class Page:
         return frozenset(row.model for row in self.card.models if any(is_same_model(row.model, name) for name in instruments))
 
     def entry(self, name: str) -> str:
-        return f"{self.environment}-{name}" if self.panel.glossary else name
+        return f"{self.environment}-{name}" if self.panel.file("glossary.html") else name
 
     @cached_property
     def panel_input(self) -> PanelInput:

@@ -114,10 +114,9 @@ def write_site(
     with reported(f"write the report to {out}", "choose a folder that can be written"):
         copy_assets(out / "assets", _STATIC)
         for page in pages:
-            for file, ending in ((page.panel.script, "js"), (page.panel.style, "css")):
-                if file:
-                    content = (resources.files(page.panel.package) / file).read_bytes()
-                    (out / "assets" / f"{page.environment}.{ending}").write_bytes(content)
+            for ending in ("js", "css"):
+                if file := page.panel.file(f"panel.{ending}"):
+                    (out / "assets" / f"{page.environment}.{ending}").write_bytes(file.read_bytes())
         _remove_stale(out, len(pages), {name for name, *_ in written})
         for page in pages:
             _write_data(out / "data" / str(page.number), page)
@@ -160,11 +159,11 @@ def _meanings(pages: Sequence[Page], trained: Sequence[TrainingPage]) -> dict[st
     """The page of meanings; the numbers of an environment are those of its first page, or of its scale if it has none."""
     glossaries = []
     for spec in specs():
-        if spec.report.glossary:
+        if spec.report.file("glossary.html"):
             page, scale = next((page for page in pages if page.environment == spec.name), None), spec.scale
             html = (
                 templates()
-                .get_template(f"{spec.name}/{spec.report.glossary}")
+                .get_template(f"{spec.name}/glossary.html")
                 .render(
                     m=templates().get_template("macros.html").module,
                     scale=scale,
@@ -227,9 +226,8 @@ def templates() -> Environment:
 
 def _panel_file(name: str) -> str | None:
     environment, _, file = name.partition("/")
-    if environment not in environment_names():
-        return None
-    return (resources.files(load_environment(environment).report.package) / file).read_text(encoding="utf-8")
+    found = load_environment(environment).report.file(file) if environment in environment_names() else None
+    return found.read_text(encoding="utf-8") if found else None
 
 
 def copy_assets(folder: Path, names: Sequence[str]) -> None:

@@ -76,5 +76,4 @@ PANEL = ReportPanel(
     ),
     turn=_turn,
     package=__package__,
-    glossary="templates/glossary.html",
 )

@@ -164,10 +164,6 @@ PANEL = ReportPanel(
     dialogue=_plane,
     published=published_results,
     package=__package__,
-    glossary="templates/glossary.html",
-    template="templates/panel.html",
-    script="templates/panel.js",
-    style="templates/panel.css",
 )
 
 

@@ -566,8 +566,4 @@ PANEL = ReportPanel(
     dialogue=journey,
     published=published_results,
     package=__package__,
-    glossary="templates/glossary.html",
-    template="templates/panel.html",
-    script="templates/panel.js",
-    style="templates/panel.css",
 )

@@ -7,7 +7,7 @@ is unscored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 

@@ -156,5 +156,4 @@ PANEL = ReportPanel(
     turn=_turn,
     published=published_results,
     package=__package__,
-    glossary="templates/glossary.html",
 )

@@ -444,8 +444,4 @@ PANEL = ReportPanel(
     dialogue=answer,
     published=published_results,
     package=__package__,
-    glossary="templates/glossary.html",
-    template="templates/panel.html",
-    script="templates/panel.js",
-    style="templates/panel.css",
 )

@@ -137,7 +137,6 @@ PANEL = ReportPanel(
     },
     published=published_results,
     package=__package__,
-    glossary="templates/glossary.html",
     glossary_context={"intentions": INTENTIONS},
 )
 

@@ -134,5 +134,4 @@ PANEL = ReportPanel(
     published=published_results,
     learned=False,
     package=__package__,
-    glossary="templates/glossary.html",
 )
