@@ -42,7 +42,7 @@ async def ask(
     that differ, and a reply cut by the token limit, are refused.
 
     Args:
-        passages: all that a model of heartloop's own may quote (`schemas.QUOTED`), since small models invent quotes; else not read.
+        passages: all that a model of heartloop's own may quote (`schemas.QUOTED`), since small models invent quotes.
         check: returns what is wrong with an answer that fits its schema, or `None` to accept it.
         on_reply, on_refusal: called with every raw reply, and with what is wrong with one, and its re-ask number.
 

@@ -130,8 +130,7 @@ SERVICES: Mapping[str, str] = {
 }
 """Addresses of services that need a key; `<SERVICE>_BASE_URL` overrides them."""
 
-STRICT = frozenset({"openai", "azure", "groq", "mistral", "openrouter", "xai"})
-"""Services that document a strict mode for schemas."""
+STRICT = frozenset({"openai", "azure", "groq", "mistral", "openrouter", "xai"})  # services with a strict mode for schemas
 
 LOCAL: Mapping[str, str] = {
     "vllm": "http://127.0.0.1:8000/v1",

@@ -27,8 +27,7 @@ _NOT_UNDERSTOOD = {400, 404, 422, 501}
 _OPTIONAL = ("temperature", "top_p", "seed", "top_k", "presence_penalty", "frequency_penalty")
 _REQUIRED = ("stop", "reasoning_effort")
 """Settings without which an answer is another one altogether: a server that refuses them fails the call."""
-_INCOMPLETE = {"error", "abort", "insufficient_system_resource"}
-"""Finish reasons of a generation that failed at the server."""
+_INCOMPLETE = {"error", "abort", "insufficient_system_resource"}  # finish reasons of a generation that failed at the server
 _NO_MAX_TOKENS = re.compile(
     r"max_completion_tokens|\b(unsupported|unrecogni[sz]ed|unknown|unexpected|extra)\b.*\bmax_tokens\b"
     r"|\bmax_tokens\b.{0,40}not (supported|allowed|permitted)",
@@ -37,18 +36,14 @@ _NO_MAX_TOKENS = re.compile(
 
 
 _NO_SCHEMA = re.compile(r"response_?format|json_?(schema|object|mode)|structured|guided|grammar", re.IGNORECASE)
-_BAD_GENERATION = {"json_validate_failed"}
-"""Codes of a 400 for one answer that broke the schema (Groq, best effort); asked again with the schema."""
+_BAD_GENERATION = {"json_validate_failed"}  # of a 400 for one answer that broke its schema (Groq, best effort)
 _MODERATED = re.compile(
-    r"content_filter|content_policy|data_inspection_failed|invalid_prompt|content exists risk|prohibited_content|safety (system|filter|setting|polic)",
+    r"content_(filter|policy)|data_inspection_failed|invalid_prompt|content exists risk|prohibited_content|safety system",
     re.IGNORECASE,
-)
-"""Codes and texts of moderation: Azure OpenAI, OpenAI, DashScope, DeepSeek, Gemini."""
+)  # codes and texts of Azure OpenAI, OpenAI, DashScope, DeepSeek, Gemini
 _EMPTY = {"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "account_deactivated"}
-_LIMITED = {429, 503, 529}
-"""Refused by a limit on calls, tokens or concurrency; 503 and 529 are overloaded servers."""
-_TIMED_OUT = {408, 504, 524}
-"""Something between us and the model gave up waiting, while the model may have finished."""
+_LIMITED = {429, 503, 529}  # refused by a limit on calls, tokens or concurrency; 503 and 529 are overloaded servers
+_TIMED_OUT = {408, 504, 524}  # something between us and the model gave up waiting, while the model may have finished
 
 _READ = 20_000  # characters of a server's message that are read
 _NAMED = 4_000  # characters of it that are searched for a parameter's name

@@ -18,33 +18,24 @@ from contextvars import ContextVar
 from statistics import median
 from typing import NamedTuple
 
-MOST = 512
-"""Maximum concurrent calls to one address."""
+MOST = 512  # maximum concurrent calls to one address
 FIRST, FIRST_LOCAL = 16, 4
 """Concurrent calls to begin with; a local server often answers one at a time."""
 
-_BELOW = 0.98
-"""The pace after a long pause as a share of the measured limit."""
-_SLOWER = 0.96
-"""The pace after a short pause as a share of the pace before."""
+_BELOW = 0.98  # the pace after a long pause as a share of the measured limit
+_SLOWER = 0.96  # the pace after a short pause as a share of the pace before
 _STEP, _LARGEST_STEP, _STEP_SECONDS, _STEP_CALLS = 0.02, 0.16, 1.0, 20
 """Growth of the pace after so many seconds and calls without a refusal; it doubles from step to step up to the largest."""
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.05, 60.0, 1.4
 """Seconds between a refusal and the next try, and their growth with every refusal in a row."""
-_MOST_REFUSALS = 30
-"""Refusals in a row that lengthen a pause."""
-_TRUSTED = 3
-"""Refusals in a row after which a pause that the server asks for may be too short, as where it counts refused calls."""
-_LONG = 0.05
-"""A pause of this share of the limit's window is long."""
+_MOST_REFUSALS = 30  # refusals in a row that lengthen a pause
+_TRUSTED = 3  # refusals in a row after which the server's own pause may be too short, as where refused calls count
+_LONG = 0.05  # a pause of this share of the limit's window is long
 PATIENCE = 600.0
 """Seconds without an accepted call after which the gate gives up; also the longest pause that it grants a server."""
-_PROBE = 1.0
-"""Seconds after which a call that was sent to see whether a limit is lifted counts as accepted: refusals come at once."""
-_MOST_HELD = 32
-"""Judgements between two attempts at more concurrency, at most."""
-_LATENCIES = 16
-"""Least latencies by which a number of concurrent calls is judged; fewer than that number would be the fastest ones."""
+_PROBE = 1.0  # seconds after which a call that was sent to test a limit counts as accepted: refusals come at once
+_MOST_HELD = 32  # judgements between two attempts at more concurrency, at most
+_LATENCIES = 16  # least number of latencies by which concurrency is judged; the first to come are the fastest
 _WIDER, _LATER_WIDER, _GAIN = 2.0, 1.5, 0.85
 """Growth of concurrency before and after it first did not pay: while latency grows by less than this share of the growth."""
 
