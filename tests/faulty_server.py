@@ -524,10 +524,7 @@ def _form(said: str, draw: random.Random) -> dict[str, Any]:
     quote = re.findall(r"^Supporter: (.+)$", said, re.MULTILINE)[-1]
     levels = {axis: (draw.randint(0, 2), draw.randint(-1, 0)) for axis in "CAP"}
     return {
-        axis: {
-            side: {"level": level, "quote": quote if level else "", "reason": "It says so." if level else ""}
-            for side, level in zip(("progress", "regress"), sides, strict=True)
-        }
+        axis: [{"quote": quote, "reason": "It says so.", "level": level} for level in sides if level]
         for axis, sides in levels.items()
     }
 
