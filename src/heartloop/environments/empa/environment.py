@@ -329,8 +329,9 @@ _SCALE = Scale(
     of="EPM-Q, from 0; about 100 if the whole deficit is made good",
     reached="succeeded",
     fell="failed",
-    zones=(Zone("", "a", 85, 120), Zone("", "b", 60, 85), Zone("", "c", 30, 60), Zone("", "f", 0, 30)),
-    ticks=(0, 30, 60, 85, 120),
+    # 26.7: nothing happens
+    zones=(Zone("", "a", 85, 120), Zone("", "b", 60, 85), Zone("", "c", 26.7, 60), Zone("", "f", 0, 26.7)),
+    ticks=(0, 27, 60, 85, 120),
     change_limit=5.0,
     by_end=True,
 )
