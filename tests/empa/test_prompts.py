@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ ROLES = ("person", "judge", "director")
 TURNS = 4
 POLICY = "acme/policy-7b"
 STORY = [call("reveal_stage", "stage 1"), call("reveal_memory", "childhood"), call("adjust_focus", "A", "Slowly."), call()]
-LEVELS: Mapping[str, Mapping[str, int]] = {"released": {"C": 2}, "paper": {"A": -2, "P": 1}}
+LEVELS: Mapping[str, dict[str, Any]] = {"released": {"C": 2}, "paper": {"A": -2, "P": 1}}
 LENGTH = dict(
     zip(ROLES, re.findall(r"\| at most ([\d,]+) tokens", Path("docs/empa.md").read_text(encoding="utf-8")), strict=True)
 )

@@ -46,7 +46,7 @@ _CREDITED = 24
 _FOCUS_HOLDS = 3
 """Messages for which a focus holds, if windows have one reply."""
 _FOCUS: Mapping[str, str] = {
-    "": "wherever the talk has left it.",
+    "": "what the latest reply has touched.",
     "C": "you want to be understood, and to understand it yourself.",
     "A": "what you feel.",
     "P": "whether anything can still be done, and what you are worth in it.",
@@ -135,11 +135,10 @@ class EmpaLLMUser:
                 return "the reply is blank"
             return "the reply speaks for the supporter; write only what you say yourself" if speaks_for(answer.reply) else None
 
-        kept = [source for source in SOURCES if source not in (*view.released, *MEMORIES)]
         blanks = {
             "dialogue": alternating_text(("You", view.said), ("Supporter", view.heard)),
             "released": ", ".join(view.released),
-            "kept": ", ".join(kept) or "nothing any more",
+            "kept": ", ".join(stage for stage in STAGES if stage not in view.released) or "nothing any more",
             "guidance": f"{_FOCUS[_focus(view.acts)]} {view.acts[-1].note if view.acts else ''}".strip(),
             "ending": _ENDING if view.ending else "",
         }
@@ -188,7 +187,7 @@ class EmpaLLMUser:
             "total": f"{view.path.total:.1f}",
             "need": f"{view.scenario.distance:.1f}",
             "lacking": "was lacking at the start" if view.preset == "released" else "was lacking before each",
-            "energy": ", ".join(f"{one:+.1f}" for one in energy[-_RECENT:]),
+            "energy": ", ".join(f"{round(one, 1) + 0.0:+.1f}" for one in energy[-_RECENT:]),
             "levels": ", ".join(f"{key} {level:+d}" for key, level in levels.items() if level) or "all 0",
             "released": ", ".join(released),
             "focus": _focus(view.acts, ahead=1) or "none",
