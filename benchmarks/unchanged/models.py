@@ -259,7 +259,7 @@ def _fitted(fields: dict[str, Json], question: str, system: str, draw: Draw, *, 
         for mark in fields.get(axis, ()):
             silent = draw.number(f"{axis}.none", 3) == 0 or (drift > 0) == (mark["level"] < 0)
             mark["level"] = 0 if silent else mark["level"]
-            mark["quote"] = _quote(question, draw, f"{axis}.quote")
+            mark["quote"] = _quote(question[question.rindex("Supporter: ") :], draw, f"{axis}.quote")
     if "function" in fields:
         released = next((line for line in question.splitlines() if line.startswith("Released")), "")
         stage = f"stage {released.count('stage ') + 1}"
