@@ -1,7 +1,7 @@
 """A local OpenAI-compatible server that injects faults by name, for tests of the client and of evaluation.
 
 It answers by the system prompt: as SAGE's user simulator (appraisals contain `"change"`, messages `"leaves"`), as EMPA's judges
-(`"regress"`, `"score"`), as PERM's judges (`"score"`, `"relevant"`), and otherwise as a policy; `/embeddings` returns vectors of
+(`"level"`, `"score"`), as PERM's judges (`"score"`, `"relevant"`), and otherwise as a policy; `/embeddings` returns vectors of
 letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists `models`.
 
 A fault is written `name[@part][:amount]`. The part is policy, user, feel, speak, embed, check or any; without one it is policy
@@ -340,7 +340,7 @@ def _part(body: dict[str, Any]) -> str:
     if body["messages"] == [{"role": "user", "content": QUESTION}]:
         return "check"
     system = " ".join(str(m["content"]) for m in body["messages"] if m["role"] == "system")
-    judges = any(asked in system for asked in ('"change"', '"regress"', '"score"', '"relevant"'))
+    judges = any(asked in system for asked in ('"change"', '"level"', '"score"', '"relevant"'))
     return "feel" if judges else "speak" if '"leaves"' in system else "policy"
 
 
@@ -466,14 +466,14 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
         two_parts = "# Analysis" in str(asked.body["messages"][0]["content"])
         return f"# Analysis\nIt is about {draw.choice(words)}.\n\n# Response\n{response}" if two_parts else response
     system = str(asked.body["messages"][0]["content"])
-    if '"quote"' in system and '"regress"' not in system:
+    if '"quote"' in system and '"level"' not in system:
         names, highest = (_MARKS, 20) if '"relevant"' in system else (("score",), 5)
         marks = {name: highest + 20 if kind == "out_of_range" else draw.randint(1, highest) for name in names}
         words = re.findall(r"[a-z]{5,}", said.split("\n\n")[0].partition(":")[2]) or ["about"]
         return broken(kind, {"reason": "It is about them.", "quote": words[0], **marks})
     if '"score"' in system:
         return broken(kind, {"reason": "It is about them.", "score": draw.randint(20, 80)})
-    if '"regress"' in system:
+    if '"level"' in system:
         return broken(kind, _form(str(asked.body["messages"][1]["content"]), draw))  # a re-ask stands behind it
     if asked.part == "feel":
         change = 25 if kind == "out_of_range" else draw.randint(-4, 9)
@@ -524,10 +524,7 @@ def _form(said: str, draw: random.Random) -> dict[str, Any]:
     quote = re.findall(r"^Supporter: (.+)$", said, re.MULTILINE)[-1]
     levels = {axis: (draw.randint(0, 2), draw.randint(-1, 0)) for axis in "CAP"}
     return {
-        axis: {
-            side: {"level": level, "quote": quote if level else "", "reason": "It says so." if level else ""}
-            for side, level in zip(("progress", "regress"), sides, strict=True)
-        }
+        axis: [{"quote": quote, "reason": "It says so.", "level": level} for level in sides if level]
         for axis, sides in levels.items()
     }
 

@@ -46,6 +46,8 @@ def honest(schema: Mapping[str, Any]) -> Fields:
 def _quoting(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {inner: _quoting(inner, part) for inner, part in value.items()}
+    if isinstance(value, list):
+        return [_quoting("", part) for part in value]
     return TRUE if name == "quote" else value
 
 

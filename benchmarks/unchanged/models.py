@@ -256,12 +256,10 @@ def _fitted(fields: dict[str, Json], question: str, system: str, draw: Draw, *, 
     if "quote" in fields:
         fields["quote"] = _quote(question, draw, "quote")
     for axis in "CAP":
-        for side in ("progress", "regress"):
-            if isinstance(fields.get(axis), dict):
-                line, tag = fields[axis][side], f"{axis}.{side}"
-                silent = draw.number(f"{tag}.none", 3) == 0 or (drift > 0) == (side == "regress")
-                line["level"] = 0 if silent else line["level"]
-                line["quote"] = _quote(question, draw, f"{tag}.quote") if line["level"] else ""
+        for mark in fields.get(axis, ()):
+            silent = draw.number(f"{axis}.none", 3) == 0 or (drift > 0) == (mark["level"] < 0)
+            mark["level"] = 0 if silent else mark["level"]
+            mark["quote"] = _quote(question[question.rindex("Supporter: ") :], draw, f"{axis}.quote")
     if "function" in fields:
         released = next((line for line in question.splitlines() if line.startswith("Released")), "")
         stage = f"stage {released.count('stage ') + 1}"

@@ -51,12 +51,12 @@ def test_what_cannot_be_is_refused(environment: str, given: dict[str, Any], name
 
 
 REPLY = "I hear you. That is a lot to carry."
-ROLES = {"You are one person": "user", "You are the judge": "judge", "You direct": "director"}
+ROLES = {"You are this person": "user", "You are the judge": "judge", "You direct the": "director"}
 
 
 def part_of(body: dict[str, Any]) -> str:
     head = body["messages"][0]["content"]
-    return next((role for start, role in ROLES.items() if head.startswith(start)), "policy")
+    return next((role for start, role in ROLES.items() if start in head), "policy")
 
 
 def answer(body: dict[str, Any]) -> str:

@@ -329,8 +329,9 @@ _SCALE = Scale(
     of="EPM-Q, from 0; about 100 if the whole deficit is made good",
     reached="succeeded",
     fell="failed",
-    zones=(Zone("", "a", 85, 120), Zone("", "b", 60, 85), Zone("", "c", 30, 60), Zone("", "f", 0, 30)),
-    ticks=(0, 30, 60, 85, 120),
+    # 26.7: nothing happens
+    zones=(Zone("", "a", 85, 120), Zone("", "b", 60, 85), Zone("", "c", 26.7, 60), Zone("", "f", 0, 26.7)),
+    ticks=(0, 27, 60, 85, 120),
     change_limit=5.0,
     by_end=True,
 )
@@ -374,7 +375,7 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=149.0, repeat=85.3, turns=27.4, tokens=33_634),
-    training=Training(_returns, calls_per_turn=3, tokens_per_call=3000),  # ours: estimated from five dialogues of twelve turns
+    training=Training(_returns, calls_per_turn=3, tokens_per_call=3800),  # ours: estimated from dialogues of twelve turns
     suites={"perturbation": "heartloop.environments.empa.perturbations:SUITE"},
     importers={"empa-results": "heartloop.environments.empa.importers:RESULTS"},
     writing={"distil": "heartloop.environments.empa.writing:EmpaDistilling"},

@@ -32,10 +32,10 @@ from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance, file_hash
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
 from heartloop.environments.empa.environment import Empa, EmpaUser, EmpaView, Judgement, judged_dialogue
-from heartloop.environments.empa.scenario import KINDS, SOURCES, EmpaBrief, Priorities, Priority, render_card, render_released
+from heartloop.environments.empa.scenario import KINDS, EmpaBrief, Priorities, Priority
 from heartloop.environments.empa.scoring import shares_of, trace
 from heartloop.environments.empa.stored import StoredPerson
-from heartloop.environments.empa.users import window_blanks
+from heartloop.environments.empa.users import sheet_of, window_blanks
 from heartloop.environments.episode import CallLog
 from heartloop.environments.replay import check_readable, judged_fields, replayed, still_unscored
 from heartloop.environments.report import published
@@ -109,17 +109,17 @@ class _Impression(BaseModel):
 class LLMDirectJudge:
     def __init__(self, model: ChatModel, *, sampling: Sampling | None = None) -> None:
         self._model, self._sampling = model, sampling or Sampling()
-        self._prompts = {name: load_prompt(__package__, name) for name in ("impression", "impression_turn")}
+        self._prompts = {name: load_prompt(__package__, name) for name in ("sheet", "impression", "impression_turn")}
 
     def describe(self) -> Mapping[str, str]:
         return {name: prompt.hash for name, prompt in self._prompts.items()}
 
     async def impression(self, view: EmpaView, judged: Judgement, log: CallLog) -> float:
-        card, story = render_card(view.scenario), render_released(view.scenario, SOURCES)
+        sheet = sheet_of(self._prompts["sheet"], view.scenario)
         answer = await ask(
             self._model,
             [
-                Message(role="system", content=self._prompts["impression"].fill(card=card, story=story)),
+                Message(role="system", content=self._prompts["impression"].fill(sheet=sheet)),
                 Message(role="user", content=self._prompts["impression_turn"].fill(**window_blanks(view))),
             ],
             _Impression,

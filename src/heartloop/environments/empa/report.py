@@ -551,7 +551,8 @@ PANEL = ReportPanel(
     leaves_out=frozenset({"groups"}),
     trajectories=(
         "EPM-Q by turn",
-        "One step in the right direction already has full stability, so the curves rise at the first reply.",
+        "A dialogue in which nothing happens scores 26.7, the upper end of the lowest band. One step in the right direction "
+        "already has full stability, so the curves rise at the first reply.",
     ),
     scenario=scenario_view(
         {

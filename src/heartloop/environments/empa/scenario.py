@@ -8,7 +8,7 @@ the short form does not require them. The docstrings of the parts are sent to a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self, get_args
 
 import numpy as np
@@ -338,25 +338,21 @@ def _beat_problems(scenario: EmpaScenario) -> list[str]:
 load_scenarios = set_loader(EmpaScenario, _SETS, __package__, schema="docs/empa.md")
 
 
-def render_released(scenario: EmpaBrief, released: Sequence[str]) -> str:
-    story, past = scenario.story, scenario.past
-    texts = {
-        "opening": f"What made them come: {story.trigger} {story.outcome}",
-        **{f"stage {n}": f"{stage.title}: {stage.text}" for n, stage in enumerate(story.stages, start=1)},
-        "childhood": f"From their childhood: {past.childhood}",
-        "adolescence": f"From their adolescence: {past.adolescence}",
-        "young adulthood": f"From their young adulthood: {past.young_adulthood}",
-        "epilogue": f"What comes up late: {story.epilogue}",
-    }
-    return "\n".join(texts[source] for source in released)
+def render_story(scenario: EmpaBrief) -> str:
+    """The story by source: what the player of the user keeps back until the director releases it."""
+    story = scenario.story
+    texts = {"opening": f"{story.trigger} {story.outcome}"}
+    texts |= {f"stage {n} ({stage.title})": stage.text for n, stage in enumerate(story.stages, start=1)}
+    return "\n".join(f"{source}: {text}" for source, text in (texts | {"epilogue": story.epilogue}).items())
 
 
 def render_card(scenario: EmpaBrief) -> str:
-    """The card: person and needs, without the story and the memories."""
-    p, needs, now = scenario.person, scenario.needs, scenario.situation
+    """The persona card (EMPA App. D) without the story. Concerns, attempts and sores are ours; the short form lacks them."""
+    p, needs, now, past = scenario.person, scenario.needs, scenario.situation, scenario.past
     priorities = [(f"{kind} ({axis})", scenario.priorities.of(axis)) for axis, kind in KINDS.items()]
-    ours = (  # absent in the short form
-        ("What weighs on them", [concern.text for concern in scenario.concerns if concern.depth != "core"]),
+    ours = (
+        ("Weighs on them", [concern.text for concern in scenario.concerns if concern.depth != "core"]),
+        ("Lies deepest", [concern.text for concern in scenario.concerns if concern.depth == "core"]),
         ("Tried in vain", [attempt.text for attempt in scenario.attempts]),
         ("Hurts them", [sore.text for sore in scenario.sores]),
     )
@@ -367,15 +363,18 @@ def render_card(scenario: EmpaBrief) -> str:
             f"Inside: {p.inner}",
             f"Speaks: {p.speaking_style}",
             f"Takes empathy ({scenario.threshold} threshold): {scenario.receptive}",
-            f"Wants to talk about: {scenario.topic}",
-            f"What they want to pour out: {needs.vent}",
-            f"What they hope somebody sees: {needs.hopes}",
-            f"What closes them: {needs.constraints}",
-            "Which kind of empathy they need now:",
+            f"Comes with: {scenario.topic}",
+            f"To pour out: {needs.vent}",
+            f"Hopes somebody sees: {needs.hopes}",
+            f"Closes them: {needs.constraints}",
+            "Kinds of empathy needed now:",
             *(f"- {kind}: {priority.level}. {priority.why}" for kind, priority in priorities),
-            f"How they live: {now.circumstances}",
+            f"Lives: {now.circumstances}",
             f"After: {now.goal}",
-            f"What they would like to be: {now.vision}",
+            f"Would like: {now.vision}",
+            "Earlier life:",
+            *(f"- {period.replace('_', ' ')}: {text}" for period, text in past if period != "arc"),
+            f"- what it made of them: {past.arc}",
             *(f"{title}: {' '.join(texts)}" for title, texts in ours if texts),
         )
     )
@@ -387,9 +386,7 @@ def _text(scenario: EmpaBrief) -> str:
         f"{scenario.title} ({scenario.id}; {scenario.domain}; {scenario.difficulty}; {' '.join(scenario.tags)})",
         f"Lacks at the start: C {c:g}, A {a:g}, P {p:g}; distance {scenario.distance:.1f}.",
         render_card(scenario),
-        render_released(scenario, ("childhood", "adolescence", "young adulthood")),
-        f"What became of it: {scenario.past.arc}",
-        render_released(scenario, ("opening", "stage 1", "stage 2", "stage 3", "stage 4", "epilogue")),
+        render_story(scenario),
         "\n".join(f"{name} {line.level}: {line.reason} “{line.evidence}”" for name, line in scenario.iedr.items()),
         f"Opening: {scenario.opening}",
         "\n".join(f"  {beat.source:15} {beat.kind:8} {beat.text}" for beat in scenario.told),

@@ -1,26 +1,27 @@
 """EMPA's user, judge and director as language models, and the players of a run: models, embedded, or both.
 
-The prompts in `prompts/` are our wording. The user simulator sees only what the director has released. The director's function
-calls are structured output, because a `ChatModel` has no tool calling. An answer that stays invalid raises, so that the dialogue
-is unscored.
+The prompts in `prompts/` are our wording. Every role knows the whole scenario; the user simulator is told what it keeps back.
+The director's function calls are structured output, because a `ChatModel` has no tool calling. An answer that stays invalid
+raises, so that the dialogue is unscored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeVar
+from textwrap import shorten
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, StrictInt, WithJsonSchema
+from pydantic import BaseModel, Field, StrictInt
 
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.judging import ask
-from heartloop.core.prompts import load_prompt
+from heartloop.core.prompts import Prompt, load_prompt
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments.base import SystemPrompts
 from heartloop.environments.dialogue_text import alternating_text, passages_of, speaks_for, stands_in
-from heartloop.environments.empa.embedded import EmpaEmbeddedUser
+from heartloop.environments.empa.embedded import QUIET, EmpaEmbeddedUser
 from heartloop.environments.empa.environment import (
     FUNCTIONS,
     MEMORIES,
@@ -33,24 +34,24 @@ from heartloop.environments.empa.environment import (
     Judgement,
     call_problem,
 )  # fmt: skip
-from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card, render_released
-from heartloop.environments.empa.scoring import AXES
+from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card, render_story
+from heartloop.environments.empa.scoring import AXES, form_keys
 from heartloop.environments.episode import CallLog
 
 _ASKED = {"user": "speak", "judge": "adjudicate", "director": "direct"}
 """Prompts by role: NAME is the system prompt, NAME_turn the question."""
 _RECENT = 5
+_CREDITED = 24
+"""Levels that the judge is reminded of, the latest ones."""
+_FOCUS_HOLDS = 3
+"""Messages for which a focus holds, if windows have one reply."""
 _FOCUS: Mapping[str, str] = {
-    "": "Wherever it is.",
-    "C": "You want to be understood, and to understand it yourself.",
-    "A": "What you feel is in front.",
-    "P": "Whether anything can still be done, and what you are worth in it.",
+    "": "what the latest reply has touched.",
+    "C": "you want to be understood, and to understand it yourself.",
+    "A": "what you feel.",
+    "P": "whether anything can still be done, and what you are worth in it.",
 }
-_ENDING: Mapping[str, str] = {
-    "success": "It has become lighter. These are your last words in this talk: part in your own manner.",
-    "failure": "This talk has not helped. These are your last words in it: part in your own manner.",
-    "goodbye": "The talk has come to its end. These are your last words in it: part in your own manner.",
-}
+_ENDING = "The talk ends here. These are your last words in it: part in your own manner, as it has left you."
 
 
 _AnswerT = TypeVar("_AnswerT", bound=BaseModel)
@@ -61,59 +62,24 @@ class _Speech(BaseModel):
     reply: Annotated[str, Sent(maxLength=1200)] = Field(min_length=1)
 
 
-class _Line(BaseModel):
-    level: StrictInt
-    quote: Annotated[str, Sent(maxLength=200)] = ""
-    reason: Annotated[str, Sent(maxLength=200)] = ""
-
-
-class _Zero(_Line):
-    level: Literal[0]
-    quote: Annotated[str, Sent(enum=[""])] = ""
-    reason: Annotated[str, Sent(enum=[""])] = ""
-
-
-class _NotZero(_Line):
+class _Mark(BaseModel):
     quote: Annotated[str, Sent(minLength=1, maxLength=200), QUOTED] = ""
     reason: Annotated[str, Sent(minLength=1, maxLength=200)] = ""
+    level: Annotated[StrictInt, Sent(enum=[-2, -1, 1, 2])] = Field(ge=-2, le=2)
 
 
-class _Gain(_NotZero):
-    level: Literal[1, 2]
-
-
-class _Loss(_NotZero):
-    level: Literal[-1, -2]
-
-
-def _sent_as(*kinds: type[_Line]) -> WithJsonSchema:
-    # a choice of kinds, so that a server that enforces schemas accepts no level without its quote
-    return WithJsonSchema({"anyOf": [kind.model_json_schema() for kind in kinds]})
-
-
-class _Progress(_Line):
-    level: StrictInt = Field(ge=0, le=2)
-
-
-class _Regress(_Line):
-    level: StrictInt = Field(ge=-2, le=0)
-
-
-class _Axis(BaseModel):
-    progress: Annotated[_Progress, _sent_as(_Zero, _Gain)]
-    regress: Annotated[_Regress, _sent_as(_Zero, _Loss)]
+_Marks = Annotated[list[_Mark], Sent(maxItems=2)]  # progress and regress; none is 0 and 0, so that no level lacks its quote
 
 
 class _Form(BaseModel):
-    C: _Axis
-    A: _Axis
-    P: _Axis
+    C: _Marks
+    A: _Marks
+    P: _Marks
 
-    def lines(self) -> dict[str, _Line]:
-        lines: dict[str, _Line] = {}
-        for axis, sides in (("C", self.C), ("A", self.A), ("P", self.P)):
-            lines |= {f"{axis}.Prog": sides.progress, f"{axis}.Neg": sides.regress}
-        return lines
+    @property
+    def marks(self) -> list[tuple[str, _Mark]]:
+        axes = (("C", self.C), ("A", self.A), ("P", self.P))
+        return [(f"{axis}.{'Prog' if mark.level > 0 else 'Neg'}", mark) for axis, marks in axes for mark in marks if mark.level]
 
 
 class _Call(BaseModel):
@@ -148,7 +114,7 @@ class EmpaLLMUser:
         roles = ("judge",) if role == "judge" else tuple(_ASKED)
         self._models = {name: (models or {}).get(name, model) for name in roles}
         self._samplings = {name: (samplings or {}).get(name, sampling or Sampling()) for name in roles}
-        names = [name for each in roles for name in (_ASKED[each], f"{_ASKED[each]}_turn")]
+        names = ["sheet", *(name for each in roles for name in (_ASKED[each], f"{_ASKED[each]}_turn"))]
         self._prompts = {name: load_prompt(__package__, name) for name in names}
         self._system_prompts = SystemPrompts()
         self.name = model.name
@@ -169,40 +135,47 @@ class EmpaLLMUser:
                 return "the reply is blank"
             return "the reply speaks for the supporter; write only what you say yourself" if speaks_for(answer.reply) else None
 
-        note = view.acts[-1].note if view.acts else ""
         blanks = {
             "dialogue": alternating_text(("You", view.said), ("Supporter", view.heard)),
-            "memory": render_released(view.scenario, view.released),
-            "guidance": f"{_FOCUS[view.focus]} {note}".strip(),
-            "ending": _ENDING.get(view.ending or "", ""),
+            "released": ", ".join(view.released),
+            "kept": ", ".join(stage for stage in STAGES if stage not in view.released) or "nothing any more",
+            "guidance": f"{_FOCUS[_focus(view.acts)]} {view.acts[-1].note if view.acts else ''}".strip(),
+            "ending": _ENDING if view.ending else "",
         }
         return (await self._ask("user", view, log, _Speech, check, blanks)).reply.strip()
 
     async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
-        messages = (*view.said, *view.heard)
+        replies = view.heard[-view.window :]
 
         def check(form: _Form) -> str | None:
-            for key, line in form.lines().items():
-                if line.level and not stands_in(line.quote, messages):
-                    return (
-                        f"{key} is {line.level}, and its quote {line.quote!r} does not stand in the dialogue; quote exact words"
-                    )
-                if line.level and not line.reason.strip():
-                    return f"{key} is {line.level} without a reason"
+            keys = [key for key, _ in form.marks]
+            for key, mark in form.marks:
+                if not stands_in(mark.quote, replies):
+                    return f"{key} quotes {mark.quote!r}, which the supporter does not say in the window; quote exact words of it"
+                if not mark.reason.strip():
+                    return f"{key} is {mark.level} without a reason"
+                if keys.count(key) > 1:
+                    return f"{key} has two levels; give the stronger one"
             return None
 
-        form = await self._ask("judge", view, log, _Form, check, window_blanks(view), passages=passages_of(messages))
-        lines = form.lines()
-        not_zero = {key: line for key, line in lines.items() if line.level}
+        form = await self._ask(
+            "judge", view, log, _Form, check, window_blanks(view) | {"credited": _credited(view)}, passages_of(replies)
+        )
         return Judgement(
-            {key: line.level for key, line in lines.items()},
-            {key: line.quote.strip() for key, line in not_zero.items()},
-            {key: line.reason.strip() for key, line in not_zero.items()},
+            dict.fromkeys(form_keys(), 0) | {key: mark.level for key, mark in form.marks},
+            {key: mark.quote.strip() for key, mark in form.marks},
+            {key: mark.reason.strip() for key, mark in form.marks},
         )
 
     async def direct(self, view: EmpaView, log: CallLog) -> Act:
+        energy, released = view.path.energy, view.released
+        quiet = len(energy) >= QUIET and bool((energy[-QUIET:] <= 0).all())
+
         def check(call: _Call) -> str | None:
-            return call_problem(call.act, released=view.released, turns=view.turn + 1)
+            left = [source for source in SOURCES if source not in released]
+            if call.act.function == "end" and left and not quiet and view.turn + 1 >= MIN_TURNS:
+                return f"the talk does not end while {', '.join(left)} can still come up"
+            return call_problem(call.act, released=released, turns=view.turn + 1)
 
         levels = view.judgements[-1].levels
         start, state = (", ".join(map("{} {:+g}".format, AXES, view.path.position[n])) for n in (0, -1))
@@ -211,9 +184,13 @@ class EmpaLLMUser:
             "turns": str(view.turn + 1),
             "state": state,
             "start": start,
-            "energy": ", ".join(f"{energy:+.1f}" for energy in view.path.energy[-_RECENT:]),
+            "total": f"{view.path.total:.1f}",
+            "need": f"{view.scenario.distance:.1f}",
+            "lacking": "was lacking at the start" if view.preset == "released" else "was lacking before each",
+            "energy": ", ".join(f"{round(one, 1) + 0.0:+.1f}" for one in energy[-_RECENT:]),
             "levels": ", ".join(f"{key} {level:+d}" for key, level in levels.items() if level) or "all 0",
-            "released": ", ".join(view.released),
+            "released": ", ".join(released),
+            "focus": _focus(view.acts, ahead=1) or "none",
             "acts": ", ".join(f"{act.function}({act.argument})" for act in view.acts[-_RECENT:]) or "none",
         }
         return (await self._ask("director", view, log, _Call, check, blanks)).act
@@ -241,22 +218,46 @@ class EmpaLLMUser:
         )
 
     def _system_text(self, name: str, view: EmpaView) -> str:
-        blanks = {"card": render_card(view.scenario)}
-        if name != "speak":
-            blanks["story"] = render_released(view.scenario, SOURCES)
-        if name == "direct":
+        blanks = {"sheet": sheet_of(self._prompts["sheet"], view.scenario)}
+        if name == "speak":
+            told = [f"- {beat.source}: {beat.text}" for beat in view.scenario.told]
+            blanks["details"] = "\n".join(told) or "- nothing beyond the sheet"
+        elif name == "direct":
             blanks |= {
                 "stages": ", ".join(STAGES),
                 "memories": ", ".join(MEMORIES),
+                "focus_holds": str(_FOCUS_HOLDS),
+                "quiet": str(QUIET),
                 "min_turns": str(MIN_TURNS),
                 "max_turns": str(view.max_turns),
             }
         return self._prompts[name].fill(**blanks)
 
 
+def sheet_of(prompt: Prompt, scenario: EmpaBrief) -> str:
+    """Person and story, with which the system prompts of all roles begin, so that a server computes them once."""
+    return prompt.fill(card=render_card(scenario), story=render_story(scenario))
+
+
 def window_blanks(view: EmpaView) -> dict[str, str]:
     dialogue = alternating_text(("Person", view.said), ("Supporter", view.heard))
     return {"dialogue": dialogue, "window": "reply" if view.window == 1 else f"{view.window} replies"}
+
+
+def _focus(acts: Sequence[Act], *, ahead: int = 0) -> str:
+    """The axis in front, which lapses; `ahead=1` is after the call that the director is about to make."""
+    recent = acts[max(0, len(acts) + ahead - _FOCUS_HOLDS) :]
+    return next((act.argument for act in reversed(recent) if act.function == "adjust_focus"), "")
+
+
+def _credited(view: EmpaView) -> str:
+    lines = [
+        f"- window {number}: {key[0]} {level:+d} “{shorten(judged.quotes.get(key, ''), 80, placeholder=' ...')}”"
+        for number, judged in enumerate(view.judgements, start=1)
+        for key, level in judged.levels.items()
+        if level > 0
+    ]
+    return "\n".join(lines[-_CREDITED:]) or "- none"
 
 
 class MixedRoles:
