@@ -266,7 +266,7 @@ def table(name: str) -> Mapping[str, Any]:
 @functools.cache
 def pools() -> Pools:
     found = table("pools.toml")
-    scenes = {s: {theme: {key: tuple(fit) for key, fit in keys.items()} for theme, keys in found[s].items()} for s in SCENES}
+    scenes = {str(s): {theme: {key: tuple(fit) for key, fit in by.items()} for theme, by in found[s].items()} for s in SCENES}
     return Pools(scenes, found["relationships"], found["intensities"], found["personalities"])
 
 

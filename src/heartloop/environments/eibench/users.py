@@ -127,11 +127,8 @@ class EIBenchLLMUser(RoleModel):
             return problem
 
         now = {"dialogue": _talk(view), "a": f"{a:g}", "t": f"{t:g}", "turn": str(view.turn + 1)}
-        turn = (
-            self.prompts["react_turn"].fill(**now, steps=_last_steps(view))
-            if paper
-            else self.prompts["react_turn_released"].fill(**now, turns=str(view.options.max_turns))
-        )
+        own = {"steps": _last_steps(view)} if paper else {"turns": str(view.options.max_turns)}
+        turn = self.prompts["react_turn" if paper else "react_turn_released"].fill(**now, **own)
         system = self._system_prompts.of(scenario, view.options.preset, lambda: self._system_text(scenario, paper=paper))
         answer = await ask(
             self._model,
@@ -183,10 +180,9 @@ def _told(scenario: EIBenchBrief) -> str:
     lines = []
     for depth, heading in _DEPTHS.items():
         concerns = [concern for concern in scenario.concerns if concern.depth == depth]
-        lines += [heading] if concerns else []
-        for concern in concerns:
-            quoted = (f'"{beat.text}"' for beat in beats_of(scenario) if beat.concern == concern.key)
-            lines.append(" ".join(("-", concern.text, *quoted)))
+        voiced = [[f'"{beat.text}"' for beat in beats_of(scenario) if beat.concern == concern.key] for concern in concerns]
+        told = as_list(" ".join((concern.text, *quotes)) for concern, quotes in zip(concerns, voiced, strict=True))
+        lines += [heading, told] if concerns else []
     return "\n".join(lines)
 
 
