@@ -63,8 +63,7 @@ class EIBenchOptions(Options):
     """Defaults as in the EIBench paper."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
-    """A change outside ±10: `paper` re-asks once, then the dialogue is unscored; `released` clamps and counts it, and its user
-    simulator sees the turn limit and its earlier reflections."""
+    """A change outside ±10: re-asked once, else unscored, or (`released`) clamped and counted. Each has its simulator prompt."""
     variant: str = option(VARIANTS[0], choices=VARIANTS, think=("think",))
     """Form of the policy prompt: with a think block, or without."""
     max_turns: int = option(MAX_TURNS, ge=1, paper="8")

@@ -74,9 +74,7 @@ class _Reflection(BaseModel):
     tone: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
 
 
-class _Answer(BaseModel):
-    """Stored answers of earlier versions have `emotion_change`, and `no` for either end."""
-
+class _Answer(BaseModel):  # stored answers of earlier versions have `emotion_change`, and `no` for either end
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
     reflection: _Reflection
     strain_change: _NarrowChange = Field(validation_alias=AliasChoices("strain_change", "emotion_change"))
@@ -101,8 +99,7 @@ class _Answer(BaseModel):
         return Reaction(a, t, self.reply.strip(), stop, {**self.reflection.model_dump(), **ending})
 
 
-class _ReleasedAnswer(_Answer):
-    # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
+class _ReleasedAnswer(_Answer):  # what lies outside ±10 is clamped and counted, so a model must be able to write it
     strain_change: _Change = Field(validation_alias=AliasChoices("strain_change", "emotion_change"))
     relation_change: _Change
 
