@@ -68,10 +68,10 @@ _NarrowChange = Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
 class _Reflection(BaseModel):
     model_config = ConfigDict(extra="ignore")
     need: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
-    quality: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
-    inertia: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
-    changes: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
-    tone: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    quality: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    inertia: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    changes: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    tone: Annotated[str, Sent(maxLength=200)] = Field(min_length=1)
 
 
 class _Answer(BaseModel):  # stored answers of earlier versions have `emotion_change`, and `no` for either end
