@@ -73,9 +73,14 @@ class TestWhatCounts:
         assert [call.purpose for call in transcript.calls] == ["reply", "react"]
         assert len(simulator.asked) == 1
 
-    async def test_no_ends_the_dialogue(self) -> None:
-        transcript, _ = await played(reacts(**{"continue": "no"}), turns=5)
-        assert (transcript.stop, len(transcript.turns)) == ("goodbye", 1)
+    @pytest.mark.parametrize(
+        ("said", "stop"),
+        [("settled", "settled"), ("broken_off", "broken_off"), ("no", "goodbye")],  # no: earlier versions
+    )
+    async def test_each_end_is_kept_with_its_reason(self, said: str, stop: str) -> None:
+        transcript, _ = await played(reacts(ending="It was enough.", **{"continue": said}), turns=5)
+        assert (transcript.stop, len(transcript.turns)) == (stop, 1)
+        assert transcript.turns[0].thoughts["ending"] == "It was enough."
 
     @pytest.mark.parametrize(
         ("bad", "why"),

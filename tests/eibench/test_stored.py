@@ -71,12 +71,12 @@ class TestPresets:
         assert again(played, "released").score == played.score
         assert out_of_range(played)
 
-    async def test_calls_of_an_earlier_version_have_no_tag(self) -> None:
+    async def test_calls_of_an_earlier_version_have_no_tag_and_another_name_of_the_change(self) -> None:
         played = await talk(answer(-14, 4), answer(-9, 4), answer(0, 0), answer(0, 0))
 
         def earlier(call: Call) -> Call:
             text = call.text.replace(f'"tag": "{call.tag}", ', "").replace(f', "end": "{call.tag}"', "")
-            return call.model_copy(update={"text": text, "tag": None})
+            return call.model_copy(update={"text": text.replace("strain_change", "emotion_change"), "tag": None})
 
         stored = played.model_copy(update={"calls": tuple(map(earlier, played.calls))})
         assert not any("tag" in call.text for call in stored.calls)

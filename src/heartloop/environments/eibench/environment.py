@@ -287,7 +287,7 @@ SPEC = EnvironmentSpec(
     training=Training(
         _returns,
         calls_per_turn=1,
-        tokens_per_call=1200,  # EIBench App. B.2
+        tokens_per_call=3300,  # ours: requests of eight turns and their answers; 1,200 in EIBench App. B.2
         prompt_headings=("What you are after", "What you know", "Your situation"),
         texts=_texts,
     ),
