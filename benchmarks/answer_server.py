@@ -20,7 +20,7 @@ _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _PURPOSES = {  # by a property of the schema asked for; without one, a reply
     "feel": re.compile(rb'"change": ?\{'),
     "speak": re.compile(rb'"leaves": ?\{'),
-    "react": re.compile(rb'"emotion_change": ?\{'),
+    "react": re.compile(rb'"strain_change": ?\{'),
 }
 _SEED = re.compile(rb'"seed": ?(\d+)')
 
@@ -81,10 +81,10 @@ def answer(purpose: str, seed: int) -> str:
                 "changes": "A little less angry, because they did not defend themselves; hardly any closer.",
                 "tone": "Still short, but I no longer mean to leave.",
             },
-            "emotion_change": -CHANGES[pick % len(CHANGES)],
+            "strain_change": -CHANGES[pick % len(CHANGES)],
             "relation_change": CHANGES[(pick // 3) % len(CHANGES)],
             "reply": LINES[pick % len(LINES)],
-            "continue": "no" if pick % LEAVES_EVERY == 0 else "yes",
+            "continue": "settled" if pick % LEAVES_EVERY == 0 else "yes",
         }
     else:
         found = {

@@ -17,7 +17,7 @@ def reacts(**changed: Any) -> str:
     """An answer of the user simulator; a field that is `None` is left out."""
     answer = {
         "reflection": {"need": "n", "quality": "q", "inertia": "i", "changes": "c", "tone": "t"},
-        "emotion_change": -5, "relation_change": 3, "reply": "And now?", "continue": "yes",
+        "strain_change": -5, "relation_change": 3, "reply": "And now?", "ending": "", "continue": "yes",
     }  # fmt: skip
     return json.dumps({name: value for name, value in (answer | changed).items() if value is not None})
 

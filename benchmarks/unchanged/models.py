@@ -242,7 +242,7 @@ def _filled(schema: Json, whole: Json, draw: Draw, path: str) -> Json:
 def _fitted(fields: dict[str, Json], question: str, system: str, draw: Draw, *, again: bool) -> dict[str, Json]:
     """The answer as the role can use it: changes of a usual size, quotes from the dialogue, functions that exist."""
     drift = Draw(system).pick("drift", (-8, -3, 0, 4, 9))
-    for name, sign in (("change", 1), ("emotion_change", -1), ("relation_change", 1)):
+    for name, sign in (("change", 1), ("strain_change", -1), ("relation_change", 1)):
         if name in fields:
             fields[name] = max(-10, min(10, sign * drift + draw.number(name, 13) - 6))
             if draw.number(f"{name}.far", 25) == 0:
@@ -252,7 +252,7 @@ def _fitted(fields: dict[str, Json], question: str, system: str, draw: Draw, *, 
     if "leaves" in fields:
         fields["leaves"] = draw.number("leaves", 20) == 0
     if "continue" in fields:
-        fields["continue"] = "no" if draw.number("leaves", 20) == 0 else "yes"
+        fields["continue"] = "settled" if draw.number("leaves", 20) == 0 else "yes"
     if "quote" in fields:
         fields["quote"] = _quote(question, draw, "quote")
     for axis in "CAP":

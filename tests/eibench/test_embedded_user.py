@@ -127,7 +127,7 @@ def test_forty_five_turns_never_run_out_of_lines(scenario: EIBenchScenario, word
 def test_the_person_ends_at_the_anchors_and_not_before_the_third_reply(scenario: EIBenchScenario) -> None:
     good = FixedAppraiser(lambda reply: {"a": -10.0, "t": 10.0})
     settled, broken = dialogue(scenario, "yes", good, max_turns=12), dialogue(scenario, "dire", max_turns=12)
-    assert (settled.stop, broken.stop) == ("goodbye", "goodbye")
+    assert (settled.stop, broken.stop) == ("settled", "broken_off")
     assert (settled.score, broken.score) == (1.0, -1.0)
     assert settled.turns[-1].message in scenario.lines.settled
     assert broken.turns[-1].message in scenario.lines.broken_off
@@ -151,7 +151,7 @@ async def test_a_judge_needs_no_written_lines() -> None:
     judge.admit(ENGLISH)
     view = EIBenchView(ENGLISH, (str(ENGLISH.opening),), ("You are right to be angry.",), ((50.0, 50.0),), 0, EIBenchOptions())
     reaction = await judge.react(view, CallLog())
-    assert (reaction.goes_on, reaction.reply) == (True, "")
+    assert (reaction.stop, reaction.reply) == (None, "")
     assert max(abs(reaction.a), abs(reaction.t)) <= 10
 
 

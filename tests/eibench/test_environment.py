@@ -37,7 +37,9 @@ class Fixed:
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
         self.views.append(view)
         a, t = self.changes[min(view.turn, len(self.changes) - 1)]
-        return Reaction(a, t, f"line {view.turn}", view.turn + 1 < self.leaves_after, {"need": "n"}, {"e": 1})
+        return Reaction(
+            a, t, f"line {view.turn}", "settled" if view.turn + 1 >= self.leaves_after else None, {"need": "n"}, {"e": 1}
+        )
 
 
 async def played(user: Fixed, scenario: str = DEFENSE, **settings: Any) -> Transcript:

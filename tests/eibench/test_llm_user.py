@@ -33,16 +33,16 @@ class TestWhatItIsTold:
         assert scenario.user.goal in system.content
         assert all(rule in system.content for rule in scenario.user.rules)
         assert not any(fact in system.content + user.content for fact in scenario.model.knows)
-        assert "emotion 80, relation 15" in user.content
+        assert "strain 80, relation 15" in user.content
 
     async def test_the_dialogue_grows_and_the_state_comes_last(self) -> None:
         _, simulator = await played(reacts(), reacts(reply="Well?"), reacts(), turns=3)
         first, second, third = (asked[1].content for asked in simulator.asked)
         assert simulator.asked[0][0] == simulator.asked[2][0]
-        head = third.split("\n\nYour state")[0]
-        assert head.startswith(second.split("\n\nYour state")[0])
-        assert head.startswith(first.split("\n\nYour state")[0])
-        assert "emotion 70, relation 21" in third.split("Your state")[1]
+        head = third.split("\n\nHow your last")[0]
+        assert head.startswith(second.split("\n\nHow your last")[0])
+        assert head.startswith(first.split("\n\nHow your last")[0])
+        assert "strain 70, relation 21" in third.split("Your state")[1]
 
     async def test_in_charm_the_models_words_come_first(self) -> None:
         _, simulator = await played(reacts(), reacts(), scenario=CHARM, turns=2)
@@ -73,17 +73,22 @@ class TestWhatCounts:
         assert [call.purpose for call in transcript.calls] == ["reply", "react"]
         assert len(simulator.asked) == 1
 
-    async def test_no_ends_the_dialogue(self) -> None:
-        transcript, _ = await played(reacts(**{"continue": "no"}), turns=5)
-        assert (transcript.stop, len(transcript.turns)) == ("goodbye", 1)
+    @pytest.mark.parametrize(
+        ("said", "stop"),
+        [("settled", "settled"), ("broken_off", "broken_off"), ("no", "goodbye")],  # no: earlier versions
+    )
+    async def test_each_end_is_kept_with_its_reason(self, said: str, stop: str) -> None:
+        transcript, _ = await played(reacts(ending="It was enough.", **{"continue": said}), turns=5)
+        assert (transcript.stop, len(transcript.turns)) == (stop, 1)
+        assert transcript.turns[0].thoughts["ending"] == "It was enough."
 
     @pytest.mark.parametrize(
         ("bad", "why"),
         [
-            (reacts(emotion_change="-5"), "emotion_change"),
+            (reacts(strain_change="-5"), "strain_change"),
             (reacts(relation_change=2.5), "relation_change"),
             (reacts(relation_change=True), "relation_change"),
-            (reacts(emotion_change=-11), "a change is -11, expected whole numbers from -10 to 10"),
+            (reacts(strain_change=-11), "a change is -11, expected whole numbers from -10 to 10"),
             (reacts(**{"continue": "maybe"}), "continue"),
             (reacts(reply=" \n"), "the reply is blank"),
             (reacts(reply="Zeynep: You may come in."), "speaks for Zeynep"),
@@ -104,11 +109,11 @@ class TestWhatCounts:
         assert (lost.failure.role, lost.failure.kind) == ("user", "AnswerError")
 
     async def test_released_clamps_what_is_out_of_range_and_counts_it(self) -> None:
-        transcript, simulator = await played(reacts(emotion_change=-14), preset="released")
+        transcript, simulator = await played(reacts(strain_change=-14), preset="released")
         assert transcript.turns[0].change == {"a": -10, "t": 3}
         assert transcript.counts["clamped changes"] == 1
         assert len(simulator.asked) == 1
 
     async def test_a_number_beyond_all_measure_is_no_reading_under_any_preset(self) -> None:
-        transcript, _ = await played(reacts(emotion_change=-99999), reacts(emotion_change=-99999), preset="released")
+        transcript, _ = await played(reacts(strain_change=-99999), reacts(strain_change=-99999), preset="released")
         assert transcript.score is None

@@ -32,8 +32,6 @@ async def test_each_side_is_told_its_own_text() -> None:
     model, user = texts["defender_profile"]["system_prompt"], texts["aggressor_profile"]["system_prompt"]
     told, asked = policy.asked[0][0].content, simulator.asked[0][0].content
     assert (model in told, user in told, model in asked, user in asked) == (True, False, False, True)
-    for part in ("at emotion 75, relation 15.", "near emotion 30, relation 45", "near emotion 95, relation 0"):
-        assert part in asked
     assert "the other person: 不行。" in simulator.asked[0][1].content
     assert played.opening == "就差五分钟，你就不能等等吗？"
 

@@ -26,7 +26,7 @@ TURNS = 3
 
 
 def answer(a: int, t: int, *, goes_on: bool = True, reply: str = "And now?") -> Reply:
-    fields = {"emotion_change": a, "relation_change": t, "reply": reply, "continue": "yes" if goes_on else "no"}
+    fields = {"strain_change": a, "relation_change": t, "reply": reply, "continue": "yes" if goes_on else "settled"}
     return Reply(reacts(**fields), usage=Usage(prompt_tokens=100, completion_tokens=10))
 
 
@@ -71,12 +71,12 @@ class TestPresets:
         assert again(played, "released").score == played.score
         assert out_of_range(played)
 
-    async def test_calls_of_an_earlier_version_have_no_tag(self) -> None:
+    async def test_calls_of_an_earlier_version_have_no_tag_and_another_name_of_the_change(self) -> None:
         played = await talk(answer(-14, 4), answer(-9, 4), answer(0, 0), answer(0, 0))
 
         def earlier(call: Call) -> Call:
             text = call.text.replace(f'"tag": "{call.tag}", ', "").replace(f', "end": "{call.tag}"', "")
-            return call.model_copy(update={"text": text, "tag": None})
+            return call.model_copy(update={"text": text.replace("strain_change", "emotion_change"), "tag": None})
 
         stored = played.model_copy(update={"calls": tuple(map(earlier, played.calls))})
         assert not any("tag" in call.text for call in stored.calls)
@@ -87,12 +87,12 @@ class TestPresets:
         played = await talk(*answers, answer(-15, 0))
         assert played.failure is not None
         result, as_released = again(played, "released"), await talk(*answers, preset="released")
-        assert result == as_released.model_copy(update={"seconds": result.seconds})
+        assert result == as_released.model_copy(update={"seconds": result.seconds, "calls": result.calls})
         assert (result.stop, result.counts["clamped changes"], result.turns[-1].state) == ("turn_limit", 1, {"a": 60, "t": 21})
 
     async def test_what_was_refused_with_a_goodbye_is_scored(self) -> None:
         result = again(await talk(answer(0, -12, goes_on=False), answer(0, -13)), "released")
-        assert (result.stop, result.turns[-1].change) == ("goodbye", {"a": 0, "t": -10})
+        assert (result.stop, result.turns[-1].change) == ("settled", {"a": 0, "t": -10})
 
     async def test_what_was_refused_before_is_not_played_on(self) -> None:
         played = await talk(answer(-6, 4), answer(-14, 0), answer(-15, 0))
@@ -146,7 +146,7 @@ class TestJudges:
     async def test_the_persons_parting_word_still_ends_it(self) -> None:
         played = await talk(answer(-6, 4), answer(-4, 2, goes_on=False, reply="Bye."))
         found = await read(played, Fixed((-1, 1)))
-        assert (found.stop, len(found.turns), found.turns[-1].message) == ("goodbye", 2, "Bye.")
+        assert (found.stop, len(found.turns), found.turns[-1].message) == ("settled", 2, "Bye.")
 
     async def test_the_weight_stays(self) -> None:
         played = again(await talk(answer(-5, 0), answer(0, 0), answer(0, 0)), "paper", 0.0)

@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heartloop.core.chat import EMBEDDED, HUMAN, Reply, estimate_usage
-from heartloop.core.dialogue import HEAVY_TAGS, Message, Sampling, Transcript
+from heartloop.core.dialogue import HEAVY_TAGS, LEFT, Message, Sampling, Transcript
 from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
 from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, scenarios_by_id, specs
@@ -143,7 +143,7 @@ class Screen:
         end = _ENDS.get(transcript.stop, f"The dialogue ended: {transcript.stop}.")
         if transcript.failure is not None:
             end = f"The dialogue failed and is unscored: {transcript.failure.role}, {transcript.failure.detail}"
-        elif transcript.stop == "goodbye":
+        elif transcript.stop in LEFT:
             end = f"{name_of(transcript)} ended the dialogue."
         self._console.print(end, style="bold")
         replies = amount(len(transcript.turns), "reply", "replies")

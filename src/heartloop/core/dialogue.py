@@ -27,9 +27,11 @@ from heartloop.core.errors import InputError
 from heartloop.core.system import readable
 
 Role = Literal["system", "user", "assistant"]
-StopReason = Literal["success", "failure", "goodbye", "turn_limit", "cut", "failed"]
+StopReason = Literal["success", "failure", "goodbye", "settled", "broken_off", "turn_limit", "cut", "failed"]
 """Why a dialogue ended. `cut`: by another judge it would have continued, but no further reply is stored. `failed`: a user
 simulator, judge or policy failed; the dialogue is unscored."""
+LEFT: tuple[StopReason, ...] = ("goodbye", "settled", "broken_off")
+"""The user ended the dialogue: in any way, content, or in anger or despair."""
 
 SCHEMA_VERSION = 2
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Failure, Message, Sampling, Transcript, Turn, turn_counts
+from heartloop.core.dialogue import LEFT, Failure, Message, Sampling, Transcript, Turn, turn_counts
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Environment, Episode, play
 from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Stored
@@ -210,7 +210,7 @@ async def rejudged(spec: EnvironmentSpec, played: Transcript, scenario: Any, jud
     environment = spec.make([scenario], stored.stand_in(played, judge), as_played)
     result = await replayed(played, environment)
     if result.stop == "turn_limit" and as_played.max_turns < options.max_turns:
-        result = result.model_copy(update={"stop": played.stop if played.stop == "goodbye" else "cut"})
+        result = result.model_copy(update={"stop": played.stop if played.stop in LEFT else "cut"})
     return result.model_copy(update=fields)
 
 

@@ -292,7 +292,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             Metric("dialogue/said_before", "Said before", "share",
                 "Share of a step’s replies that the same dialogue has already."),
             Metric("dialogue/stops/", "Ended by", "share",
-                "Share of a step’s dialogues with this end: success, failure, goodbye, or the turn limit."),
+                "Share of a step’s dialogues with this end: success, failure, an end by the user, or the turn limit."),
             Metric("dialogue/counts/silences", "Silences", "a step",
                 "Replies that reached the user empty. They are scored as silence.", quiet=True),
             Metric("dialogue/counts/truncated", "Truncated replies", "a step", "Replies that reached the token limit of a reply.",

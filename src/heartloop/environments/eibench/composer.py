@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import random
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib import resources
 from itertools import product, zip_longest
@@ -33,6 +32,7 @@ from heartloop.environments.eibench.scenario import (
     load_scenarios,
     pools,
     problems_of,
+    table,
     text_of,
 )
 from heartloop.environments.eibench.scoring import GAP, STEP
@@ -107,11 +107,6 @@ def combinations(keyword: str, relationships: Iterable[str], used: Set[Combinati
     return unused
 
 
-@functools.cache
-def _table(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
-
-
 def load_cores() -> list[Core]:
     text = (resources.files(__package__) / "scenarios" / "cores.jsonl").read_text(encoding="utf-8")
     return [Core.model_validate_json(line) for line in text.splitlines()]
@@ -160,7 +155,7 @@ def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
         "place": place.name.split(",")[0],
     }
     texts = _filled(core.model_dump(exclude={"slots"}), values)
-    manner, role, openings = _table("manners.toml")[seed.personality], texts["roles"][seed.relationship], texts["openings"]
+    manner, role, openings = table("manners.toml")[seed.personality], texts["roles"][seed.relationship], texts["openings"]
     share = pools().intensity[seed.intensity]
     sizes = {"acks": 3, "missed": 3, "cold": 3, "repeat": 2, "silence": 2}
     generic = {group: tuple(rng.sample(manner[group], count)) for group, count in sizes.items()}
@@ -215,12 +210,12 @@ def training() -> tuple[EIBenchScenario, ...]:
 
 
 def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict[str, int]]:
-    table = _table("pools.toml")["anchors"][scene]
-    low, high = table["a_start"]
+    bounds = table("pools.toml")["anchors"][scene]
+    low, high = bounds["a_start"]
     a = STEP * round((low + pools().intensity[intensity] * (high - low)) / STEP)
-    t = rng.choice(table["t_start"])
-    success, fail = min(rng.choice(table["a_success"]), a - GAP), max(rng.choice(table["a_fail"]), a + GAP)
-    better, worse = max(rng.choice(table["t_success"]), t + GAP), min(rng.choice(table["t_fail"]), t - GAP)
+    t = rng.choice(bounds["t_start"])
+    success, fail = min(rng.choice(bounds["a_success"]), a - GAP), max(rng.choice(bounds["a_fail"]), a + GAP)
+    better, worse = max(rng.choice(bounds["t_success"]), t + GAP), min(rng.choice(bounds["t_fail"]), t - GAP)
     return {"a": {"start": a, "success": success, "fail": fail}, "t": {"start": t, "success": better, "fail": worse}}
 
 

@@ -63,7 +63,7 @@ class EIBenchOptions(Options):
     """Defaults as in the EIBench paper."""
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
-    """A change outside ±10: `paper` re-asks once, then the dialogue is unscored; `released` clamps and counts it."""
+    """A change outside ±10: re-asked once, else unscored, or (`released`) clamped and counted. Each has its simulator prompt."""
     variant: str = option(VARIANTS[0], choices=VARIANTS, think=("think",))
     """Form of the policy prompt: with a think block, or without."""
     max_turns: int = option(MAX_TURNS, ge=1, paper="8")
@@ -83,6 +83,8 @@ class EIBenchView(NamedTuple):
     """(a, t), negative emotion and relation, each in [0, 100]: at the start and after each judged reply."""
     seed: int
     options: EIBenchOptions
+    thoughts: tuple[Mapping[str, str], ...] = ()
+    """The user simulator's earlier reflections, by turn."""
 
     @property
     def turn(self) -> int:
@@ -95,9 +97,10 @@ class Reaction(NamedTuple):
     a: float
     t: float
     reply: str
-    goes_on: bool
+    stop: StopReason | None
+    """How the user ends the dialogue: settled or broken off; `None` if they go on."""
     reflection: Mapping[str, str]
-    """Texts by step: need, quality, inertia, changes, tone."""
+    """Texts by step: need, quality, inertia, changes, tone; after an end also its reason."""
     evidence: Mapping[str, Any] = {}
 
 
@@ -133,6 +136,7 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         super().__init__(environment, scenario, seed)
         self._messages: list[str] = []
         self._replies: list[str] = []
+        self._thoughts: list[Mapping[str, str]] = []
         a, t = scenario.axes
         self._states = [(float(a.start), float(t.start))]
 
@@ -149,7 +153,7 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         bench = self._environment
         self._replies.append(reply)
         messages, replies, states = tuple(self._messages), tuple(self._replies), tuple(self._states)
-        view = EIBenchView(self._scenario, messages, replies, states, self._seed, bench.options)
+        view = EIBenchView(self._scenario, messages, replies, states, self._seed, bench.options, tuple(self._thoughts))
         reaction = await answered("user", bench.user.react(view, self._log))
         before, (low, high) = self._states[-1], STATE_LIMITS
         for value, change in zip(before, (reaction.a, reaction.t), strict=True):
@@ -160,8 +164,9 @@ class EIBenchEpisode(LoggedEpisode[EIBench, AnyEIBenchScenario]):
         after = (move(before[0], reaction.a), move(before[1], reaction.t))
         self._states.append(after)
         self._messages.append(reaction.reply)
+        self._thoughts.append(reaction.reflection)
         last = len(self._replies) >= bench.options.max_turns
-        stop: StopReason | None = "goodbye" if not reaction.goes_on else "turn_limit" if last else None
+        stop: StopReason | None = reaction.stop or ("turn_limit" if last else None)
         moved = _state((after[0] - before[0], after[1] - before[1]))
         return UserTurn(reaction.reply, _state(after), moved, dict(reaction.reflection), dict(reaction.evidence), stop)
 
@@ -282,7 +287,7 @@ SPEC = EnvironmentSpec(
     training=Training(
         _returns,
         calls_per_turn=1,
-        tokens_per_call=1200,  # EIBench App. B.2
+        tokens_per_call=3300,  # ours: requests of eight turns and their answers; 1,200 in EIBench App. B.2
         prompt_headings=("What you are after", "What you know", "Your situation"),
         texts=_texts,
     ),

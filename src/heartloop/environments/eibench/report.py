@@ -159,6 +159,7 @@ PANEL = ReportPanel(
         "inertia": "Inertia",
         "changes": "Changes",
         "tone": "Tone",
+        "ending": "Reason for the end",
     },
     thoughts_title="Reflection of the user simulator",
     dialogue=_plane,

@@ -259,13 +259,15 @@ class Pools(NamedTuple):
 
 
 @functools.cache
+def table(name: str) -> Mapping[str, Any]:
+    return tomllib.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
+
+
+@functools.cache
 def pools() -> Pools:
-    table: dict[str, Any] = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
-    scenes: dict[str, Any] = {
-        scene: {theme: {key: tuple(fit) for key, fit in keywords.items()} for theme, keywords in table[scene].items()}
-        for scene in SCENES
-    }
-    return Pools(scenes, table["relationships"], table["intensities"], table["personalities"])
+    found = table("pools.toml")
+    scenes = {str(s): {theme: {key: tuple(fit) for key, fit in by.items()} for theme, by in found[s].items()} for s in SCENES}
+    return Pools(scenes, found["relationships"], found["intensities"], found["personalities"])
 
 
 def problems_of(scenario: EIBenchBrief) -> list[str]:

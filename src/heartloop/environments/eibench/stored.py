@@ -1,8 +1,8 @@
 """Stored EIBench dialogues: rescored with another preset or relation weight, and rejudged.
 
-The presets differ only if a change is outside ±10: `paper` re-asks once and then leaves the dialogue unscored; `released` clamps
-the first answer. To `released`: the later answer is used, since the dialogue continued from it; an unscored dialogue is scored by
-the refused answer if that answer ends it. To `paper`: a dialogue with a clamped change is unscored.
+In scores the presets differ only if a change is outside ±10: `paper` re-asks once and then leaves the dialogue unscored;
+`released` clamps the first answer. To `released`: the later answer is used, since the dialogue continued from it; an unscored
+dialogue is scored by the refused answer if that answer ends it. To `paper`: a dialogue with a clamped change is unscored.
 
 A judge has its own running state. Its message and its decision to continue are ignored.
 """
@@ -13,7 +13,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
-from heartloop.core.dialogue import Call, Transcript
+from heartloop.core.dialogue import LEFT, Call, Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.base import answered
 from heartloop.environments.eibench.environment import (
@@ -89,13 +89,14 @@ class StoredPerson(StandIn[EIBenchUser]):
             self.repeat_calls(log, "react", view.turn, call.reask)
             return reaction
         turn = self.turn(view.turn)
-        goes_on = not (self._played.stop == "goodbye" and view.turn == len(self._played.turns) - 1)
+        ended = self._played.stop in LEFT and view.turn == len(self._played.turns) - 1
+        stop = self._played.stop if ended else None
         if self.judges(view.turn):
             reaction = await answered("judge", self._judge.react(view, log))
-            return reaction._replace(reply=turn.message or "", goes_on=goes_on)
+            return reaction._replace(reply=turn.message or "", stop=stop)
         self.repeat_calls(log, "react", view.turn)
         change = turn.change or {"a": 0.0, "t": 0.0}
-        return Reaction(change["a"], change["t"], turn.message or "", goes_on, turn.thoughts, turn.evidence)
+        return Reaction(change["a"], change["t"], turn.message or "", stop, turn.thoughts, turn.evidence)
 
 
 def _options(played: Transcript) -> dict[str, Any]:

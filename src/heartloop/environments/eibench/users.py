@@ -1,33 +1,38 @@
 """The user simulators of EIBench: a language model, asked once per turn, and an embedded one that says written lines.
 
 Departure: the state is at the end of the last message, so that the prefix of the messages can be cached. EIBench Figure 6 puts it
-at the top. An answer that lacks a field, has a change that is not a whole number or (preset `paper`) a change outside ±10 is
-re-asked once. Then the dialogue is unscored. Missing values are never inferred.
+at the top, with the round of the last; preset `paper` shows the number of the reply only. An answer that lacks a field, has a
+change that is not a whole number or (preset `paper`) a change outside ±10 is re-asked once. Then the dialogue is unscored.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise, zip_longest
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StrictInt
 
 from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Call, Message
+from heartloop.core.dialogue import Call, Message, StopReason
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.base import RoleModel
-from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
+from heartloop.environments.dialogue_text import dialogue_text, pick, speaks_for
 from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import (
+    SCENES,
     AnyEIBenchScenario,
+    EIBenchBrief,
     EIBenchLines,
     EIBenchReleasedScenario,
     EIBenchScenario,
     Scene,
     as_list,
     pools,
+    table,
 )
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
@@ -55,26 +60,6 @@ from heartloop.reader.reader import REPEATED, Output
 REASKS = 1
 """Number of re-asks after an invalid answer; then the dialogue is unscored."""
 
-_MEANS: Mapping[Scene, tuple[str, str]] = {
-    "charm": (
-        "how averse, guarded or bored you are towards this stranger",
-        "how interested, open and warm you are towards them",
-    ),
-    "defense": (
-        "how angry, pressing and frustrated you are with them",
-        "how willing you are to go on talking with them without escalating",
-    ),
-    "repair": (
-        "how much you resent what they did, and how far you are from forgiving it",
-        "how much of your trust in them is restored",
-    ),
-    "support": (
-        "how sad, desperate or hopeless you are over what happened",
-        "how heard, comforted and safe you feel with them",
-    ),
-}
-"""Meaning of a and of t in each scene (after EIBench Figure 9, in our words)."""
-
 _LIMIT = int(CHANGE_LIMIT)
 _Change = Annotated[StrictInt, Field(ge=-1000, le=1000)]  # larger values are not changes
 _NarrowChange = Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
@@ -83,19 +68,22 @@ _NarrowChange = Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
 class _Reflection(BaseModel):
     model_config = ConfigDict(extra="ignore")
     need: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
-    quality: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
-    inertia: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
-    changes: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
-    tone: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    quality: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    inertia: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    changes: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    tone: Annotated[str, Sent(maxLength=200)] = Field(min_length=1)
 
 
-class _Answer(BaseModel):
+class _Answer(BaseModel):  # stored answers of earlier versions have `emotion_change`, and `no` for either end
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
     reflection: _Reflection
-    emotion_change: _NarrowChange
+    strain_change: _NarrowChange = Field(validation_alias=AliasChoices("strain_change", "emotion_change"))
     relation_change: _NarrowChange
     reply: Annotated[str, Sent(maxLength=900)] = Field(min_length=1)
-    goes_on: Literal["yes", "no"] = Field(alias="continue")
+    ending: Annotated[str, Sent(maxLength=200)] = ""
+    goes_on: Annotated[Literal["yes", "settled", "broken_off", "no"], Sent(enum=["yes", "settled", "broken_off"])] = Field(
+        alias="continue"
+    )
 
     def problem(self, other: str = "") -> str | None:
         """What is wrong with the reply; `other` is the model's name."""
@@ -105,18 +93,24 @@ class _Answer(BaseModel):
 
     @property
     def reaction(self) -> Reaction:
-        a, t, goes_on = float(self.emotion_change), float(self.relation_change), self.goes_on == "yes"
-        return Reaction(a, t, self.reply.strip(), goes_on, self.reflection.model_dump())
+        stop: StopReason | None = "goodbye" if self.goes_on == "no" else None if self.goes_on == "yes" else self.goes_on
+        ending = {"ending": self.ending} if stop and self.ending.strip() else {}
+        a, t = float(self.strain_change), float(self.relation_change)
+        return Reaction(a, t, self.reply.strip(), stop, {**self.reflection.model_dump(), **ending})
 
 
-class _ReleasedAnswer(_Answer):
-    emotion_change: _Change  # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
+class _ReleasedAnswer(_Answer):  # what lies outside ±10 is clamped and counted, so a model must be able to write it
+    strain_change: _Change = Field(validation_alias=AliasChoices("strain_change", "emotion_change"))
     relation_change: _Change
 
 
 class EIBenchLLMUser(RoleModel):
     prompts: ClassVar = {
-        name: load_prompt(__package__, name) for name in ("react", "react_turn", "react_profile", "react_profile_released")
+        name: load_prompt(__package__, name)
+        for name in (
+            *("react", "react_more", "react_turn", "react_turn_released", "react_profile", "react_profile_released"),
+            *("react_enough", "react_story", *(f"react_{scene}" for scene in SCENES)),
+        )
     }
 
     async def react(self, view: EIBenchView, log: CallLog) -> Reaction:
@@ -124,20 +118,15 @@ class EIBenchLLMUser(RoleModel):
 
         def check(answer: _Answer) -> str | None:
             problem = answer.problem(scenario.other)
-            largest = max((answer.emotion_change, answer.relation_change), key=abs)
+            largest = max((answer.strain_change, answer.relation_change), key=abs)
             if problem is None and paper and abs(largest) > CHANGE_LIMIT:
                 return f"a change is {largest}, expected whole numbers from {-CHANGE_LIMIT:g} to {CHANGE_LIMIT:g}"
             return problem
 
-        user, model = ("You", view.messages), (scenario.other, view.replies)
-        turn = self.prompts["react_turn"].fill(
-            dialogue=alternating_text(model, user) if scenario.opening is None else alternating_text(user, model),
-            a=f"{a:g}",
-            t=f"{t:g}",
-            turn=str(view.turn + 1),
-            turns=str(view.options.max_turns),
-        )
-        system = self._system_prompts.of(scenario, "react", lambda: self._system_text(scenario))
+        now = {"dialogue": _talk(view), "a": f"{a:g}", "t": f"{t:g}", "turn": str(view.turn + 1)}
+        own = {"steps": _last_steps(view)} if paper else {"turns": str(view.options.max_turns)}
+        turn = self.prompts["react_turn" if paper else "react_turn_released"].fill(**now, **own)
+        system = self._system_prompts.of(scenario, view.options.preset, lambda: self._system_text(scenario, paper=paper))
         answer = await ask(
             self._model,
             [system, Message(role="user", content=turn)],
@@ -149,25 +138,70 @@ class EIBenchLLMUser(RoleModel):
         )
         return answer.reaction
 
-    def _system_text(self, scenario: AnyEIBenchScenario) -> str:
-        emotion, relation = _MEANS[scenario.scene]
-        blanks = {"profile": self._profile_of(scenario), "other": scenario.other}
-        for axis, anchors in zip("at", scenario.axes, strict=True):
-            blanks |= {f"{name}_{axis}": f"{value:g}" for name, value in anchors._asdict().items()}
-        return self.prompts["react"].fill(emotion_means=emotion, relation_means=relation, **blanks)
+    def _system_text(self, scenario: AnyEIBenchScenario, *, paper: bool) -> str:
+        return self.prompts["react"].fill(
+            profile=self._profile_of(scenario),
+            scene=self.prompts[f"react_{scenario.scene}"].fill(other=scenario.other),
+            other=scenario.other,
+            more=f"\n{self.prompts['react_more'].text}\n" if paper else "",
+        )
 
     def _profile_of(self, scenario: AnyEIBenchScenario) -> str:
         if isinstance(scenario, EIBenchReleasedScenario):
             prompt = scenario.record.aggressor_profile.system_prompt.strip()
             return self.prompts["react_profile_released"].fill(profile=prompt)
-        user = scenario.user
-        return self.prompts["react_profile"].fill(
+        user, story = scenario.user, ""
+        enough = [*(f"To hear it owned: {wrong.text}" for wrong in scenario.wrongs), *(way.text for way in scenario.ways)]
+        if scenario.concerns:
+            sores = as_list(sore.text for sore in scenario.sores)
+            story = f"\n{self.prompts['react_story'].fill(told=_told(scenario), sores=sores)}"
+        profile = self.prompts["react_profile"].fill(
             **{name: str(getattr(user, name)) for name in ("name", "age", "gender", "role", "background", "goal")},
             place=scenario.place,
             style=user.speaking_style,
             personality=pools().personality[scenario.seed.personality],
             rules=as_list(user.rules),
+            other=scenario.other,
+            other_role=scenario.model.role,
+            enough=f"{self.prompts['react_enough'].fill(ways=as_list(enough))}\n" if enough else "",
+            story=story,
         )
+        return re.sub(r"\b[Tt]he model\b", scenario.other, profile)  # profiles name the other so
+
+
+_DEPTHS = {"surface": "On the surface:", "feeling": "Underneath:", "core": "At the bottom:"}
+
+
+def _told(scenario: EIBenchBrief) -> str:
+    """What the person can tell, from the surface down: each concern with the written lines about it."""
+    lines = []
+    for depth, heading in _DEPTHS.items():
+        concerns = [concern for concern in scenario.concerns if concern.depth == depth]
+        voiced = [[f'"{beat.text}"' for beat in beats_of(scenario) if beat.concern == concern.key] for concern in concerns]
+        told = as_list(" ".join((concern.text, *quotes)) for concern, quotes in zip(concerns, voiced, strict=True))
+        lines += [heading, told] if concerns else []
+    return "\n".join(lines)
+
+
+def _talk(view: EIBenchView) -> str:
+    """The dialogue; under `released` with the person's earlier reflections."""
+    first = () if view.scenario.opening is None else view.messages[:1]
+    turns = [("You", message) for message in first]
+    for reply, message, thoughts in zip_longest(view.replies, view.messages[len(first) :], view.thoughts):
+        turns.append((view.scenario.other, reply))
+        if message is not None:
+            own = [("You, to yourself", " ".join(thoughts.values()))] if thoughts and view.options.preset == "released" else []
+            turns += [*own, ("You", message)]
+    return dialogue_text(turns)
+
+
+def _last_steps(view: EIBenchView) -> str:
+    """The last two changes of the state, with the person's reasons."""
+    steps = []
+    for n, ((a0, t0), (a, t)) in list(enumerate(pairwise(view.states), start=1))[-2:]:
+        why = " ".join(view.thoughts[n - 1].get("changes", "").split()) if n <= len(view.thoughts) else ""
+        steps.append(f"reply {n}: strain {a - a0:+g} to {a:g}, relation {t - t0:+g} to {t:g}. {why}".rstrip())
+    return as_list(steps or ["none yet"])
 
 
 def reaction_of(call: Call) -> Reaction | None:
@@ -238,12 +272,12 @@ class EIBenchEmbeddedUser(AppraisingPlayer):
         before_a, before_t = view.states[-1]
         state = (move(before_a, a), move(before_t, t))
         felt = _Felt(a, t, state, outcome(*state, *view.scenario.axes, RELATION_WEIGHT))
-        goes_on, line = (True, "") if self.role == "judge" else answer(view, appraisal, felt)
-        return Reaction(a, t, line, goes_on, _thoughts(view.scenario.scene, appraisal, felt), evidence_of(appraisal))
+        stop, line = (None, "") if self.role == "judge" else answer(view, appraisal, felt)
+        return Reaction(a, t, line, stop, _thoughts(view.scenario.scene, appraisal, felt), evidence_of(appraisal))
 
 
-def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, str]:
-    """Whether the person goes on, and their next line.
+def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[StopReason | None, str]:
+    """Whether and how the person ends the dialogue, and their next line.
 
     They end at both anchors of success or of failure, after three replies; the core only from an outcome of `CORE_FROM`.
     """
@@ -253,10 +287,10 @@ def answer(view: EIBenchView, appraisal: Appraisal, felt: _Felt) -> tuple[bool, 
     good, core = felt.worth >= GOOD_FROM, felt.outcome >= CORE_FROM
     if view.turn + 1 >= _LEAST_TURNS:
         if a <= a_anchors.success and t >= t_anchors.success and felt.worth > HARM_FROM:
-            return False, pick(lines.settled, "end", scenario.id, view.seed)
+            return "settled", pick(lines.settled, "end", scenario.id, view.seed)
         if a >= a_anchors.fail and t <= t_anchors.fail and not good:
-            return False, pick(lines.broken_off, "end", scenario.id, view.seed)
-    return True, next_line(
+            return "broken_off", pick(lines.broken_off, "end", scenario.id, view.seed)
+    return None, next_line(
         view,
         worth=felt.worth,
         beat=next(iter(open_beats(scenario.beats, view.messages, good=good, core=core)), None),
@@ -295,12 +329,6 @@ def _lines_for(scene: Scene, lines: EIBenchLines, appraisal: Appraisal) -> Seque
     return lines.missed
 
 
-_NEEDS: Mapping[Scene, str] = {
-    "support": "Somebody who stays with what happened, with me in it.",
-    "defense": "To get what I came for, or at least to be dealt with as somebody.",
-    "repair": "To hear it said what was done to me, by the one who did it.",
-    "charm": "To be left in peace, or else to meet somebody worth it.",
-}
 _HOT, _COLD, _WARM = 60.0, 20.0, 60.0
 """Negative emotion above which, and relation below and above which, the tone changes."""
 
@@ -318,7 +346,7 @@ def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]
     else:
         tone = "Softer. I may tell more." if t > _WARM else "As I am, no more and no less."
     return {
-        "need": _NEEDS[scene],
+        "need": table("scenes.toml")[scene]["need"],
         "quality": "Nothing was said." if appraisal.silent else verdict(appraisal, felt.worth),
         "inertia": "I have heard that before." if appraisal.again >= REPEATED else "That was not said before.",
         "changes": changes,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -31,6 +31,7 @@ from heartloop.environments.eibench.scenario import (
     UserProfile,
     pools,
     problems_of,
+    table,
 )
 from heartloop.environments.eibench.scoring import Anchors, anchor_problem
 from heartloop.environments.writing import (
@@ -84,43 +85,7 @@ class _Voice(Answer):
     lines: EIBenchLines
 
 
-class _Scene(NamedTuple):
-    means: str
-    emotion: str
-    relation: str
-    lines: str
-
-
-_SCENES: Mapping[Scene, _Scene] = {
-    "charm": _Scene(
-        "The person has no reason to care for the model, and something better to do. The model speaks first and has to win their "
-        "interest, without pushing, questioning or flattering. What it may find, if it is curious, is worth finding.",
-        "how averse, guarded or bored they are",
-        "how interested, open and warm they are towards the model",
-        "pressed (two): they were questioned or pushed; flattered (two): complimented without ground.",
-    ),
-    "defense": _Scene(
-        "The person demands something that the model's limits forbid, and presses. They have a reason that deserves respect. The "
-        "model has to hold the boundary without coldness, and to find what it can do.",
-        "how angry, pressing and frustrated they are with the model",
-        "how willing they are to go on talking without escalating",
-        "yielded (two): the model gave in, which makes them wonder rather than glad; ruled (two): it only repeated the rule.",
-    ),
-    "repair": _Scene(
-        "The model did something wrong to the person before the talk begins: one deed, its own, with a cost. It has to name it, "
-        "without explaining it away, and to make good what can be made good.",
-        "how much they resent what the model did, and how far they are from forgiving",
-        "how much of their trust in the model is restored",
-        "excused (two): the model explained itself away; hollow (two): an apology that names nothing.",
-    ),
-    "support": _Scene(
-        "The person is in distress over something that the model did not cause and cannot undo. It has to be with them in it, "
-        "and to find a next step small enough to take.",
-        "how sad, desperate or hopeless they are",
-        "how heard, comforted and safe they feel with the model",
-        "advised (two): they were told what to do; comforted (two): comforted with a phrase.",
-    ),
-}
+_SCENES = table("scenes.toml")
 _OPENING = '"their first line to {}, 15 to 300 characters: in the middle of things, with the strength of feeling given above"'
 _MATTER = '{{"text": "{}", "cues": ["..."]}}'
 _DEMAND = _MATTER.format("what they want and the limits forbid; cues are the words by which a reply would grant it")
@@ -165,14 +130,14 @@ class EIBenchWriting(Writing):
             return {
                 **{name: facts[name] for name in same},
                 **strength,
-                "scene_means": scene.means,
+                "scene_means": scene["means"],
                 "relationship": options.relationship[facts["relationship"]],
                 "personality_means": options.personality[facts["personality"]],
                 "opening_form": opening,
             }
         profile = as_json(done["profile"])
         if stage.name == "anchors":
-            return {"profile": profile, "emotion_means": scene.emotion, "relation_means": scene.relation, **strength}
+            return {"profile": profile, "emotion_means": scene["emotion"], "relation_means": scene["relation"], **strength}
         return {
             "profile": profile,
             "other": facts["other"],
@@ -180,7 +145,7 @@ class EIBenchWriting(Writing):
             "wrongs_form": f"[{_DEED}, {_COST}]" if facts["scene"] == "repair" else "[]",
             "ways_form": "[]" if facts["scene"] == "charm" else f"[{_WAY}]",
             "own_lines": "".join(f', "{group}": ["..."]' for group in LINES[facts["scene"]]),
-            "own_lines_mean": f" {scene.lines}",
+            "own_lines_mean": " " + scene["lines"],
         }
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
@@ -213,8 +178,9 @@ class EIBenchWriting(Writing):
         }
 
     def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
-        scene = _SCENES[scenario["scene"]]
-        return {"emotion_means": scene.emotion, "relation_means": scene.relation, "field": "anchors.a.success", "value": "35"}
+        means = _SCENES[scenario["scene"]]
+        axes = {"emotion_means": means["emotion"], "relation_means": means["relation"]}
+        return {**axes, "field": "anchors.a.success", "value": "35"}
 
 
 @lru_cache(maxsize=16)
