@@ -78,8 +78,8 @@ def test_an_embedded_role_refuses_the_short_form_and_says_what_to_do(environment
 
 PERSON = {"sage": "Bereczki", "eibench": "Nerys", "empa": "Belhadj", "perm": "Sangaré", "daily": "Grabiec"}
 SAGE_ANSWERS = [
-    json.dumps({"content": "a", "fit": "b", "activity": "c", "feeling": "d", "change": 6}),
-    json.dumps({"attitude": "near", "aim": "tell", "tone": "dry", "matter": "it", "reply": "Goodbye.", "leaves": True}),
+    json.dumps({"meant": "a", "fit": "b", "thoughts": "c", "feeling": "d", "change": 6}),
+    json.dumps({"attitude": "near", "aim": "tell", "tone": "dry", "matter": "it", "reply": "Goodbye."}),
 ]
 
 

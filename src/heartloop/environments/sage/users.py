@@ -46,6 +46,7 @@ from heartloop.environments.sage.scenario import (
     SageScenario,
     render_background,
     render_persona,
+    render_story,
 )
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.written import beats_of
@@ -73,9 +74,11 @@ AnswerT = TypeVar("AnswerT", bound=_Answer)
 
 
 class _FeelAnswer(_Answer):
-    content: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    content: Annotated[str, Sent(maxLength=600)] = Field(min_length=1, alias="meant")
     fit: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
-    activity: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
+    activity: Annotated[str, Sent(maxLength=600)] = Field(min_length=1, alias="thoughts")
     feeling: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
     change: Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
 
@@ -90,20 +93,24 @@ class _SpeakAnswer(_Answer):
     tone: Annotated[str, Sent(maxLength=400)]
     matter: Annotated[str, Sent(maxLength=400)]
     reply: Annotated[str, Sent(maxLength=900)] = Field(min_length=1)
-    leaves: bool = False
 
 
 _PLANNING: Mapping[str, str] = {
-    "content": "What the NPC wants to say",
-    "fit": "Whether it serves you",
-    "activity": "What goes through your mind",
+    "content": "What the NPC meant",
+    "fit": "Whether it served",
+    "activity": "What went through your mind",
     "feeling": "How you feel about it",
 }
-_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *map("manner_{}".format, VARIANTS))
+_MEMORY = 2
+"""Earlier replies whose effect a request recalls (ours)."""
+_NAMES = (
+    "person", "feel_turn", "speak_turn", "purpose_support", "purpose_chat", *map("manner_{}".format, VARIANTS),
+    "mood_released", *map("mood_{}".format, "sabcf"),
+)  # fmt: skip
 
 
 class SageLLMUser(RoleModel):
-    """A user simulator that is a language model; variant `challenging` uses the more reserved manner (RLVER App. D.1)."""
+    """A user simulator that is a language model; a variant is another manner (RLVER App. D.1)."""
 
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in _NAMES}
 
@@ -127,8 +134,11 @@ class SageLLMUser(RoleModel):
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         planning = "\n".join(f"{title}: {feeling.thoughts[name]}" for name, title in _PLANNING.items())
-        answer = await self._ask("speak", view, _SpeakAnswer, log, _speaks_for_itself, planning=planning, band=view.manner)
-        return Speech(answer.reply.strip(), answer.leaves)
+        mood = self.prompts[f"mood_{view.manner.lower()}"].text
+        if view.options.preset == "released":
+            mood = self.prompts["mood_released"].fill(band=view.manner)
+        answer = await self._ask("speak", view, _SpeakAnswer, log, _speaks_for_itself, planning=planning, mood=mood)
+        return Speech(answer.reply.strip())
 
     async def _ask(
         self,
@@ -140,9 +150,12 @@ class SageLLMUser(RoleModel):
         **blanks: str,
     ) -> AnswerT:
         scenario, variant = view.scenario, view.options.variant
-        system = self._system_prompts.of(scenario, f"{step} {variant}", lambda: self._system(step, scenario, variant))
+        system = self._system_prompts.of(scenario, variant, lambda: self._system(scenario, variant))
         dialogue = alternating_text(("Person", view.messages), ("NPC", view.replies))
-        turn = self.prompts[f"{step}_turn"].fill(dialogue=dialogue, emotion=f"{view.emotion:g}", **blanks)
+        memory = "\n".join(f"- mood {felt.change:+g}: {felt.thoughts.get('feeling', '')}" for felt in view.felt[-_MEMORY:])
+        turn = self.prompts[f"{step}_turn"].fill(
+            dialogue=dialogue, memory=memory or "- there were none", emotion=f"{view.emotion:g}", **blanks
+        )
         return await ask(
             self._model,
             [system, Message(role="user", content=turn)],
@@ -152,14 +165,15 @@ class SageLLMUser(RoleModel):
             on_reply=log.recorder(step, view.turn, self._role),
         )
 
-    def _system(self, step: str, scenario: AnySageScenario, variant: str) -> str:
-        return self.prompts[step].fill(
+    def _system(self, scenario: AnySageScenario, variant: str) -> str:
+        return self.prompts["person"].fill(
             purpose=self.prompts[f"purpose_{scenario.family}"].text,
             intention=scenario.intention_text,
             goal=scenario.goal,
             manner=self.prompts[f"manner_{variant}"].text,
             persona=render_persona(scenario),
             background=render_background(scenario),
+            story=render_story(scenario) or "What is written above, and nothing else.",
         )
 
 
@@ -200,8 +214,9 @@ class _Variant(NamedTuple):
 _BY_VARIANT: Mapping[str, _Variant] = {
     "vanilla": _Variant(1.0, 1.0, 50.0),
     "challenging": _Variant(0.7, 1.2, 75.0),
+    "hard": _Variant(0.7, 1.2, 75.0),
 }
-"""Ours; RLVER App. D describes the challenging user as reserved and critical."""
+"""Ours. RLVER's challenging user conceals more and is another, more critical model (App. D.1); here one user is both."""
 _COLD_BELOW = 22
 """Emotion below which every second line is a cold one."""
 
