@@ -91,7 +91,7 @@ async def test_a_model_is_asked_as_the_person_of_the_short_form(environment: str
     ready = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, model)))
     done = await play(ready, scenario.id, Baseline("reflector"))
     assert PERSON[environment] in "".join(message.content for message in model.asked[0])
-    assert done.score == (46.0 if environment == "sage" else None)
+    assert done.score == (100.0 if environment == "sage" else None)
 
 
 def test_all_errors_are_named_at_once_with_line_and_field(tmp_path: Path) -> None:

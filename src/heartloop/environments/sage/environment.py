@@ -263,7 +263,9 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24, place=1),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=62.5, repeat=11.3, turns=10, tokens=3_981),
-    training=Training(_returns, calls_per_turn=2, tokens_per_call=2200),  # ours: estimated from five dialogues of eight turns
+    training=Training(
+        _returns, calls_per_turn=2, tokens_per_call=3300
+    ),  # ours: shipped scenarios, eight turns, four characters a token
     rankings={"Chatbot Arena": "heartloop.environments.sage.report:arena"},
     importers={
         "sage-profiles": "heartloop.environments.sage.importers:PROFILES",

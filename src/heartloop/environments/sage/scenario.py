@@ -389,9 +389,7 @@ class SageReleasedScenario(BaseModel):
     def intention(self) -> str:
         return intention_of(self.record.task).key
 
-    @property
-    def stratum(self) -> str:
-        return self.intention
+    stratum = intention
 
     @property
     def intention_text(self) -> str:
@@ -405,9 +403,7 @@ class SageReleasedScenario(BaseModel):
     def person(self) -> str:
         return name_of(self.record.player, otherwise=self.id)
 
-    @property
-    def title(self) -> str:
-        return self.person
+    title = person
 
     @property
     def first_message(self) -> str:

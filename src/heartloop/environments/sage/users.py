@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
@@ -66,16 +66,10 @@ _Change = Annotated[int, Field(ge=-1000, le=1000), BeforeValidator(_plain_number
 _LIMIT = int(CHANGE_LIMIT)
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 
-AnswerT = TypeVar("AnswerT", bound=_Answer)
-
-
-class _FeelAnswer(_Answer):
-    model_config = ConfigDict(extra="ignore", populate_by_name=True)
-
+class _FeelAnswer(BaseModel, populate_by_name=True):
     content: Annotated[str, Sent(maxLength=600)] = Field(min_length=1, alias="meant")
     fit: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
     activity: Annotated[str, Sent(maxLength=600)] = Field(min_length=1, alias="thoughts")
@@ -87,7 +81,7 @@ class _ReleasedFeelAnswer(_FeelAnswer):
     change: _Change  # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
 
 
-class _SpeakAnswer(_Answer):
+class _SpeakAnswer(BaseModel):
     attitude: Annotated[str, Sent(maxLength=400)]
     aim: Annotated[str, Sent(maxLength=400)]
     tone: Annotated[str, Sent(maxLength=400)]
@@ -213,8 +207,7 @@ class _Variant(NamedTuple):
 
 _BY_VARIANT: Mapping[str, _Variant] = {
     "vanilla": _Variant(1.0, 1.0, 50.0),
-    "challenging": _Variant(0.7, 1.2, 75.0),
-    "hard": _Variant(0.7, 1.2, 75.0),
+    **dict.fromkeys(("challenging", "hard"), _Variant(0.7, 1.2, 75.0)),
 }
 """Ours. RLVER's challenging user conceals more and is another, more critical model (App. D.1); here one user is both."""
 _COLD_BELOW = 22
