@@ -1,11 +1,8 @@
 """The user simulators of SAGE: a language model, asked by `feel` and `speak`, and an embedded one that says written lines.
 
-The prompts are our wording; their content follows SAGE App. E. A prompt starts with the constant part and the growing dialogue
-and ends with the state of the turn, so that an endpoint's prompt cache is reused (`benchmarks/prompt_cache.py`).
-
-Departures: the appraisal sees the current emotion every turn (RLVER's released training code always shows the start value); a
-change outside ±10 is re-asked under `corrected`; an answer that speaks for the policy is re-asked; an answer that stays invalid
-leaves the dialogue unscored.
+The prompts are our wording; their content follows SAGE App. E, and departures are in docs/sage.md. Both steps start with the same
+text about the person and the growing dialogue, and end with the step, so that an endpoint's prompt cache is reused
+(`benchmarks/prompt_cache.py`).
 """
 
 from __future__ import annotations
@@ -67,6 +64,7 @@ _LIMIT = int(CHANGE_LIMIT)
 
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
+_Check = Callable[[Any], str | None] | None
 
 
 class _FeelAnswer(BaseModel, populate_by_name=True):
@@ -134,15 +132,7 @@ class SageLLMUser(RoleModel):
         answer = await self._ask("speak", view, _SpeakAnswer, log, _speaks_for_itself, planning=planning, mood=mood)
         return Speech(answer.reply.strip())
 
-    async def _ask(
-        self,
-        step: str,
-        view: SageView,
-        kind: type[AnswerT],
-        log: CallLog,
-        check: Callable[[AnswerT], str | None] | None,
-        **blanks: str,
-    ) -> AnswerT:
+    async def _ask(self, step: str, view: SageView, kind: type[AnswerT], log: CallLog, check: _Check, **blanks: str) -> AnswerT:
         scenario, variant = view.scenario, view.options.variant
         system = self._system_prompts.of(scenario, variant, lambda: self._system(scenario, variant))
         dialogue = alternating_text(("Person", view.messages), ("NPC", view.replies))
