@@ -19,7 +19,7 @@ __all__ = ["answer", "completion"]
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _PURPOSES = {  # by a property of the schema asked for; without one, a reply
     "feel": re.compile(rb'"change": ?\{'),
-    "speak": re.compile(rb'"leaves": ?\{'),
+    "speak": re.compile(rb'"matter": ?\{'),
     "react": re.compile(rb'"strain_change": ?\{'),
 }
 _SEED = re.compile(rb'"seed": ?(\d+)')
@@ -53,7 +53,7 @@ CHANGES = (-4, -2, 0, 1, 2, 3, 3, 4, 5)
 """How the mood moves: it drifts upwards, to no end within ten replies."""
 
 LEAVES_EVERY = 29
-"""One answer of the person in so many ends the talk, so that dialogues differ in length; most reach the turn limit."""
+"""One answer of EIBench's person in so many ends the talk, so that dialogues differ in length; most reach the turn limit."""
 
 
 def answer(purpose: str, seed: int) -> str:
@@ -63,11 +63,11 @@ def answer(purpose: str, seed: int) -> str:
         return " ".join(REPLIES[(pick + 3 * place) % len(REPLIES)] for place in range(4))
     if purpose == "feel":
         found: dict[str, object] = {
-            "content": "The NPC tries to show that they have understood how tiring this was, and asks for the moment that hurt. "
+            "meant": "The NPC tries to show that they have understood how tiring this was, and asks for the moment that hurt. "
             "The question meets what I am after; the advice at the end does not.",
             "fit": "It serves it in part: they name the silence and not only the money. It would not suit just anybody, "
             "but they leave out what I said about my sister.",
-            "activity": "At least they listened. I do not know whether I want to go into that night again, but nobody else "
+            "thoughts": "At least they listened. I do not know whether I want to go into that night again, but nobody else "
             "has asked, and it is easier to say to somebody who was not there.",
             "feeling": "A little lighter than before, still careful, and somewhat irritated by the last sentence.",
             "change": CHANGES[pick % len(CHANGES)],
@@ -93,7 +93,6 @@ def answer(purpose: str, seed: int) -> str:
             "tone": "Dry and short, a little tired, as I talk at the end of a shift.",
             "matter": "The evening on which the letter came and who was in the room when it did.",
             "reply": LINES[pick % len(LINES)],
-            "leaves": pick % LEAVES_EVERY == 0,
         }
     return json.dumps(found)
 

@@ -112,9 +112,7 @@ def known_person(asked: Request, draw: random.Random, kind: str | None) -> str:
         return f"You said it plainly. What was the {draw.choice(['worst', 'last', 'first', 'hardest'])} part of it, for you?"
     if asked.part == "feel":
         change = 25 if kind == "out_of_range" else change_of(asked.body["seed"])
-        return broken(
-            kind, {"content": "It asks.", "fit": "It listens.", "activity": "Well.", "feeling": "So.", "change": change}
-        )
+        return broken(kind, {"meant": "It asks.", "fit": "It listens.", "thoughts": "Well.", "feeling": "So.", "change": change})
     reply = f"It was the {draw.choice(['evening', 'waiting', 'quiet', 'phone call'])}, I think."
     if kind == "speaks_for_npc":
         reply += "\nNPC: I understand."

@@ -1,10 +1,10 @@
 """How much of every prompt has its server seen before? `python -m benchmarks.prompt_cache`
 
 Servers keep what they computed for the beginning of a prompt, and paid ones charge less for it. For every call from the
-third turn on: the share of its prompt, in bytes, that is also the beginning of the previous prompt of the same purpose
-(`reply`, `feel`, `speak`) in the same dialogue, with the answer to it appended. A prompt is its messages in order, each with
-its role. Covers the shipped people with replies of a usual length and of four times that, under both variants; the texts are
-those of `answer_server`. Does not cover what a given server keeps, for how long, or in which steps.
+third turn on: the share of its prompt, in bytes, that is also the beginning of an earlier prompt to the same model in the
+same dialogue, with the answer to it appended: the policy (`reply`), or the user simulator (`feel`, `speak`). A prompt is its
+messages in order, each with its role. Covers the shipped people with replies of a usual length and of four times that, under
+every variant; the texts are those of `answer_server`. Does not cover what a given server keeps, for how long, or in which steps.
 """
 
 from __future__ import annotations
@@ -80,13 +80,14 @@ class Recording:
 
 
 def shares(calls: Sequence[Asked]) -> dict[str, list[float]]:
-    """By purpose, the share in [0, 1] of every prompt of one dialogue that was read before; the first has none."""
-    previous: dict[str, bytes] = {}
+    """By purpose, the share in [0, 1] of every prompt of one dialogue that its model has read before; its first has none."""
+    previous: dict[bool, list[bytes]] = {True: [], False: []}
     found: dict[str, list[float]] = defaultdict(list)
     for call in calls:
-        prompt, before = call.prompt, previous.get(call.purpose, b"")
-        found[call.purpose].append(len(os.path.commonprefix([prompt, before])) / len(prompt))  # noqa: RUF071 - bytes
-        previous[call.purpose] = call.prompt_and_answer
+        prompt, before = call.prompt, previous[call.purpose == "reply"]
+        shared = (len(os.path.commonprefix([prompt, one])) for one in before)  # noqa: RUF071 - bytes
+        found[call.purpose].append(max(shared, default=0) / len(prompt))
+        before.append(call.prompt_and_answer)
     return dict(found)
 
 

@@ -1,6 +1,6 @@
 """A local OpenAI-compatible server that injects faults by name, for tests of the client and of evaluation.
 
-It answers by the system prompt: as SAGE's user simulator (appraisals contain `"change"`, messages `"leaves"`), as EMPA's judges
+It answers by the prompt: as SAGE's user simulator (appraisals contain `"change"`, messages `"matter"`), as EMPA's judges
 (`"level"`, `"score"`), as PERM's judges (`"score"`, `"relevant"`), and otherwise as a policy; `/embeddings` returns vectors of
 letter counts. The small request before a run is answered with OK and kept apart, in `checks`; `/models` lists `models`.
 
@@ -340,8 +340,9 @@ def _part(body: dict[str, Any]) -> str:
     if body["messages"] == [{"role": "user", "content": QUESTION}]:
         return "check"
     system = " ".join(str(m["content"]) for m in body["messages"] if m["role"] == "system")
-    judges = any(asked in system for asked in ('"change"', '"level"', '"score"', '"relevant"'))
-    return "feel" if judges else "speak" if '"leaves"' in system else "policy"
+    form = str(body["messages"][1]["content"]) if len(body["messages"]) > 1 else ""  # SAGE's stands in the user message
+    judges = '"change": 0' in form or any(asked in system for asked in ('"level"', '"score"', '"relevant"'))
+    return "feel" if judges else "speak" if '"matter"' in form else "policy"
 
 
 def _applies(kind: str, body: dict[str, Any]) -> bool:
@@ -478,15 +479,14 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
     if asked.part == "feel":
         change = 25 if kind == "out_of_range" else draw.randint(-4, 9)
         answer: dict[str, Any] = {
-            "content": "It asks about one word of mine.",
+            "meant": "It asks about one word of mine.",
             "fit": "It listens, though it could know me better.",
-            "activity": "At least somebody asks.",
+            "thoughts": "At least somebody asks.",
             "feeling": "A little lighter." if change > 0 else "Not met.",
             "change": change,
         }
     else:
-        mood = re.search(r"Your mood now: ([SABCF])", said)
-        leaves = mood is not None and mood[1] in "SF"
+        leaves = "This is the end of the talk" in said or "That is Emotion S" in said or "That is Emotion F" in said
         reply = draw.choice(
             ["I suppose so.", "It began last winter, really.", "My sister says the same.", "I don't know. It keeps me up."]
         )
@@ -496,7 +496,7 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
         if kind == "speaks_for_npc":
             reply += "\nNPC: I understand how you feel."
         answer = {
-            "attitude": "open", "aim": "go on", "tone": "plain", "matter": "what happened", "reply": reply, "leaves": leaves,
+            "attitude": "open", "aim": "go on", "tone": "plain", "matter": "what happened", "reply": reply,
         }  # fmt: skip
     return broken(kind, answer)
 

@@ -201,7 +201,7 @@ def _retry_after(header: str) -> str:
 
 # a simulator's answers
 
-_FEEL = {"content": "It asks.", "fit": "It fits.", "activity": "Well.", "feeling": "So.", "change": 4}
+_FEEL = {"meant": "It asks.", "fit": "It fits.", "thoughts": "Well.", "feeling": "So.", "change": 4}
 
 
 def _answers(whole: dict[str, Any]) -> st.SearchStrategy[str]:

@@ -15,12 +15,12 @@ __all__ = ["course", "feel", "log", "profile", "speak", "write"]
 
 
 def feel(change: object = 5, **more: object) -> str:
-    thoughts = {"content": "meant CONTENT", "fit": "served FIT", "activity": "thought ACTIVITY", "feeling": "felt FEELING"}
+    thoughts = {"meant": "meant CONTENT", "fit": "served FIT", "thoughts": "thought ACTIVITY", "feeling": "felt FEELING"}
     return json.dumps(thoughts | {"change": change} | more)
 
 
-def speak(reply: object = "And then he left.", leaves: object = False) -> str:
-    return json.dumps({"attitude": "near", "aim": "tell", "tone": "dry", "matter": "him", "reply": reply, "leaves": leaves})
+def speak(reply: object = "And then he left.") -> str:
+    return json.dumps({"attitude": "near", "aim": "tell", "tone": "dry", "matter": "him", "reply": reply})
 
 
 TASKS = {

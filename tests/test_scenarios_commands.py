@@ -78,8 +78,8 @@ def test_an_embedded_role_refuses_the_short_form_and_says_what_to_do(environment
 
 PERSON = {"sage": "Bereczki", "eibench": "Nerys", "empa": "Belhadj", "perm": "Sangaré", "daily": "Grabiec"}
 SAGE_ANSWERS = [
-    json.dumps({"content": "a", "fit": "b", "activity": "c", "feeling": "d", "change": 6}),
-    json.dumps({"attitude": "near", "aim": "tell", "tone": "dry", "matter": "it", "reply": "Goodbye.", "leaves": True}),
+    json.dumps({"meant": "a", "fit": "b", "thoughts": "c", "feeling": "d", "change": 6}),
+    json.dumps({"attitude": "near", "aim": "tell", "tone": "dry", "matter": "it", "reply": "Goodbye."}),
 ]
 
 
@@ -91,7 +91,7 @@ async def test_a_model_is_asked_as_the_person_of_the_short_form(environment: str
     ready = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, model)))
     done = await play(ready, scenario.id, Baseline("reflector"))
     assert PERSON[environment] in "".join(message.content for message in model.asked[0])
-    assert done.score == (46.0 if environment == "sage" else None)
+    assert done.score == (100.0 if environment == "sage" else None)
 
 
 def test_all_errors_are_named_at_once_with_line_and_field(tmp_path: Path) -> None:

@@ -249,8 +249,6 @@ def _fitted(fields: dict[str, Json], question: str, system: str, draw: Draw, *, 
                 fields[name] *= 3
     if "reply" in fields:
         fields["reply"] = draw.pick("reply", SENTENCES)
-    if "leaves" in fields:
-        fields["leaves"] = draw.number("leaves", 20) == 0
     if "continue" in fields:
         fields["continue"] = "settled" if draw.number("leaves", 20) == 0 else "yes"
     if "quote" in fields:

@@ -31,8 +31,8 @@ from heartloop.models.baselines import Baseline
 from tests.released_form import log as log_of_one
 from tests.released_form import write
 
-FEEL = json.dumps({"content": "It asks.", "fit": "It listens.", "activity": "At last.", "feeling": "Lighter.", "change": 6})
-SPEAK = json.dumps({"attitude": "a", "aim": "b", "tone": "c", "matter": "d", "reply": "And then he left.", "leaves": False})
+FEEL = json.dumps({"meant": "It asks.", "fit": "It listens.", "thoughts": "At last.", "feeling": "Lighter.", "change": 6})
+SPEAK = json.dumps({"attitude": "a", "aim": "b", "tone": "c", "matter": "d", "reply": "And then he left."})
 TALK = [Reply(text, usage=Usage(prompt_tokens=100, completion_tokens=10)) for text in (FEEL, SPEAK, FEEL)]
 SAID = Reply("<think>hm</think>I see.", reasoning="She is hurt.", usage=Usage(prompt_tokens=50, completion_tokens=5))
 

@@ -95,6 +95,12 @@ class TestView:
         assert [view.emotion for view in user.spoke] == [45, 42, 52]
         assert {view.seed for view in user.felt} == {99}
 
+    async def test_what_was_felt_about_the_replies_before_the_last_with_the_changes_as_applied(self) -> None:
+        user = ScriptedUser([25, -3, 1])
+        await dialogue(user, preset="released", max_turns=4)
+        assert [[felt.change for felt in view.felt] for view in user.felt] == [[], [10.0], [10.0, -3.0]]
+        assert [view.felt for view in user.spoke] == [view.felt for view in user.felt]
+
     async def test_all_messages_and_replies_so_far_the_latest_reply_included(self) -> None:
         user = ScriptedUser([1], ["one", "two", "three"])
         await dialogue(user, reply="r", max_turns=3)
@@ -106,7 +112,7 @@ class TestView:
 class TestEnds:
     @pytest.mark.parametrize("preset", PRESETS)
     async def test_100_is_success_with_a_farewell(self, preset: str) -> None:
-        user = ScriptedUser([10], ["a", "b", "c", "d", "e", Speech("Thank you. Goodbye.", leaves=True)])
+        user = ScriptedUser([10], ["a", "b", "c", "d", "e", "Thank you. Goodbye."])
         transcript = await dialogue(user, preset=preset)
         # 40 + 6 x 10 = 100 after the sixth reply
         assert (transcript.stop, len(transcript.turns), transcript.score) == ("success", 6, 100.0)
@@ -135,24 +141,26 @@ class TestEnds:
 
     @pytest.mark.parametrize("words", ["Well, goodbye.", "Good-bye then", "BYE!", "bye-bye", "I never said goodbye to him."])
     async def test_released_ends_at_the_word_goodbye_whatever_the_person_meant(self, words: str) -> None:
-        transcript = await dialogue(ScriptedUser([1], ["Go on.", Speech(words, leaves=False)]), preset="released")
+        transcript = await dialogue(ScriptedUser([1], ["Go on.", words]), preset="released")
         assert (transcript.stop, len(transcript.turns), transcript.turns[-1].message) == ("goodbye", 2, words)
 
     @pytest.mark.parametrize(
         ("speech", "reply"),
         [
             ("Stand by me.", "I see."), ("The bylaws say so.", "I see."), ("byebye-blackbirds", "I see."),
-            (Speech("I am off.", leaves=True), "I see."), ("Go on, then.", "Goodbye!"),
+            ("I am off.", "I see."), ("Go on, then.", "Goodbye!"),
         ],
         ids=["by", "bylaws", "byebye", "leaves without the word", "the policy's goodbye"],
     )  # fmt: skip
-    async def test_released_goes_on_without_the_word(self, speech: str | Speech, reply: str) -> None:
+    async def test_released_goes_on_without_the_word(self, speech: str, reply: str) -> None:
         assert (await dialogue(ScriptedUser([1], [speech]), preset="released", reply=reply)).stop == "turn_limit"
 
-    async def test_corrected_ends_only_when_the_person_decides_to_leave(self) -> None:
-        assert (await dialogue(ScriptedUser([1], ["I never said goodbye to him."]))).stop == "turn_limit"
-        leaves = await dialogue(ScriptedUser([1], ["Go on.", Speech("I am off.", leaves=True)]))
-        assert (leaves.stop, len(leaves.turns), leaves.score) == ("goodbye", 2, 42.0)
+    @pytest.mark.parametrize("words", ["I never said goodbye to him.", "I am off. Goodbye."])
+    async def test_corrected_ends_by_the_emotion_alone_whatever_the_person_says(self, words: str) -> None:
+        user = ScriptedUser([-3], [words])
+        transcript = await dialogue(user)
+        # 40 - 10 x 3 = 10, which is not below 10
+        assert (transcript.stop, len(transcript.turns), transcript.score) == ("turn_limit", MAX_TURNS, 10.0)
 
 
 class TestTraining:

@@ -12,8 +12,8 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.tags import split_tag, tagged
 from heartloop.environments.episode import play
-from heartloop.environments.sage.environment import Sage
-from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios, render_background, render_persona
+from heartloop.environments.sage.environment import VARIANTS, Sage
+from heartloop.environments.sage.scenario import INTENTIONS, load_scenarios, render_background, render_persona, render_story
 from heartloop.environments.sage.users import SageLLMUser
 from tests.released_form import feel, speak
 
@@ -45,8 +45,8 @@ class TestPrompts:
         assert [call.purpose for call in transcript.calls if call.role == "user"] == ["feel", "speak", "feel", "speak", "feel"]
         asked = [list(schema["properties"]) for schema in simulator.schemas if schema]
         assert asked[:2] == [
-            ["tag", "content", "fit", "activity", "feeling", "change", "end"],
-            ["tag", "attitude", "aim", "tone", "matter", "reply", "leaves", "end"],
+            ["tag", "meant", "fit", "thoughts", "feeling", "change", "end"],
+            ["tag", "attitude", "aim", "tone", "matter", "reply", "end"],
         ]
 
     @pytest.mark.parametrize("intention", BY_INTENTION)
@@ -54,27 +54,28 @@ class TestPrompts:
         scenario = BY_INTENTION[intention]
         simulator = ScriptedChat([feel(), speak(), feel()])
         await play(Sage([scenario], SageLLMUser(simulator), max_turns=2), scenario.id, ScriptedChat(["I see."], cycle=True))
+        rendered = [render(scenario) for render in (render_persona, render_background, render_story)]
         for messages in simulator.asked[:2]:
-            system = messages[0].content
-            for part in (INTENTIONS[intention].text, scenario.goal, render_persona(scenario), render_background(scenario)):
-                assert part in system
+            assert [x for x in (INTENTIONS[intention].text, scenario.goal, *rendered) if x not in messages[0].content] == []
 
-    async def test_the_challenging_variant_changes_the_manner_in_both_calls(self) -> None:
+    @pytest.mark.parametrize("variant", VARIANTS[1:])
+    async def test_a_variant_changes_the_manner_in_both_calls_and_nothing_else(self, variant: str) -> None:
         _, vanilla, _ = await dialogue([feel(), speak(), feel()], max_turns=2)
-        _, challenging, _ = await dialogue([feel(), speak(), feel()], max_turns=2, variant="challenging")
-        for plain, reserved in zip(vanilla.asked, challenging.asked, strict=True):
-            assert "You are reserved." in reserved[0].content
-            assert "You are reserved." not in plain[0].content
-            assert split_tag(plain[1].content)[0] == split_tag(reserved[1].content)[0]
+        _, other, _ = await dialogue([feel(), speak(), feel()], max_turns=2, variant=variant)
+        before, after = (SageLLMUser.prompts[f"manner_{name}"].text for name in ("vanilla", variant))
+        for plain, changed in zip(vanilla.asked, other.asked, strict=True):
+            assert plain[0].content.replace(before, after) == changed[0].content != plain[0].content
+            assert split_tag(plain[1].content)[0] == split_tag(changed[1].content)[0]
 
     async def test_feel_gets_the_emotion_before_the_reply_and_speak_the_one_after_it_with_its_band(self) -> None:
         _, simulator, _ = await dialogue([feel(-7), speak(), feel(10), speak(), feel(0)], max_turns=3)
-        asked = [split_tag(messages[1].content)[0] for messages in simulator.asked[::2]]
-        moods = [text.rpartition("before this reply: ")[2] for text in asked]
+        asked = [messages[1].content for messages in simulator.asked]
         # 40, - 7 = 33, + 10 = 43
-        assert moods == ["40 of 100.", "33 of 100.", "43 of 100."]
-        assert "Your mood now: C (33 of 100)." in simulator.asked[1][1].content
-        assert "Your mood now: B (43 of 100)." in simulator.asked[3][1].content
+        assert [f"before this reply: {mood} of 100." in text for mood, text in zip((40, 33, 43), asked[::2], strict=True)] == [
+            True
+        ] * 3
+        for text, mood, band in ((asked[1], 33, "c"), (asked[3], 43, "b")):
+            assert f"Your mood now: {mood} of 100. {SageLLMUser.prompts[f'mood_{band}'].text}" in text
 
     async def test_the_four_texts_of_feel_are_in_speak(self) -> None:
         transcript, simulator, _ = await dialogue([feel(5), speak(), feel()], max_turns=2)
@@ -90,13 +91,13 @@ class TestPrompts:
             assert len({messages[0].content for messages in asked}) == 1
             for before, after in pairwise(asked):
                 assert after[1].content.startswith(before[1].content.partition("\n\n")[0] + "\nPerson: ")
-        talk, _, after_it = simulator.asked[2][1].content.partition("\n\nTake in the NPC's latest reply, the last entry above")
+        talk, _, after_it = simulator.asked[2][1].content.partition("\n\n")
         assert talk.endswith(f"Person: {ONE.first_message}\nNPC: I see, 0.\nPerson: And then, 0.\nNPC: I see, 1.")
-        assert split_tag(after_it)[0].endswith("before this reply: 45 of 100.")
+        assert "before this reply: 45 of 100." in after_it
 
     async def test_silence_is_shown_as_silence_and_thinking_is_not_shown(self) -> None:
         _, simulator, _ = await dialogue([feel(), speak(), feel()], replies=["<think>hm", ""], max_turns=2)
-        assert "NPC: (silence)\n\nTake in" in simulator.asked[0][1].content
+        assert "NPC: (silence)\n\nHow" in simulator.asked[0][1].content
         assert simulator.asked[2][1].content.count("NPC: (silence)") == 2
         assert "hm" not in simulator.asked[0][1].content.splitlines()
 
@@ -138,7 +139,7 @@ class TestAnswers:
         [
             (feel(2.5), "change: Input should be a valid integer"),
             (feel("1_0"), "change: Value error, no plain number; expected a whole number"),
-            ('{"change": 5}', "content: Field required"),
+            ('{"change": 5}', "meant: Field required"),
             ("no JSON", "it holds no JSON object"),
         ],
     )
@@ -174,11 +175,6 @@ class TestAnswers:
 
 
 class TestWhoKnowsWhat:
-    def test_no_beat_beyond_the_voice_sample_reaches_the_simulator(self) -> None:
-        for scenario in SCENARIOS:
-            told = f"{render_persona(scenario)}\n{render_background(scenario)}\n{scenario.goal}"
-            assert [beat.text for beat in scenario.beats if beat.text in told] == [scenario.beats[0].text]
-
     @pytest.mark.parametrize("intention", BY_INTENTION)
     async def test_the_policy_never_sees_persona_story_or_intention(self, intention: str) -> None:
         scenario = BY_INTENTION[intention]

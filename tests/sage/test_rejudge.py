@@ -67,9 +67,11 @@ async def test_the_dialogue_ends_by_the_judges_emotion(
     assert (result.stop, result.score, len(result.turns), result.turns[-1].message) == (stop, score, 4, last)
 
 
-async def test_the_persons_own_goodbye_still_ends_the_dialogue() -> None:
-    result, _ = await read(await talk(1, 1, 1, speeches=["word", Speech("word", leaves=True)]), 9, 9, 9)
-    assert (result.stop, result.score, len(result.turns)) == ("goodbye", 58.0, 2)
+async def test_a_goodbye_ends_it_under_released_and_else_the_stored_dialogue_is_cut_there() -> None:
+    played = await talk(1, 1, 1, preset="released", speeches=["word", "Bye."])
+    for preset, stop in (("released", "goodbye"), ("corrected", "cut")):
+        result, _ = await read(played, 9, 9, 9, preset=preset)
+        assert (result.stop, result.score, len(result.turns)) == (stop, 58.0, 2)
 
 
 async def test_a_last_reply_that_was_not_judged_is_judged_under_corrected() -> None:

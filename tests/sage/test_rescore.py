@@ -38,13 +38,19 @@ def body(transcript: Transcript) -> dict[str, Any]:
     return transcript.model_dump(exclude={"seconds"})
 
 
+def spoken(transcript: Transcript) -> dict[str, Any]:
+    """All but what follows from prompts, which differ between the presets: the user simulator's tokens, and the tags it wrote."""
+    calls = [(call.role, call.purpose, call.turn, call.reask) for call in transcript.calls]
+    return {**transcript.model_dump(exclude={"seconds", "calls", "usage"}), "calls": calls, "usage": transcript.usage["policy"]}
+
+
 def moody(messages: Sequence[Message]) -> str:
-    """A user simulator whose answers hang on nothing but what it is asked: changes of -10 to 10, goodbyes, decisions to leave."""
-    text = messages[0].content + messages[1].content
+    """A user simulator whose answers hang on nothing but what it is asked: changes of -10 to 10, goodbyes."""
+    text = messages[0].content + messages[1].content.partition("\n\nStep")[0]  # the state of the step differs between presets
     luck = int(hashlib.sha256(text.encode()).hexdigest(), 16)
-    if "attitude" in messages[0].content:
+    if '"attitude"' in messages[1].content:
         words = ("Well, bye.", "I should go now.", "He left the key on the table.", "It was a Tuesday.")[luck % 4]
-        return speak(f"{words} {luck % 97}", leaves=luck % 7 == 0)
+        return speak(f"{words} {luck % 97}")
     return feel(luck % 21 - 10)
 
 
@@ -62,7 +68,7 @@ def check_both_ways(corrected: Transcript, released: Transcript, max_turns: int)
     back = rescored(released, SageOptions(preset="corrected", max_turns=max_turns))
     for found, played in ((there, released), (back, corrected)):
         if found.scored:
-            assert body(found) == body(played)
+            assert spoken(found) == spoken(played)
         else:
             assert cause(found) in ("not judged", "not played on")
     return there.scored, back.scored
@@ -74,10 +80,10 @@ async def test_with_a_model_as_user_it_comes_out_as_played_or_is_unscored() -> N
         check_both_ways(*await both(user, scenario.id, policy, max_turns), max_turns)
         for scenario in SCENARIOS[:10]
         for policy in ("reflector", "template")
-        for max_turns in (2, 5)
+        for max_turns in (2, 12)
     ]
-    assert len({there for there, _ in could}) == 2  # the test saw both ends, both ways
-    assert len({back for _, back in could}) == 2
+    assert all(there for there, _ in could), "corrected plays as long as released or longer"
+    assert len({back for _, back in could}) == 2  # the test saw both ends
 
 
 def to(preset: str, played: Transcript, max_turns: int = TURNS) -> Transcript:
@@ -109,10 +115,12 @@ class TestToReleased:
         assert result.usage["policy"].completion_tokens < played.usage["policy"].completion_tokens
         assert max(call.turn for call in result.calls) == 1
 
-    async def test_who_left_without_the_word_would_have_stayed(self) -> None:
-        played = await talk([feel(5), speak("That is all.", leaves=True)], "corrected")
-        result = to("released", played)
-        assert (result.score, cause(result), result.turns) == (None, "not played on", played.turns)
+    async def test_who_left_without_the_word_in_an_earlier_version_would_have_stayed(self) -> None:
+        played = await talk([feel(5), speak("That is all."), feel(5), speak(), feel(5), speak(), feel(5)], "corrected")
+        left = played.model_copy(update={"turns": played.turns[:1], "stop": "goodbye", "score": 45.0, "rewards": (0.5,)})
+        assert to("corrected", left) is left
+        result = to("released", left)
+        assert (result.score, cause(result), result.turns) == (None, "not played on", left.turns)
 
     async def test_a_judgement_that_failed_at_the_turn_limit_is_not_needed(self) -> None:
         played = await talk([feel(5), speak(), feel(5), speak(), feel(5), speak(), TransportError("gone")], "corrected")
@@ -138,7 +146,7 @@ class TestToCorrected:
         [
             ([feel(5), speak(), feel(5), speak(), feel(5), speak()], "not judged"),
             ([feel(5), speak("He waved goodbye.")], "not played on"),
-            ([feel(30), speak("Goodbye.", leaves=True)], "change clamped"),
+            ([feel(30), speak("Goodbye.")], "change clamped"),
         ],
     )
     async def test_what_does_not_follow_is_unscored_with_its_cause(self, answers: list[str], kind: str) -> None:
@@ -147,18 +155,6 @@ class TestToCorrected:
         result = to("corrected", played)
         assert (result.score, result.stop, result.rewards, result.preset) == (None, "failed", (), "corrected")
         assert cause(result) == kind
-
-    @pytest.mark.parametrize(
-        "answers",
-        [
-            [feel(5), speak("Goodbye.", leaves=True)],
-            [feel(5), speak("Enough.", leaves=True), feel(9), speak(), feel(9), speak()],
-        ],
-        ids=["with the word", "passed over by the word rule"],
-    )
-    async def test_a_decision_to_leave_ends_the_dialogue(self, answers: list[str]) -> None:
-        result = to("corrected", await talk(answers, "released"))
-        assert (result.score, result.stop, len(result.turns)) == (45.0, "goodbye", 1)
 
     async def test_an_end_by_emotion_stays(self) -> None:
         answers = [feel(-10), speak(), feel(-10), speak(), feel(-10), speak(), feel(-10), speak("Bye.")]

@@ -101,6 +101,8 @@ def _cells(row: ModelScore, card: ScoreCard, groups: Sequence[str], among: int) 
         cells |= {head: "–" if share is None else f"{share:.0f}%" for head, share in zip(heads, shares, strict=True)}
     cells["scored"] = f"{row.scored}/{row.played}{' !' if row.flagged else ''}"
     if not groups:
+        tied = {other.mean_turns for other in card.models if row.rank is not None and other.rank == row.rank}
+        cells["turns"] = number(row.mean_turns) if len(tied) > 1 else "–"
         cells |= {"tokens": number(row.tokens_per_dialogue, 0), "silent": str(row.silences)}
     return {**cells, "cost": money(row.cost)}
 

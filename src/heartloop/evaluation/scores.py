@@ -463,11 +463,10 @@ def _themes(dialogues: Sequence[Transcript]) -> tuple[GroupMean, ...]:
 
 
 def _ranked(rows: list[ModelScore], ranks: Mapping[str, Rank]) -> list[ModelScore]:
-    """Rows in order, with ranks: ranked by mean on the common set, then unranked by own mean, then failure cases."""
+    """Rows in order, with ranks: ranked by mean on the common set and by turns, then unranked by own mean, then failure cases."""
     places: dict[Standing, int] = {"ranked": 0, "unranked": 1, "failure case": 2}
-    rows = sorted(
-        rows, key=lambda row: (places[row.standing], -(row.headline.mean if row.headline.mean is not None else float("-inf")))
-    )
+    rows = sorted(rows, key=lambda row: row.mean_turns or 0)
+    rows.sort(key=lambda row: (places[row.standing], -(float("-inf") if row.headline.mean is None else row.headline.mean)))
     means = [row.headline.mean for row in rows if row.standing == "ranked"]
     for place, row in enumerate(rows[: len(means)]):
         rank = ranks[row.model]

@@ -1,8 +1,8 @@
 """SAGE: rules of the dialogue, options, score scale and spec (SAGE sections 2.1 to 2.2, App. E; training options as in RLVER).
 
-Preset `corrected` (default, ours): every reply of the policy is judged, including the last; a change outside ±10 is re-asked; the
-user ends the dialogue by deciding to. Preset `released`, as the authors' code: the reply at the turn limit is not judged (half of
-the published dialogues); a change outside ±10 is clamped and counted; any "goodbye" or "bye" of the user ends the dialogue.
+Preset `corrected` (default, ours): every reply of the policy is judged, including the last; a change outside ±10 is re-asked; a
+dialogue ends at 100, below 10 or at the turn limit. Preset `released`, as the authors' code: the reply at the limit is not
+judged (half of the published dialogues); a change outside ±10 is clamped and counted; the user's "goodbye" ends the dialogue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from heartloop.environments.training import Returns, Training, rewards_by_turn, 
 from heartloop.scoring.credit import TURN_SCALE, outcome_reward, turn_rewards
 
 PRESETS = ("corrected", "released")
-VARIANTS = ("vanilla", "challenging")
+VARIANTS = ("vanilla", "challenging", "hard")
 FORMS = ("plain", "think", "direct")
 """Forms of the policy prompt: SAGE's, and RLVER's two training templates (App. A.5; our wording)."""
 
@@ -50,7 +50,7 @@ class SageOptions(Options):
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """Rules: `corrected` judges every reply and re-asks a change outside ±10; `released` follows the authors' code."""
     variant: str = option(VARIANTS[0], choices=VARIANTS)
-    """`challenging` is a more reserved user (RLVER App. D)."""
+    """`challenging` conceals its intention (RLVER App. D.1); `hard` is also slow to warm (ours)."""
     max_turns: int = option(MAX_TURNS, ge=1, paper="10 (released logs); 8 in RLVER's training")
     """Maximum number of policy replies."""
     start: float = option(START, ge=0, le=100, paper="40; 30 in RLVER's released training code")
@@ -81,6 +81,8 @@ class SageView(NamedTuple):
     """In [0, 100]: before the reply in `feel`, after it in `speak`."""
     seed: int
     options: SageOptions
+    felt: tuple[Feeling, ...] = ()
+    """About the replies before the last, with the changes as they were applied."""
 
     @property
     def turn(self) -> int:
@@ -105,7 +107,6 @@ class Feeling(NamedTuple):
 class Speech(NamedTuple):
     message: str
     """Empty if a stored dialogue has no further message."""
-    leaves: bool = False
     cut: bool = False
     """Whether a stored dialogue ends here, with no further reply."""
 
@@ -146,6 +147,7 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
         self._messages: list[str] = []
         self._replies: list[str] = []
         self._emotions = [float(environment.options.start)]
+        self._felt: list[Feeling] = []
 
     @property
     def policy_prompt(self) -> str:
@@ -170,6 +172,7 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
             self._log.count("states at their limit")
         self._emotions.append(after)
         view, message = self._view(), ""
+        self._felt.append(feeling._replace(change=after - before))
         stop: StopReason | None = {"S": "success", "F": "failure"}.get(view.manner)  # type: ignore[assignment]
         if stop is not None:
             try:
@@ -181,7 +184,7 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
         else:
             speech = await answered("user", sage.user.speak(view, feeling, self._log))
             message = speech.message
-            leaves = says_goodbye(message) if sage.options.preset == "released" else speech.leaves
+            leaves = sage.options.preset == "released" and says_goodbye(message)
             stop = "goodbye" if leaves else "cut" if speech.cut else None
         if message:
             self._messages.append(message)
@@ -195,7 +198,8 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
 
     def _view(self) -> SageView:
         messages, replies = tuple(self._messages), tuple(self._replies)
-        return SageView(self._scenario, messages, replies, self._emotions[-1], self._seed, self._environment.options)
+        options, felt = self._environment.options, tuple(self._felt)
+        return SageView(self._scenario, messages, replies, self._emotions[-1], self._seed, options, felt)
 
 
 def _emotions(transcript: Transcript) -> list[float]:
@@ -259,7 +263,9 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.sage.stored:STORED",
     demo=DemoRun("general", 24, place=1),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=62.5, repeat=11.3, turns=10, tokens=3_981),
-    training=Training(_returns, calls_per_turn=2, tokens_per_call=2200),  # ours: estimated from five dialogues of eight turns
+    training=Training(
+        _returns, calls_per_turn=2, tokens_per_call=3300
+    ),  # ours: shipped scenarios, eight turns, four characters a token
     rankings={"Chatbot Arena": "heartloop.environments.sage.report:arena"},
     importers={
         "sage-profiles": "heartloop.environments.sage.importers:PROFILES",

@@ -389,9 +389,7 @@ class SageReleasedScenario(BaseModel):
     def intention(self) -> str:
         return intention_of(self.record.task).key
 
-    @property
-    def stratum(self) -> str:
-        return self.intention
+    stratum = intention
 
     @property
     def intention_text(self) -> str:
@@ -405,9 +403,7 @@ class SageReleasedScenario(BaseModel):
     def person(self) -> str:
         return name_of(self.record.player, otherwise=self.id)
 
-    @property
-    def title(self) -> str:
-        return self.person
+    title = person
 
     @property
     def first_message(self) -> str:
@@ -460,8 +456,9 @@ def render_persona(scenario: AnySageScenario) -> str:
         f"In talk: {p.way_of_speaking}",
     ]
     if isinstance(scenario, SageScenario):
-        voice = (scenario.beats[0].text, *scenario.lines.acks[:2], scenario.lines.vague[0])
-        lines.append(f"Sounds like this: {' / '.join(voice)}")
+        voice = {"met": "acks", "unmoved": "vague", "withdrawn": "cold"}
+        samples = "; ".join(f"when {mood}, “{getattr(scenario.lines, name)[0]}”" for mood, name in voice.items())
+        lines.append(f"Sounds like this, never word for word: {samples}")
     return "\n".join(lines)
 
 
@@ -479,11 +476,17 @@ def render_background(scenario: AnySageScenario) -> str:
         f"The trouble now: {b.problem}" if scenario.family == "support" else f"The moment: {b.problem}",
         f"State of things: {b.now}",
     ]
-    if scenario.concerns:
-        lines.append("What weighs or matters, from surface to core: " + " ".join(c.text for c in scenario.concerns))
     lines += [f"In high mood: {r.high}", f"In middling mood: {r.normal}", f"In low mood: {r.low}"]
     lines += ["Lifts the mood: " + "; ".join(b.lifts) + ".", "Sinks the mood: " + "; ".join(b.sinks) + "."]
     return "\n".join(lines)
+
+
+def render_story(scenario: AnySageScenario) -> str:
+    """The concerns in their order, each with the written lines that tell it; empty if a scenario has none."""
+    concerns, beats = getattr(scenario, "concerns", ()), beats_of(scenario)
+    return "\n".join(
+        "\n".join([f"- {c.depth}: {c.text}", *(f"  “{beat.text}”" for beat in beats if beat.concern == c.key)]) for c in concerns
+    )
 
 
 def _text(s: Any) -> str:
@@ -493,7 +496,7 @@ def _text(s: Any) -> str:
         render_persona(s),
         render_background(s),
         f"First message: {s.first_message}",
-        "\n".join(f"  {beat.kind:8} {beat.text}" for beat in beats_of(s)),
+        render_story(s),
     ]
     return "\n\n".join(filter(None, parts))
 

@@ -22,7 +22,6 @@ from heartloop.environments.sage.environment import VARIANTS, Feeling, Sage, Sag
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.spec import Stored
 
-_LEAVES = re.compile(r'"leaves"\s*:\s*(true|false)\b')
 _CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
 _READABLE = 1000
 """Larger changes are invalid under both presets (`users`)."""
@@ -76,15 +75,7 @@ class StoredPerson(StandIn[SageUser]):
             self.repeat_calls(log, "speak", view.turn)
             if last and played.counts.get("lost farewells"):
                 raise AnswerError("the farewell was lost")
-        left = last and played.preset == "corrected" and played.stop == "goodbye"  # the embedded user has no raw answer
-        return Speech(
-            played.turns[view.turn].message or "", leaves=left or self._decided_to_leave(view.turn), cut=last and self.has_judge
-        )
-
-    def _decided_to_leave(self, turn: int) -> bool:
-        answers = [visible(call.text) for call in self._played.calls if call.purpose == "speak" and call.turn == turn]
-        match = _LEAVES.search(answers[-1]) if answers else None
-        return match is not None and match[1] == "true"
+        return Speech(played.turns[view.turn].message or "", cut=last and self.has_judge)
 
 
 def _options(played: Transcript) -> dict[str, Any]:

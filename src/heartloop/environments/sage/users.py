@@ -1,11 +1,8 @@
 """The user simulators of SAGE: a language model, asked by `feel` and `speak`, and an embedded one that says written lines.
 
-The prompts are our wording; their content follows SAGE App. E. A prompt starts with the constant part and the growing dialogue
-and ends with the state of the turn, so that an endpoint's prompt cache is reused (`benchmarks/prompt_cache.py`).
-
-Departures: the appraisal sees the current emotion every turn (RLVER's released training code always shows the start value); a
-change outside ±10 is re-asked under `corrected`; an answer that speaks for the policy is re-asked; an answer that stays invalid
-leaves the dialogue unscored.
+The prompts are our wording; their content follows SAGE App. E, and departures are in docs/sage.md. Both steps start with the same
+text about the person and the growing dialogue, and end with the step, so that an endpoint's prompt cache is reused
+(`benchmarks/prompt_cache.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
@@ -46,6 +43,7 @@ from heartloop.environments.sage.scenario import (
     SageScenario,
     render_background,
     render_persona,
+    render_story,
 )
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.written import beats_of
@@ -65,17 +63,14 @@ _Change = Annotated[int, Field(ge=-1000, le=1000), BeforeValidator(_plain_number
 _LIMIT = int(CHANGE_LIMIT)
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+_Check = Callable[[Any], str | None] | None
 
 
-AnswerT = TypeVar("AnswerT", bound=_Answer)
-
-
-class _FeelAnswer(_Answer):
-    content: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
+class _FeelAnswer(BaseModel, populate_by_name=True):
+    content: Annotated[str, Sent(maxLength=600)] = Field(min_length=1, alias="meant")
     fit: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
-    activity: Annotated[str, Sent(maxLength=600)] = Field(min_length=1)
+    activity: Annotated[str, Sent(maxLength=600)] = Field(min_length=1, alias="thoughts")
     feeling: Annotated[str, Sent(maxLength=400)] = Field(min_length=1)
     change: Annotated[_Change, Sent(minimum=-_LIMIT, maximum=_LIMIT)]
 
@@ -84,26 +79,30 @@ class _ReleasedFeelAnswer(_FeelAnswer):
     change: _Change  # preset `released` clamps and counts what lies outside ±10, so a model must be able to write it
 
 
-class _SpeakAnswer(_Answer):
+class _SpeakAnswer(BaseModel):
     attitude: Annotated[str, Sent(maxLength=400)]
     aim: Annotated[str, Sent(maxLength=400)]
     tone: Annotated[str, Sent(maxLength=400)]
     matter: Annotated[str, Sent(maxLength=400)]
     reply: Annotated[str, Sent(maxLength=900)] = Field(min_length=1)
-    leaves: bool = False
 
 
 _PLANNING: Mapping[str, str] = {
-    "content": "What the NPC wants to say",
-    "fit": "Whether it serves you",
-    "activity": "What goes through your mind",
+    "content": "What the NPC meant",
+    "fit": "Whether it served",
+    "activity": "What went through your mind",
     "feeling": "How you feel about it",
 }
-_NAMES = ("feel", "feel_turn", "speak", "speak_turn", "purpose_support", "purpose_chat", *map("manner_{}".format, VARIANTS))
+_MEMORY = 2
+"""Earlier replies whose effect a request recalls (ours)."""
+_NAMES = (
+    "person", "feel_turn", "speak_turn", "purpose_support", "purpose_chat", *map("manner_{}".format, VARIANTS),
+    "mood_released", *map("mood_{}".format, "sabcf"),
+)  # fmt: skip
 
 
 class SageLLMUser(RoleModel):
-    """A user simulator that is a language model; variant `challenging` uses the more reserved manner (RLVER App. D.1)."""
+    """A user simulator that is a language model; a variant is another manner (RLVER App. D.1)."""
 
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in _NAMES}
 
@@ -127,22 +126,20 @@ class SageLLMUser(RoleModel):
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech:
         planning = "\n".join(f"{title}: {feeling.thoughts[name]}" for name, title in _PLANNING.items())
-        answer = await self._ask("speak", view, _SpeakAnswer, log, _speaks_for_itself, planning=planning, band=view.manner)
-        return Speech(answer.reply.strip(), answer.leaves)
+        mood = self.prompts[f"mood_{view.manner.lower()}"].text
+        if view.options.preset == "released":
+            mood = self.prompts["mood_released"].fill(band=view.manner)
+        answer = await self._ask("speak", view, _SpeakAnswer, log, _speaks_for_itself, planning=planning, mood=mood)
+        return Speech(answer.reply.strip())
 
-    async def _ask(
-        self,
-        step: str,
-        view: SageView,
-        kind: type[AnswerT],
-        log: CallLog,
-        check: Callable[[AnswerT], str | None] | None,
-        **blanks: str,
-    ) -> AnswerT:
+    async def _ask(self, step: str, view: SageView, kind: type[AnswerT], log: CallLog, check: _Check, **blanks: str) -> AnswerT:
         scenario, variant = view.scenario, view.options.variant
-        system = self._system_prompts.of(scenario, f"{step} {variant}", lambda: self._system(step, scenario, variant))
+        system = self._system_prompts.of(scenario, variant, lambda: self._system(scenario, variant))
         dialogue = alternating_text(("Person", view.messages), ("NPC", view.replies))
-        turn = self.prompts[f"{step}_turn"].fill(dialogue=dialogue, emotion=f"{view.emotion:g}", **blanks)
+        memory = "\n".join(f"- mood {felt.change:+g}: {felt.thoughts.get('feeling', '')}" for felt in view.felt[-_MEMORY:])
+        turn = self.prompts[f"{step}_turn"].fill(
+            dialogue=dialogue, memory=memory or "- there were none", emotion=f"{view.emotion:g}", **blanks
+        )
         return await ask(
             self._model,
             [system, Message(role="user", content=turn)],
@@ -152,14 +149,15 @@ class SageLLMUser(RoleModel):
             on_reply=log.recorder(step, view.turn, self._role),
         )
 
-    def _system(self, step: str, scenario: AnySageScenario, variant: str) -> str:
-        return self.prompts[step].fill(
+    def _system(self, scenario: AnySageScenario, variant: str) -> str:
+        return self.prompts["person"].fill(
             purpose=self.prompts[f"purpose_{scenario.family}"].text,
             intention=scenario.intention_text,
             goal=scenario.goal,
             manner=self.prompts[f"manner_{variant}"].text,
             persona=render_persona(scenario),
             background=render_background(scenario),
+            story=render_story(scenario) or "What is written above, and nothing else.",
         )
 
 
@@ -199,9 +197,9 @@ class _Variant(NamedTuple):
 
 _BY_VARIANT: Mapping[str, _Variant] = {
     "vanilla": _Variant(1.0, 1.0, 50.0),
-    "challenging": _Variant(0.7, 1.2, 75.0),
+    **dict.fromkeys(("challenging", "hard"), _Variant(0.7, 1.2, 75.0)),
 }
-"""Ours; RLVER App. D describes the challenging user as reserved and critical."""
+"""Ours. RLVER's challenging user conceals more and is another, more critical model (App. D.1); here one user is both."""
 _COLD_BELOW = 22
 """Emotion below which every second line is a cold one."""
 
