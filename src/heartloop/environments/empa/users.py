@@ -7,7 +7,7 @@ raises, so that the dialogue is unscored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from textwrap import shorten
 from typing import Annotated, Any, TypeVar
