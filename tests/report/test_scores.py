@@ -110,6 +110,16 @@ def test_equal_means_share_a_rank() -> None:
     assert [model.rank for model in card.models] == [1, 1, 3]
 
 
+def test_models_that_tie_are_listed_by_turns_which_the_terminal_shows() -> None:
+    both = [talk("slow", "s1", [6] * 10), talk("quick", "s1", [10] * 6)]
+    console = Console(width=80, file=StringIO(), color_system=None, record=True)
+    console.print(leaderboard(score_card(both, {})))
+    text = console.export_text()
+    assert [(row.model, row.rank) for row in score_card(both, {}).models] == [("quick", 1), ("slow", 1)]
+    assert re.search(r"turns", text)
+    assert "turns" not in str([column.header for column in leaderboard(score_card(both[:1], {})).columns])
+
+
 def test_a_reask_that_failed_in_vain_is_not_a_repair() -> None:
     def call(turn: int, reask: int, purpose: str = "feel") -> Call:
         return Call(role="user", purpose=purpose, turn=turn, text="?", reask=reask, usage=Usage(prompt_tokens=7))
