@@ -52,7 +52,7 @@ def person(messages):
         time.sleep(0.05)
     reflection = {step: "It is said." for step in ("need", "quality", "inertia", "changes", "tone")}
     change = sum(map(ord, messages[-1]["content"])) % 7 - 3
-    return json.dumps({"reflection": reflection, "strain_change": change, "relation_change": -change,
+    return json.dumps({"reflection": reflection, "emotion_change": change, "relation_change": -change,
                        "reply": "I see.", "continue": "yes"})
 '''
 
