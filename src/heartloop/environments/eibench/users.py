@@ -237,10 +237,8 @@ READING = LearnedReading(
 )
 """The changes of negative emotion and of relation; what does good depends on the scene."""
 
-_COLD_FROM = -0.5
-"""Outcome so far to which every second line is a cold one."""
-_LEAST_TURNS = 3
-"""Replies before the person ends the dialogue, well or badly."""
+_COLD_FROM = -0.5  # outcome so far to which every second line is a cold one
+_LEAST_TURNS = 3  # replies before the person ends the dialogue, well or badly
 
 
 class _Felt(NamedTuple):
@@ -329,8 +327,7 @@ def _lines_for(scene: Scene, lines: EIBenchLines, appraisal: Appraisal) -> Seque
     return lines.missed
 
 
-_HOT, _COLD, _WARM = 60.0, 20.0, 60.0
-"""Negative emotion above which, and relation below and above which, the tone changes."""
+_HOT, _COLD, _WARM = 60.0, 20.0, 60.0  # negative emotion above which, and relation below and above which, the tone changes
 
 
 def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]:

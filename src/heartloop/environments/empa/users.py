@@ -41,10 +41,8 @@ from heartloop.environments.episode import CallLog
 _ASKED = {"user": "speak", "judge": "adjudicate", "director": "direct"}
 """Prompts by role: NAME is the system prompt, NAME_turn the question."""
 _RECENT = 5
-_CREDITED = 24
-"""Levels that the judge is reminded of, the latest ones."""
-_FOCUS_HOLDS = 3
-"""Messages for which a focus holds, if windows have one reply."""
+_CREDITED = 24  # levels that the judge is reminded of, the latest ones
+_FOCUS_HOLDS = 3  # messages for which a focus holds, if windows have one reply
 _FOCUS: Mapping[str, str] = {
     "": "what the latest reply has touched.",
     "C": "you want to be understood, and to understand it yourself.",

@@ -93,8 +93,7 @@ _PLANNING: Mapping[str, str] = {
     "activity": "What went through your mind",
     "feeling": "How you feel about it",
 }
-_MEMORY = 2
-"""Earlier replies whose effect a request recalls (ours)."""
+_MEMORY = 2  # earlier replies whose effect a request recalls (ours)
 _NAMES = (
     "person", "feel_turn", "speak_turn", "purpose_support", "purpose_chat", *map("manner_{}".format, VARIANTS),
     "mood_released", *map("mood_{}".format, "sabcf"),
@@ -200,8 +199,7 @@ _BY_VARIANT: Mapping[str, _Variant] = {
     **dict.fromkeys(("challenging", "hard"), _Variant(0.7, 1.2, 75.0)),
 }
 """Ours. RLVER's challenging user conceals more and is another, more critical model (App. D.1); here one user is both."""
-_COLD_BELOW = 22
-"""Emotion below which every second line is a cold one."""
+_COLD_BELOW = 22  # emotion below which every second line is a cold one
 
 
 class SageEmbeddedUser(AppraisingPlayer):
