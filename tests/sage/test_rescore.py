@@ -78,7 +78,7 @@ async def test_with_a_model_as_user_it_comes_out_as_played_or_is_unscored() -> N
     user = SageLLMUser(ScriptedChat(moody, name="sim"))
     could = [
         check_both_ways(*await both(user, scenario.id, policy, max_turns), max_turns)
-        for scenario in SCENARIOS[:10]
+        for scenario in SCENARIOS[:40]
         for policy in ("reflector", "template")
         for max_turns in (2, 12)
     ]

@@ -48,8 +48,8 @@ def counts_of(recipe: Recipe, held_out: int) -> Counts:
 
     >>> from heartloop.training.recipe import read_recipe
     >>> counts = counts_of(read_recipe("ctc_grpo_qwen3_8b"), held_out=213)
-    >>> counts.calls, counts.all_calls, counts.all_tokens  # EIBench Table 12: 1,024; 256 thousand; 307 million
-    (1024, 256000, 307200000)
+    >>> counts.calls, counts.all_calls  # EIBench Table 12: 1,024; 256 thousand
+    (1024, 256000)
     """
     batch, dialogue, watching = recipe.batch, recipe.dialogue, recipe.watching
     training, max_turns = recipe.environment.training, recipe.environment.chosen.max_turns
