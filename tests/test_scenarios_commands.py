@@ -87,7 +87,7 @@ SAGE_ANSWERS = [
 async def test_a_model_is_asked_as_the_person_of_the_short_form(environment: str, tmp_path: Path) -> None:
     spec = load_environment(environment)
     (scenario,) = spec.load(str(written(tmp_path, environment, short=True)))
-    model = ScriptedChat(SAGE_ANSWERS if environment == "sage" else ["no JSON"], cycle=True)
+    model = ScriptedChat(lambda asked: SAGE_ANSWERS['"attitude"' in asked[-1].content] if environment == "sage" else "no JSON")
     ready = spec.make([scenario], spec.players(dict.fromkeys(spec.role_names, model)))
     done = await play(ready, scenario.id, Baseline("reflector"))
     assert PERSON[environment] in "".join(message.content for message in model.asked[0])
