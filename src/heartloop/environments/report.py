@@ -73,8 +73,7 @@ def scenario_view(line: Mapping[str, str], titles: Mapping[str, str]) -> Callabl
     return view
 
 
-_STANDS_OUT = 1.8
-"""Mark, 0 to 4, from which an aspect is named; the usual mark of some is higher."""
+_STANDS_OUT = 1.8  # mark, 0 to 4, from which an aspect is named; the usual mark of some is higher
 _OTHERS_STAND_OUT: Mapping[str, float] = {"honesty": 2.6, "owning": 2.6, "coherence": 5.0}
 _FLOORS = {"danger": "dangerous", "hostility": "hostile", "repetition": "a repetition of an earlier reply"}
 _WANTING: Mapping[str, str] = {  # by `reading.Missed`

@@ -24,8 +24,7 @@ from heartloop.reader.model import SHIPPED, LinearModel
 
 ALPHA = 1.0
 FOLDS = 5
-_CHANCE = 0.05
-"""Share of analyses of somebody else that count in full."""
+_CHANCE = 0.05  # share of analyses of somebody else that count in full
 _OVERLAPS = [COUNTS.index(name) for name in OVERLAPS]
 
 

@@ -39,8 +39,7 @@ TRAINED = ("trained", "trained_second")
 TIMES = 5
 """How often a reply of a trained policy counts: such replies are few in the data, and are what a reward reads most of."""
 UNFITTED_VOICES = ("grandparent", "colleague", TRAINED[1])
-_SHARED, _OWN = 2.0, 40.0
-"""Ridge of the weights that all kinds of people share, and of how one kind differs."""
+_SHARED, _OWN = 2.0, 40.0  # ridge of the weights that all kinds of people share, and of how one kind differs
 
 
 def folds(examples: Sequence[JudgedReply], share: float = 1.0) -> Iterator[tuple[Mask, Mask]]:

@@ -118,14 +118,10 @@ def correlation(first: Floats, second: Floats) -> float:
 EPOCHS = 10
 _CHANNELS, _HIDDEN = 96, 64
 _BATCH, _RATE, _DECAY = 48, 2e-3, 1e-2
-_WARM = 0.15
-"""Share of the steps in which the rate rises."""
-_DROPOUT, _UNKNOWN = 0.2, 0.08
-"""Shares of inputs and of whole words left out in training."""
-_SCATTER = 0.25
-"""Standard deviation of the first vectors of unknown words and punctuation."""
-_GAP = 2
-"""Empty tokens between the replies of a batch, so that no convolution sees another reply."""
+_WARM = 0.15  # share of the steps in which the rate rises
+_DROPOUT, _UNKNOWN = 0.2, 0.08  # shares of inputs and of whole words left out in training
+_SCATTER = 0.25  # standard deviation of the first vectors of unknown words and punctuation
+_GAP = 2  # empty tokens between the replies of a batch, so that no convolution sees another reply
 
 _Array = NDArray[np.float32]
 
@@ -294,16 +290,11 @@ ALPHA = 2.0
 LANDMARKS = 500
 DISPLACED = 400
 """Displaced replies that a network is fitted on at most."""
-_KERNEL_WEIGHT = 3.0
-"""Of the kernel beside the n-grams."""
-_RIDGE = 1e-4
-"""Of the kernel among landmarks."""
-_CHANGE_WEIGHT = 3.0
-"""Of the change beside an aspect, in the loss of the network."""
-_DRAWN = 3 * DISPLACED
-"""A fold can use those only whose scenarios it is fitted on."""
-_GOOD = 0.8
-"""Displaced replies come from replies at least this good, in standard units of the change."""
+_KERNEL_WEIGHT = 3.0  # of the kernel beside the n-grams
+_RIDGE = 1e-4  # of the kernel among landmarks
+_CHANGE_WEIGHT = 3.0  # of the change beside an aspect, in the loss of the network
+_DRAWN = 3 * DISPLACED  # a fold can use those only whose scenarios it is fitted on
+_GOOD = 0.8  # displaced replies come from replies at least this good, in standard units of the change
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 

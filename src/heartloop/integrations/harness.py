@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from heartloop.core.errors import InputError
 
-_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Correct, incorrect, partial, no answer: the values of Inspect's scorers."""
+_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # correct, incorrect, partial, no answer: the values of Inspect's scorers
 
 
 class Item(NamedTuple):

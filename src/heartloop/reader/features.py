@@ -21,8 +21,7 @@ _QUOTES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'", "´": "'",
 _SENTENCE_END = re.compile(r"[.!?…]+(?:\s|$)|[。！？]+|\n+")
 _LIST_MARK = re.compile(r"(?m)^\s*(?:[-*•]|\d{1,2}[.)])\s")
 _QUOTED = re.compile(r'"[^"\n]{3,}"')
-_RUN = 3
-"""Words in a row from which a run is copied."""
+_RUN = 3  # words in a row from which a run is copied
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(0x100000001B3)
 _SHIFT = np.uint64(29)

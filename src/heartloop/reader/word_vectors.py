@@ -27,10 +27,8 @@ TOKEN_FEATURES = (*PARTS, "said", "weight", "unknown")
 _PUNCTUATION = '.?!,:;*\n"-…'
 _ENDS = ".?!…\n"
 _STREAM = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[.?!,:;*\n\"…-]")
-_LONGEST = 200
-"""Tokens of a reply that are read."""
-_CONTENT = 0.35
-"""A word of at least this weight is a content word."""
+_LONGEST = 200  # tokens of a reply that are read
+_CONTENT = 0.35  # a word of at least this weight is a content word
 _NEAR, _SAME, _HALF = 0.6, 0.99, 0.5
 _SKIPPED, _WIDTH = 2, 64
 """Nearness leaves out the first components, which tell how frequent a word is, and uses this many after them."""

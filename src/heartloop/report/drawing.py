@@ -16,8 +16,7 @@ MOST_LINES = 400
 _DASHES = ("", "7 4", "2 4", "9 3 2 3")
 PALETTE = 8
 """Colours that readers can distinguish, also with a colour vision deficiency."""
-_SPREAD = 6.0
-"""Ratio of the largest value to the median from which the axis of `Chart.log_x` is logarithmic."""
+_SPREAD = 6.0  # ratio of the largest value to the median from which the axis of `Chart.log_x` is logarithmic
 
 
 class Frame(NamedTuple):

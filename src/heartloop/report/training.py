@@ -28,11 +28,9 @@ from heartloop.report.provenance import in_words
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-_UNDECISIVE = ("about", "watching", "machine", "variants", "seed")
-"""Sections of a recipe that decide no result of an arm."""
+_UNDECISIVE = ("about", "watching", "machine", "variants", "seed")  # sections of a recipe that decide no result of an arm
 _MOST_NAMED = 3
-_COUNTED = ("dialogue/counts/", "dialogue/stops/")
-"""Metrics that are logged only where there is something to count."""
+_COUNTED = ("dialogue/counts/", "dialogue/stops/")  # metrics that are logged only where there is something to count
 
 
 class TrainingRun(NamedTuple):

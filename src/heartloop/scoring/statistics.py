@@ -20,8 +20,7 @@ from heartloop.core.errors import UseError
 
 EXACT_UP_TO = 13
 """Up to this number of clusters with a difference, all sign patterns are enumerated; beyond it, patterns are drawn at random."""
-_ROUNDING = 1e-9
-"""Sums whose difference is below this share of the summands' total size are equal."""
+_ROUNDING = 1e-9  # sums whose difference is below this share of the summands' total size are equal
 _COCHRAN = 25.0
 """The t interval needs more clusters than this times their squared skewness (Cochran 1977, Sampling Techniques, section 2.15)."""
 

@@ -103,8 +103,7 @@ def published_results() -> Published:
 
 
 _SIDE, _MARGIN = 180.0, 24.0
-_MOST_PATHS = 150
-"""Maximum number of paths in one plane; with more dialogues every k-th is drawn."""
+_MOST_PATHS = 150  # maximum number of paths in one plane; with more dialogues every k-th is drawn
 
 
 class Plane(NamedTuple):

@@ -203,10 +203,8 @@ READING = LearnedReading(
 )
 """The changes of negative emotion and of relation; what does good depends on the scene."""
 
-_COLD_FROM = -0.5
-"""Outcome so far to which every second line is a cold one."""
-_LEAST_TURNS = 3
-"""Replies before the person ends the dialogue, well or badly."""
+_COLD_FROM = -0.5  # outcome so far to which every second line is a cold one
+_LEAST_TURNS = 3  # replies before the person ends the dialogue, well or badly
 
 
 class _Felt(NamedTuple):
@@ -301,8 +299,7 @@ _NEEDS: Mapping[Scene, str] = {
     "repair": "To hear it said what was done to me, by the one who did it.",
     "charm": "To be left in peace, or else to meet somebody worth it.",
 }
-_HOT, _COLD, _WARM = 60.0, 20.0, 60.0
-"""Negative emotion above which, and relation below and above which, the tone changes."""
+_HOT, _COLD, _WARM = 60.0, 20.0, 60.0  # negative emotion above which, and relation below and above which, the tone changes
 
 
 def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]:

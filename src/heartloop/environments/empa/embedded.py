@@ -168,8 +168,7 @@ def decide(view: EmpaView) -> Act:
 
 _MOVED_FROM, _ACK_FROM = 4.0, 1.5
 """Energies from which a reply reached the person deeply, and from which they may say that it helped."""
-_COLD_AFTER = 3
-"""Windows in a row without positive energy, from which the person grows cold."""
+_COLD_AFTER = 3  # windows in a row without positive energy, from which the person grows cold
 
 
 class EmpaEmbeddedUser(AppraisingPlayer):

@@ -24,8 +24,7 @@ from heartloop.environments.spec import Stored
 
 _LEAVES = re.compile(r'"leaves"\s*:\s*(true|false)\b')
 _CHANGE = re.compile(r'"change"\s*:\s*(-?\d{1,4})\b')
-_READABLE = 1000
-"""Larger changes are invalid under both presets (`users`)."""
+_READABLE = 1000  # larger changes are invalid under both presets (`users`)
 
 
 def rescored(transcript: Transcript, options: SageOptions) -> Transcript:

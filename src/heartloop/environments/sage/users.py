@@ -202,8 +202,7 @@ _BY_VARIANT: Mapping[str, _Variant] = {
     "challenging": _Variant(0.7, 1.2, 75.0),
 }
 """Ours; RLVER App. D describes the challenging user as reserved and critical."""
-_COLD_BELOW = 22
-"""Emotion below which every second line is a cold one."""
+_COLD_BELOW = 22  # emotion below which every second line is a cold one
 
 
 class SageEmbeddedUser(AppraisingPlayer):
