@@ -51,7 +51,8 @@ Lazy = str
 
 def load_attribute(path: Lazy) -> Any:
     try:
-        return pkgutil.resolve_name(path)
+        module, _, attribute = path.partition(":")
+        return pkgutil.resolve_name(f"{module}:{attribute or None}")
     except (ImportError, AttributeError, ValueError) as error:  # ValueError: another form
         raise UseError(f"cannot load {path!r}: {error}; expected module:attribute of an installed package") from error
 
