@@ -5,9 +5,9 @@ Parts that are slow to import are given as `"module:attribute"` and loaded on fi
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -52,7 +52,7 @@ Lazy = str
 def load_attribute(path: Lazy) -> Any:
     try:
         module, _, attribute = path.partition(":")
-        return pkgutil.resolve_name(f"{module}:{attribute or None}")
+        return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:  # ValueError: another form
         raise UseError(f"cannot load {path!r}: {error}; expected module:attribute of an installed package") from error
 
