@@ -58,7 +58,7 @@ def export_run(run: Path, to: str, out: Path | None = None, **options: Any) -> l
     for option in chosen.keys() - set(format.options):
         takers = [name for name, other in FORMATS.items() if option in other.options]
         flag = "--" + option.replace("_", "-")
-        raise UseError(f"{flag} applies only to --to {' or '.join(takers)}; leave it out with --to {to}")
+        raise UseError(f"{flag} applies only to --to {' or '.join(takers)}; omit it with --to {to}")
     try:
         writer = pkgutil.resolve_name(format.writer)
     except ModuleNotFoundError as error:

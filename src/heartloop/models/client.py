@@ -152,7 +152,7 @@ def base_url_of(service: str) -> str | None:
 class Connections:
     """One pool of sockets that the models of a run share, the gate of each address, and what each model there does not support.
 
-    `limit` counts concurrent calls to one address, over all its models; waiting for a slot is not part of a call's timeout.
+    `limit` counts concurrent calls to one address, over all its models; waiting at the gate is not part of a call's timeout.
     """
 
     def __init__(self, limit: int = CONNECTIONS, *, factor: float = 1.0) -> None:
@@ -162,7 +162,6 @@ class Connections:
         self.factor = factor
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._paces: dict[str, Pace] = {}
         self._gates: dict[str, Gate] = {}
         self._habits: dict[tuple[str, str], Habits] = {}
         self.ratios: defaultdict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=64))
@@ -173,8 +172,8 @@ class Connections:
         if self._session is None or self._session.closed or self._loop is not loop:
             import aiohttp
 
-            if self._loop is not loop:
-                self._loop, self._gates = loop, {}
+            if self._loop is not loop:  # the events of a gate belong to one loop, what it learned does not
+                self._loop, self._gates = loop, {address: Gate(gate.pace) for address, gate in self._gates.items()}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
@@ -185,13 +184,12 @@ class Connections:
         """The gate of one address; call `session` first."""
         if address not in self._gates:
             first = FIRST_LOCAL if is_loopback(address) else FIRST
-            pace = self._paces.setdefault(address, Pace(self.limit, first, self.factor))
-            self._gates[address] = Gate(pace)
+            self._gates[address] = Gate(Pace(self.limit, first, self.factor))
         return self._gates[address]
 
     def waiting(self) -> str:
         """What rate limits do to the calls now, in words: the longest pause, or else the lowest pace; empty without a limit."""
-        paces = {urlsplit(address).netloc: pace for address, pace in self._paces.items()}
+        paces = {urlsplit(address).netloc: gate.pace for address, gate in self._gates.items()}
         host = max(paces, key=lambda host: paces[host].held_until, default="")
         if host and (wait := paces[host].held_until - time.monotonic()) >= 1:
             return f"waits {wait:.0f} s for the rate limit of {host}"

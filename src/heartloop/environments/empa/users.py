@@ -1,6 +1,6 @@
 """EMPA's user, judge and director as language models, and the players of a run: models, embedded, or both.
 
-The prompts in `prompts/` are our wording. Every role knows the whole scenario; the user simulator is told what it keeps back.
+The prompts in `prompts/` are our wording. Every role knows the whole scenario; the user simulator reads what to keep back.
 The director's function calls are structured output, because a `ChatModel` has no tool calling. An answer that stays invalid
 raises, so that the dialogue is unscored.
 """
