@@ -200,6 +200,14 @@ def test_a_file_without_marks_needs_its_environment(tmp_path: Path) -> None:
         scenarios("list", str(path), "--environment", "perm")
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("requests") / "run")
+    words = ("--model", "heartloop/reflector", "--limit", "2", "--out", path, "--no-report")
+    heartloop("eval", "sage", "--user", "embedded", *words)
+    return path
+
+
 class TestRequests:
     def test_the_first_to_each_role_or_to_one_with_options(self) -> None:
         both = heartloop("scenarios", "show", "support-listen-01", "--prompt").output
@@ -211,13 +219,6 @@ class TestRequests:
         ).output
         assert one.count("===") == 1
         assert "<think>" in one
-
-    @pytest.fixture(scope="class")
-    def run(self, tmp_path_factory: pytest.TempPathFactory) -> str:
-        path = str(tmp_path_factory.mktemp("requests") / "run")
-        words = ("--model", "heartloop/reflector", "--limit", "2", "--out", path, "--no-report")
-        heartloop("eval", "sage", "--user", "embedded", *words)
-        return path
 
     def test_of_a_run_by_dialogue_and_turn(self, run: str) -> None:
         shown = heartloop("scenarios", "show", "support-advice-01", "--run", run, "--turn", "3")
