@@ -139,9 +139,9 @@ async def stored_requests(
     )  # fmt: skip
     prompts = environment.describe(scenario.id)["prompts"]
     prompts = prompts if policy_prompt is None else own_prompt(prompts, policy_prompt)
-    unused = spec.stored.unused_prompts if rejudged else ""
-    changed = [name for name, digest in prompts.items() if played.prompts.get(name) != digest]
-    changed = [name for name in changed if not (unused and name.startswith(unused))]
+    unused = spec.stored.unused_prompts or " "
+    names = [name for name in prompts if not name.startswith(unused)] if rejudged else sorted({*prompts, *played.prompts})
+    changed = [name for name in names if prompts.get(name) != played.prompts.get(name)]
     changed += ["scenario"] if scenario.fingerprint != played.fingerprint else []
     pairs = list(zip(result.turns, played.turns, strict=False))
     differs = (n for n, (new, old) in enumerate(pairs) if (new.message, new.state) != (old.message, old.state))
@@ -172,7 +172,7 @@ def _example(schema: Mapping[str, Any], name: str, again: bool) -> Any:
             fields = schema.get("properties", {}).items()
             return {field: _example(one, field, again) for field, one in fields if field not in (FIRST, LAST)}
         case "array":
-            return [_example(schema["items"], name, again)] * schema.get("minItems", 1)
+            return [_example(schema["items"], name, again)] * schema.get("minItems", 0)
         case "integer" | "number":
             return max(0, schema.get("minimum", 0))
         case "boolean":
