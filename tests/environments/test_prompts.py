@@ -24,12 +24,12 @@ from tests.environments.shipped import SPECS, name_of
 MOST = 120
 
 BOUNDS: Mapping[str, Mapping[str, int]] = {
-    "sage": {"policy": 250, "user": 3_500},
-    "eibench": {"policy": 900, "user": 3_000},
-    "empa": {"policy": 250, "user": 3_500, "judge": 4_500, "director": 4_000},
-    "perm": {"policy": 800, "judge": 1_500},
-    "daily": {"policy": 600, "judge": 1_200},
-    "stances": {"policy": 300, "judge": 900},
+    "sage": {"policy": 200, "user": 3_900},
+    "eibench": {"policy": 500, "user": 3_000},
+    "empa": {"policy": 200, "user": 4_000, "judge": 3_200, "director": 2_800},
+    "perm": {"policy": 400, "judge": 1_100},
+    "daily": {"policy": 400, "judge": 900},
+    "stances": {"policy": 200, "judge": 600},
 }
 """Tokens of the messages of a first request, as `docs/requests.md` states them; EQ-Bench3's are those of its release."""
 

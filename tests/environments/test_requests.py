@@ -115,7 +115,7 @@ class TestStored:
         prompts = {**played.prompts, name: "0123456789ab", "removed": "0123456789ab"}
         older = played.model_copy(update={"prompts": prompts, "fingerprint": "other", "calls": tuple(calls)})
         stored = await stored_requests(spec, scenario, older, turns_of(spec))
-        assert (stored.changed, stored.same) == (sorted([name, "removed"]) + ["scenario"], 2)
+        assert (stored.changed, stored.same) == ([*sorted((name, "removed")), "scenario"], 2)
 
     async def test_without_stored_answers_the_first_request_is_known(self, few: Few) -> None:
         scenario, played, model = await a_dialogue(SPECS[0], few)
