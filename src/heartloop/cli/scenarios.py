@@ -107,7 +107,7 @@ def scenarios_show(
     ] = None,
     turn: Annotated[int, typer.Option(min=1, help="Turn of the dialogue, from 1.")] = 1,
 ) -> None:
-    """Print a scenario as the user simulator reads it, with its prepared lines, or the requests to models with --prompt."""
+    """Print a scenario with its prepared lines, or with --prompt or --run what models are sent."""
     from heartloop.cli.running import read_options
     from heartloop.environments.registry import environment_names, find_scenario
     from heartloop.environments.requests import first_requests

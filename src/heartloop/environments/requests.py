@@ -130,8 +130,9 @@ async def stored_requests(
         judge = spec.judge(model("judge"), played.sampling.get("judge"))
         player = spec.stored.stand_in(played, judge)
     else:
-        models = {role: None if is_embedded(played.models.get(role, "")) else model(role) for role in spec.role_names}
-        player = spec.players(models, played.sampling)
+        asked = {call.role for call in played.calls}  # of an imported dialogue none is stored
+        asked = asked or {role for role in spec.role_names if not is_embedded(played.models.get(role, ""))}
+        player = spec.players({role: model(role) if role in asked else None for role in spec.role_names}, played.sampling)
     environment = spec.make([scenario], player, {**options, **spec.stored.options(played)})
     result = await play(
         environment, scenario.id, _Keeping("policy", kept, reply, played.model), seed=played.seed, repeat=played.repeat,

@@ -23,15 +23,7 @@ from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import mean_pairwise_pearson
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import (
-    dialogue_key,
-    items_of,
-    needs_judge,
-    only_means,
-    points_of,
-    recorded,
-    rubric_questions,
-)
+from heartloop.validity.suites import dialogue_key, items_of, needs_judge, only_means, points_of, recorded, rubric_questions
 
 _LEVELS = 5
 _STEP = re.compile(r"(?P<before>.*?(?:global_step|checkpoint|step)[-_])(?P<step>\d+)(?P<after>.*)")
