@@ -198,3 +198,44 @@ def test_a_file_without_marks_needs_its_environment(tmp_path: Path) -> None:
         scenarios("list", str(path))
     with pytest.raises(InputError, match=r"line 1, id: is 'x'; expected a text that matches .*more errors"):
         scenarios("list", str(path), "--environment", "perm")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("requests") / "run")
+    words = ("--model", "heartloop/reflector", "--limit", "2", "--out", path, "--no-report")
+    heartloop("eval", "sage", "--user", "embedded", *words)
+    return path
+
+
+class TestRequests:
+    def test_the_first_to_each_role_or_to_one_with_options(self) -> None:
+        both = heartloop("scenarios", "show", "support-listen-01", "--prompt").output
+        assert [line.split(",")[0] for line in both.splitlines() if line.startswith("===")] == [
+            "=== policy: reply", "=== user: feel", "=== user: speak",
+        ]  # fmt: skip
+        one = heartloop(
+            "scenarios", "show", "sage", "support-listen-01", "--prompt", "--role", "policy", "-E", "form=think"
+        ).output
+        assert one.count("===") == 1
+        assert "<think>" in one
+
+    def test_of_a_run_by_dialogue_and_turn(self, run: str) -> None:
+        shown = heartloop("scenarios", "show", "support-advice-01", "--run", run, "--turn", "3")
+        assert (shown.output.count("--- user"), shown.stderr) == (3, "")
+        assert "turn 3" in heartloop("scenarios", "show", "--run", run, "--dialogue", "advice-01", "--turn", "3").output
+        assert "No request to the user" in heartloop("scenarios", "show", "advice-01", "--run", run, "--role", "user").output
+
+    @pytest.mark.parametrize(
+        ("words", "named"),
+        [
+            (("support-listen-01", "--prompt", "--role", "judge"), "policy, user"),
+            (("--run", "RUN", "--dialogue", "support"), "2 dialogues"),
+            (("support-advice-01", "--run", "RUN", "--turn", "99"), "turn is 99"),
+            (("--prompt",), "expected a scenario id"),
+        ],
+    )
+    def test_what_is_not_there_is_refused(self, words: tuple[str, ...], named: str, run: str) -> None:
+        refused = heartloop("scenarios", "show", *(run if word == "RUN" else word for word in words)).exception
+        assert isinstance(refused, UseError)
+        assert named in str(refused)

@@ -226,3 +226,19 @@ def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called() -> None
     assert name in "".join(first_words)  # wrapped, not cut, and its brackets are no markup
     assert in_lines(name).splitlines() == [word for word in first_words if word in in_lines(name).splitlines()][:4]
     assert re.search(r"^ *1 A ", text, re.MULTILINE)  # its rank group
+
+
+@pytest.mark.parametrize(
+    ("roles", "models", "warned"),
+    [
+        ({"user": "lab/person"}, ["heartloop/counsellor", "x/good"], True),
+        ({"user": "lab/person"}, ["x/good"], False),
+        ({"user": "embedded"}, ["heartloop/counsellor"], False),
+        ({"judge": "lab/judge"}, ["heartloop/counsellor"], False),  # one written message, or a rejudged run
+    ],
+)
+def test_a_baseline_for_written_lines_is_marked_where_the_user_finds_its_own(
+    roles: dict[str, str], models: list[str], warned: bool
+) -> None:
+    card = score_card([talk(model, "s1", [1]) for model in models], {"roles": roles})
+    assert any("no upper baseline" in note for note in card.notes) is warned

@@ -75,6 +75,26 @@ async def test_a_dialogue_that_one_judge_could_not_place_is_left_out_and_counted
     assert CAPABILITIES.result(material, {"lab/a": {}}).record == {}
 
 
+async def test_a_capability_that_was_not_wanted_has_no_level(material: Material, tmp_path: Path) -> None:
+    """One of two judges says so of one dialogue: the other four capabilities keep it, and nothing counts as 0."""
+    skipped = material.dialogues[0]
+
+    def answer(prompt: str, sampling: Sampling) -> object:
+        fields = [one.name.replace(" ", "_") for one in load_capabilities()]
+        levels = {name: {"why": "so", "level": 3} for name in fields}
+        return levels | ({"solution_crafting": {"why": "only to be heard", "level": 0}} if spoken(skipped) in prompt else {})
+
+    result = await result_of(material, tmp_path / "answers.jsonl", Judge(answer, "lab/a"), judge("lab/b", material, (3, 2, 1)))
+    mine = result.record["models"][skipped.model]
+    assert (mine["solution crafting"]["n"], mine["core insight"]["n"]) == (3, 4)
+    assert mine["solution crafting"]["mean"] == 3.0
+    assert (result.record["not_wanted"], result.record["left_out"]) == ({"solution crafting": 1}, 0)
+    only = material._replace(dialogues=(skipped,))
+    alone = await result_of(only, tmp_path / "one.jsonl", Judge(answer, "lab/a"))
+    assert "solution crafting" not in alone.record["models"][skipped.model]
+    assert alone.record["judges"]["lab/a"][skipped.model]["solution crafting"] is None
+
+
 async def test_checkpoints_of_one_training_are_drawn_over_its_steps(material: Material, tmp_path: Path) -> None:
     names = dict(zip(material.models, (f"checkpoint:runs/a/global_step_{step}/hf" for step in (40, 20, 5)), strict=True))
     trained = material._replace(dialogues=tuple(one.model_copy(update={"model": names[one.model]}) for one in material.dialogues))

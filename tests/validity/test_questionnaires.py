@@ -12,7 +12,7 @@ from heartloop.core.dialogue import Sampling
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material
 from heartloop.validity.questionnaires import BLRI, UTTERANCE, Questionnaire, dimension_scores, load_questionnaire
-from heartloop.validity.suites import material_of
+from heartloop.validity.suites import dialogue_key, material_of
 from tests.commands import heartloop, over_http
 from tests.faulty_server import FaultyServer
 from tests.validity.judges import Judge, ask
@@ -66,6 +66,13 @@ async def test_every_dialogue_is_asked_three_times_and_nothing_twice(
     assert set(record["models"]) == set(material.models)
     assert -1 <= record["pearson_dialogues"]["mean"] <= 1
     assert record["models"]["heartloop/counsellor"]["Mean"]["n"] == 4
+
+
+def test_the_two_questionnaires_have_titles_of_their_own(material: Material) -> None:
+    answers = {f"{dialogue_key(one)}|0": {"answers": [{"agreement": 1 + n % 6}] * 15} for n, one in enumerate(material.dialogues)}
+    titles = [[block.title for block in suite.result(material, {"lab/judge": answers}).page] for suite in (BLRI, UTTERANCE)]
+    assert set(titles[0]).isdisjoint(titles[1])
+    assert "ten models" in UTTERANCE.result(material, {"lab/judge": answers}).notes[0]
 
 
 async def test_a_failed_question_has_no_answer_and_is_asked_again_on_demand(place: Path, tmp_path: Path) -> None:

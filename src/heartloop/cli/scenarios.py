@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from pathlib import Path
@@ -15,6 +16,7 @@ from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 
 if TYPE_CHECKING:
+    from heartloop.environments.requests import Request
     from heartloop.environments.spec import EnvironmentSpec
 
 scenarios_app = typer.Typer(
@@ -91,19 +93,79 @@ def scenarios_list(
 
 @scenarios_app.command("show")
 def scenarios_show(
-    names: Annotated[list[str], typer.Argument(help="Scenario id, after its environment or alone.", metavar="[ENVIRONMENT] ID")],
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Scenario id, after its environment or alone.", metavar="[ENVIRONMENT] ID")
+    ] = None,
     scenarios: Annotated[str | None, typer.Option("--from", help=f"Scenario {_SET} Default: every shipped set.")] = None,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Print the first request to each role instead.")] = False,
+    role: Annotated[str | None, typer.Option(help="Only requests to this role: policy, user, judge, ...")] = None,
+    option: given.OptionValues = None,
+    run: Annotated[Path | None, typer.Option(help="Print the requests of a dialogue of this run, replayed.")] = None,
+    dialogue: Annotated[
+        str | None, typer.Option(help="Dialogue of --run: model|scenario|repeat, or a part that only one has. Default: ID.")
+    ] = None,
+    turn: Annotated[int, typer.Option(min=1, help="Turn of the dialogue, from 1.")] = 1,
 ) -> None:
-    """Print a scenario as the user simulator reads it, with its prepared lines."""
+    """Print a scenario with its prepared lines, or with --prompt or --run what models are sent."""
+    from heartloop.cli.running import read_options
     from heartloop.environments.registry import environment_names, find_scenario
+    from heartloop.environments.requests import first_requests
 
-    if len(names) > 2:
+    names = names or []
+    if len(names) > 2 or not (names or run):
         raise UseError(f"{len(names)} arguments: {' '.join(names)}; expected a scenario id, or an environment and an id")
-    if len(names) == 1 and names[0] in environment_names():
-        raise UseError(f"{names[0]} is an environment; expected a scenario id after it (`heartloop scenarios list {names[0]}`)")
-    environment = names[0] if len(names) == 2 else None
-    spec, record = find_scenario(names[-1], scenarios, environment=environment)
-    typer.echo(spec.scenarios.text(record))
+    if run is not None:
+        spec, requests = _stored(run, dialogue or " ".join(names[-1:]), turn, scenarios)
+    else:
+        if len(names) == 1 and names[0] in environment_names():
+            raise UseError(
+                f"{names[0]} is an environment; expected a scenario id after it (`heartloop scenarios list {names[0]}`)"
+            )
+        spec, record = find_scenario(names[-1], scenarios, environment=names[0] if len(names) == 2 else None)
+        if not prompt:
+            typer.echo(spec.scenarios.text(record))
+            return
+        requests = asyncio.run(first_requests(spec, record, read_options(context, spec, option)))
+    if role not in (None, "policy", *spec.role_names):
+        raise UseError(f"--role is {role}; {spec.name} has policy, {', '.join(spec.role_names)}")
+    shown = [request.text for request in requests if role in (None, request.role)]
+    typer.echo("\n\n".join(shown) or f"No request to the {role or 'models'}: embedded, or not asked in this turn.")
+
+
+def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[EnvironmentSpec, list[Request]]:
+    """The requests of one turn of a stored dialogue; says on standard error how they may differ from those that were sent."""
+    from heartloop.core.dialogue import read_transcripts
+    from heartloop.environments.episode import OWN_PROMPT
+    from heartloop.environments.registry import find_scenario, load_environment
+    from heartloop.environments.requests import stored_requests
+    from heartloop.evaluation.store import RAW, played_settings, saved_settings, scenarios_of
+
+    settings = saved_settings(run)
+    if "rejudged" not in settings:
+        settings = played_settings(run).model_dump()
+    spec = load_environment(settings["environment"])
+    every = list(read_transcripts(run / "transcripts.jsonl"))
+    places = {"|".join(map(str, one.key)): place for place, one in enumerate(every)}
+    named = [name for name in places if key == name] or [name for name in places if key in name]
+    if len(named) != 1:
+        raise UseError(
+            f"--dialogue {key!r} fits {amount(len(named), 'dialogue')} of {run}; expected one, such as {min(places)!r}"
+        )
+    played = every[place := places[named[0]]]
+    if turn > len(played.turns) + (played.failure is not None):
+        raise UseError(f"--turn is {turn}; {named[0]} has {amount(len(played.turns), 'turn')}")
+    if scenarios is None and (run / RAW).is_file():
+        scenario = scenarios_of(run, every)[place]
+    else:
+        _, scenario = find_scenario(played.scenario, scenarios or settings["scenario_set"], environment=spec.name)
+    own, judged = settings.get("policy_prompt") if OWN_PROMPT in played.prompts else None, "rejudged" in settings
+    replayed = asyncio.run(stored_requests(spec, scenario, played, settings["options"], rejudged=judged, policy_prompt=own))
+    if replayed.changed:
+        typer.echo(f"Changed since the run, and shown as of this version: {', '.join(replayed.changed)}.", err=True)
+    if replayed.same < turn - 1:
+        typer.echo(f"The replay differs from the run in turn {replayed.same + 1}, so what follows was not sent so.", err=True)
+    return spec, [request for request in replayed.requests if request.turn == turn - 1]
 
 
 @scenarios_app.command("check")

@@ -27,6 +27,7 @@ from heartloop.models.budget import Meter
 from heartloop.models.names import close
 from heartloop.validity.judging import Answered, AnswerFile, JudgedVariants, answer_all, directories, judged_variants
 from heartloop.validity.page import Part, show_results
+from heartloop.validity.suites import few
 
 
 def read_runs(
@@ -49,7 +50,15 @@ def read_runs(
         about += f" Judged by {' and '.join(material.judges)}."
     if f"{LOCAL_PREFIX}smollm2" in material.judges:
         about += " A judge of 135 million parameters tests whether the suites run; its answers measure nothing."
-    show_results(parts, record, folder / "validity.json", title=f"Validity of {names}", about=about, left_out=left_out)
+    show_results(
+        parts,
+        record,
+        folder / "validity.json",
+        title=f"Validity of {names}",
+        about=about,
+        left_out=left_out,
+        warning=few(material),
+    )
     return code
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from heartloop.core.chat import CONTENT_FILTER
+from heartloop.core.chat import CONTENT_FILTER, EMBEDDED, is_embedded
 from heartloop.core.dialogue import Call, Transcript, Usage, total_usage
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
@@ -310,7 +310,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         replaced=len(transcripts) - len(dialogues),
         common=len(common),
         scenarios=len({d.scenario for d in dialogues if d.scored}),
-        notes=(*_source(settings), *_notes(rows, len(common), planned)),
+        notes=(*_source(settings), *_notes(rows, len(common), planned), *_written(rows, settings)),
         models=tuple(rows),
     )
 
@@ -480,6 +480,15 @@ def _source(settings: Mapping[str, Any]) -> Iterable[str]:
         yield f"Rescored from the transcripts of {one.get('from')} (preset {one.get('preset')}) without a model call."
     if isinstance(one := settings.get("rejudged"), Mapping):
         yield f"Rejudged: another judge scored the stored replies of {one.get('from')} (user simulator {one.get('user')})."
+
+
+def _written(rows: Sequence[ModelScore], settings: Mapping[str, Any]) -> Iterable[str]:
+    """A user simulator that finds its own words says none of the lines that the baseline's replies were written for."""
+    if not is_embedded(roles_of(settings).get("user", EMBEDDED)) and any(row.model == "heartloop/counsellor" for row in rows):
+        yield (
+            "heartloop/counsellor is no upper baseline here: its replies answer written lines of the embedded user. To any other "
+            "message it replies as heartloop/reflector."
+        )
 
 
 def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:

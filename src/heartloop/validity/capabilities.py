@@ -3,7 +3,7 @@ and 3).
 
 A judge places five capabilities on levels from 1 to 5. Agreement is the mean over pairs of judges of Pearson's r over models;
 published: 0.981, 0.943, 0.671, 0.778, 0.822. Departures: one question covers all five; our own rubric; a dialogue counts only
-if every judge placed it.
+if every judge placed it; a judge may say that a capability was not wanted, then the dialogue does not count for it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,8 @@ from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.agreement import mean_pairwise_pearson
-from heartloop.validity.suites import (
-    dialogue_key,
-    items_of,
-    model_rows,
-    needs_judge,
-    only_means,
-    points_of,
-    recorded,
-    rubric_questions,
-)
+from heartloop.scoring.statistics import estimate
+from heartloop.validity.suites import dialogue_key, items_of, needs_judge, only_means, points_of, recorded, rubric_questions
 
 _LEVELS = 5
 _STEP = re.compile(r"(?P<before>.*?(?:global_step|checkpoint|step)[-_])(?P<step>\d+)(?P<after>.*)")
@@ -86,7 +78,8 @@ def checkpoints(models: Sequence[str]) -> dict[str, dict[int, str]]:
 
 class _Placed(BaseModel, extra="forbid"):
     why: Annotated[str, Field(max_length=400)]
-    level: Annotated[int, Field(ge=1, le=_LEVELS)]
+    level: Annotated[int, Field(ge=0, le=_LEVELS)]
+    """0: not wanted in this talk."""
 
 
 def _questions(material: Material, answers: Answers) -> list[Question]:
@@ -94,7 +87,7 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
         one.name: (one.asks, *(f"{level}: {text}" for level, text in enumerate(one.levels, start=1)))
         for one in load_capabilities()
     }
-    each = '{"why": "what in the talk shows it, in one sentence", "level": 1 to 5}'
+    each = '{"why": "what in the talk shows it, in one sentence", "level": 1 to 5, or 0}'
     return rubric_questions("capabilities", material, parts, each, _Placed)
 
 
@@ -111,18 +104,34 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         [[[given[dialogue_key(one)][field]["level"] for field in fields] for one in whole] for given in judging.values()],
         dtype=float,
     )
-    rows = model_rows(material, list(zip(whole, levels_j_d_c.mean(axis=0).tolist(), strict=True)), within=(1.0, _LEVELS))
-    by_judge: dict[str, dict[str, list[float]]] = {
-        judge: {row.head: levels_d_c[[one.model == row.head for one in whole]].mean(axis=0).tolist() for row in rows}
-        for judge, levels_d_c in zip(judging, levels_j_d_c, strict=True)
-    }
+    wanted_d_c = levels_j_d_c.min(axis=0) > 0
+    mean_d_c = levels_j_d_c.mean(axis=0)
+    rows: list[Row] = []
+    by_judge: dict[str, dict[str, list[float | None]]] = {judge: {} for judge in judging}
+    for number, model in enumerate(material.models):
+        of_each = [[d for d, one in enumerate(whole) if one.model == model and wanted_d_c[d, c]] for c in range(len(names))]
+        if not any(of_each):
+            continue
+        cells = (
+            estimate(mean_d_c[mine, c].tolist(), [whole[d].scenario for d in mine], within=(1.0, _LEVELS))
+            for c, mine in enumerate(of_each)
+        )
+        rows.append(Row(model, tuple(cells), number))
+        for judge, levels_d_c in zip(judging, levels_j_d_c, strict=True):
+            by_judge[judge][model] = [float(levels_d_c[mine, c].mean()) if mine else None for c, mine in enumerate(of_each)]
     agreement = {
-        name: judge_agreement({judge: {m: each[n] for m, each in values.items()} for judge, values in by_judge.items()})
+        name: judge_agreement(
+            {judge: {m: x for m, each in values.items() if (x := each[n]) is not None} for judge, values in by_judge.items()}
+        )
         for n, name in enumerate(names)
     }
+    not_wanted = {name: int(count) for name, count in zip(names, (~wanted_d_c).sum(axis=0), strict=True) if count}
     words = f"{amount(len(whole), 'dialogue')} of {amount(len(rows), 'model')}, placed by {' and '.join(judging)}."
     if left_out := len(material.dialogues) - len(whole):
         words += f" {left_out} of {len(material.dialogues)} dialogues are left out: a judge gave no usable answer."
+    if not_wanted:
+        listed = ", ".join(f"{name} {count}" for name, count in not_wanted.items())
+        words += f" Dialogues in which a judge found that it was not wanted, left out of it: {listed}."
     known = [r for r in agreement.values() if r is not None]
     if known:
         words += (
@@ -134,6 +143,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     record = {
         "dialogues": len(whole),
         "left_out": left_out,
+        "not_wanted": not_wanted,
         "judges": {
             judge: {model: dict(zip(names, each, strict=True)) for model, each in values.items()}
             for judge, values in by_judge.items()
@@ -147,7 +157,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
 
 
 def _page(
-    rows: Sequence[Row], by_judge: Mapping[str, Mapping[str, Sequence[float]]], agreement: Mapping[str, float | None]
+    rows: Sequence[Row], by_judge: Mapping[str, Mapping[str, Sequence[float | None]]], agreement: Mapping[str, float | None]
 ) -> list[Block]:
     names = [name.capitalize() for name in agreement]
     columns = tuple(Column(name, digits=2) for name in names)

@@ -19,7 +19,7 @@ from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.statistics import estimate, paired_difference
-from heartloop.validity.suites import dialogue_key, means, needs_judge, only_means, question, recorded
+from heartloop.validity.suites import dialogue_key, means, needs_judge, only_means, question, recorded, thoughts_of
 
 MESSAGES = 50
 """Messages of each user of which expression is asked; ours."""
@@ -73,7 +73,7 @@ def _messages(material: Material, user: str) -> Iterator[tuple[str, Transcript, 
         for dialogue in material.dialogues
         if dialogue.user == user and dialogue.models.get("user", user) == user and dialogue.scenario in material.scenarios
         for place, turn in enumerate(dialogue.turns)
-        if turn.message and any(turn.thoughts.values())
+        if turn.message and thoughts_of(material.spec, turn)
     }
     for key in sorted(found, key=lambda key: chance("difficulty", key))[:MESSAGES]:
         yield key, *found[key]
@@ -88,7 +88,7 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
         for key, dialogue, turn in _messages(material, user):
             text = prompt.fill(
                 needs=material.spec.scenarios.text(material.scenarios[dialogue.scenario]),
-                thoughts=" ".join(thought.strip() for thought in turn.thoughts.values() if thought.strip()),
+                thoughts=thoughts_of(material.spec, turn),
                 message=turn.message or "",
             )
             asked.append(question(key, text, _Expression))

@@ -160,7 +160,8 @@ def _sorted(
 class JudgedVariants:
     """A run and the judges that read it in every variant of a suite; `how` are further arguments of `Rejudging`.
 
-    With a limit, scored dialogues are sampled by their keys; a larger limit includes those of a smaller one.
+    With a limit, scored dialogues are sampled by scenario and repeat, so that those of all models come together; a larger limit
+    includes those of a smaller one.
     """
 
     def __init__(
@@ -183,7 +184,7 @@ class JudgedVariants:
 
     @property
     def jobs(self) -> list[Job]:
-        order = sorted(self._source.jobs, key=lambda job: chance("validate", *job.key))
+        order = sorted(self._source.jobs, key=lambda job: (chance("validate", job.scenario, job.repeat), job.model))
         chosen = {job.key for job in [job for job in order if self._source.stored[job.key][0].scored][: self._limit]}
         return [job for job in self._source.jobs if self._limit is None or job.key in chosen]
 

@@ -45,7 +45,7 @@ def write_validity_json(record: Mapping[str, Any], path: Path) -> None:
 
 def show_results(
     parts: Sequence[Part], record: Mapping[str, Any], path: Path, *, title: str, about: str = "",
-    left_out: Sequence[tuple[str, str, str]] = (),
+    left_out: Sequence[tuple[str, str, str]] = (), warning: str = "",
 ) -> None:  # fmt: skip
     """Writes numbers into a path and the page into `report` next to it, and prints the summaries and what was left out.
 
@@ -55,7 +55,7 @@ def show_results(
 
     site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
     template = templates().get_template("validity.html")
-    html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, drawn=drawn)
+    html = template.render(site=site, title=title, about=about, parts=parts, left_out=left_out, warning=warning, drawn=drawn)
     page = path.parent / "report" / "index.html"
     with reported(f"write {path.parent}", "choose a folder that can be written"):
         write_validity_json(record, path)
@@ -64,7 +64,7 @@ def show_results(
     console = Console()
     for part in parts:
         console.print(result_table(part.result))
-    lines = [f"Left out: {name}, {why}." for name, _, why in left_out]
+    lines = [*([f"Warning: {warning}"] if warning else []), *(f"Left out: {name}, {why}." for name, _, why in left_out)]
     console.print("\n".join([*lines, "", f"Numbers: {path}", f"Page: {page}"]), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -24,7 +24,16 @@ from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.reader.features import folded, lacks_english, tokens_of
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval
-from heartloop.validity.suites import dialogue_key, items_of, model_points, needs_judge, only_means, recorded, rubric_questions
+from heartloop.validity.suites import (
+    dialogue_key,
+    items_of,
+    model_points,
+    needs_judge,
+    only_means,
+    recorded,
+    rubric_questions,
+    said,
+)
 
 _WORDS = "word lists"
 _TOP = 4
@@ -112,7 +121,7 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
 
 
 def _replies(dialogue: Transcript) -> list[str]:
-    return [turn.reply for turn in dialogue.turns if turn.reply.strip()]
+    return [reply for reply in map(said, dialogue.turns) if reply.strip()]
 
 
 def marks_by_words(dialogue: Transcript) -> list[float] | None:

@@ -1,9 +1,9 @@
 """Suites `blri` and `utterance`: does the score agree with how the user would describe the relation (SAGE, Appendix F)?
 
 A judge fills in a questionnaire as the user, three times: from the thoughts alone (`blri`: 12 statements in four dimensions, 0
-to 100), or from the dialogue alone (`utterance`: 15 statements in three dimensions, 1 to 5). Published over 18 models: Pearson
+to 100), or from the dialogue alone (`utterance`: 15 statements in three dimensions, 1 to 5). Published over ten models: Pearson
 0.818 and 0.788. Departures: agreement is a number from 1 to 6 in both (the paper's `blri` has labels A to F); our own
-statements; `blri` uses all thoughts that the transcript holds.
+statements; `blri` uses all thoughts of the user simulator, but none that tells a number.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from heartloop.validity.suites import (
     question,
     recorded,
     spoken,
+    thoughts_of,
     titled,
 )
 
 REPEATS = 3
 _PUBLISHED = {"blri": 0.818, "utterance": 0.788}
+_TITLES = {"blri": "Thoughts and score", "utterance": "Words and score"}
 _LEVELS = 6
 
 
@@ -87,10 +89,10 @@ def _form(number: int) -> type[BaseModel]:
     return create_model(f"Questionnaire{number}", __config__=ConfigDict(extra="forbid"), answers=(answers, ...))
 
 
-def _text(name: str, dialogue: Transcript) -> str:
+def _text(name: str, material: Material, dialogue: Transcript) -> str:
     if name == "utterance":
         return spoken(dialogue)
-    thoughts = (" ".join(text.strip() for text in turn.thoughts.values() if text.strip()) for turn in dialogue.turns)
+    thoughts = (thoughts_of(material.spec, turn) for turn in dialogue.turns)
     return "\n".join(f"After reply {number}: {text}" for number, text in enumerate(thoughts, start=1) if text)
 
 
@@ -101,14 +103,14 @@ def _questions(name: str, material: Material, answers: Answers) -> list[Question
     form = _form(len(items))
     asked: list[Question] = []
     for dialogue in material.dialogues:
-        if text := _text(name, dialogue):
+        if text := _text(name, material, dialogue):
             content = prompt.fill(text=text, items=listed, number=str(len(items)))
             asked += [question(f"{dialogue_key(dialogue)}|{n}", content, form, repeat=n) for n in range(REPEATS)]
     return asked
 
 
 def _lacks(name: str, material: Material) -> str | None:
-    if name == "blri" and not any(_text(name, dialogue) for dialogue in material.dialogues):
+    if name == "blri" and not any(_text(name, material, dialogue) for dialogue in material.dialogues):
         return "the dialogues hold no thoughts of the user"
     return needs_judge(material)
 
@@ -149,12 +151,12 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
             if r is not None
         ]
         notes.append(
-            f"Pearson's r of the score and the mean of {judge}'s answers: {', '.join(correlations)}. Published over 18 models: "
-            f"{_PUBLISHED[name]:.3f}."
+            f"Pearson's r of the score and the mean of {judge}'s answers: {', '.join(correlations)}. Published for the score of "
+            f"the source, over ten models: {_PUBLISHED[name]:.3f}."
             if correlations
             else f"{judge} rated {amount(len(rated), 'dialogue')}, too few or too alike to correlate with the score."
         )
-        title = titled("Questionnaire and score", judge, answers)
+        title = titled(_TITLES[name], judge, answers)
         low, high = questionnaire.low, questionnaire.high
         table = Table(title, columns, tuple(rows), help=f"Questionnaire from {low:g} to {high:g}.")
         summary = summary or table._replace(columns=columns[:2], rows=tuple(row._replace(cells=row.cells[:2]) for row in rows))

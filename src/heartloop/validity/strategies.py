@@ -25,7 +25,7 @@ from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.agreement import krippendorff_alpha
-from heartloop.validity.suites import dialogue_key, items_of, means, needs_judge, points_of, question
+from heartloop.validity.suites import dialogue_key, items_of, means, needs_judge, points_of, question, said
 
 READER = "embedded reader"
 GROUPS: Mapping[str, str] = {one.group: one.group_name for one in STRATEGIES.values()}
@@ -83,14 +83,14 @@ def _replies(dialogues: Sequence[Transcript]) -> list[_Reply]:
     for dialogue in dialogues:
         message = dialogue.opening or ""
         for turn in dialogue.turns:
-            if turn.reply.strip():
-                replies.append(_Reply(f"{dialogue_key(dialogue)}|{turn.index}", dialogue, message, turn.reply))
+            if (reply := said(turn)).strip():
+                replies.append(_Reply(f"{dialogue_key(dialogue)}|{turn.index}", dialogue, message, reply))
             message = turn.message or ""
     return replies
 
 
 def _is_read(dialogue: Transcript) -> bool:
-    return not lacks_english(" ".join(turn.reply for turn in dialogue.turns))
+    return not lacks_english(" ".join(map(said, dialogue.turns)))
 
 
 def _with_groups(strategies: Iterable[str]) -> frozenset[str]:
@@ -105,11 +105,11 @@ def labels_by_reader(dialogues: Sequence[Transcript]) -> dict[str, frozenset[str
         messages = [dialogue.opening] if dialogue.opening is not None else []
         replies: list[str] = []
         for turn in dialogue.turns:
-            if turn.reply.strip():
-                reading = reader.read(turn.reply, Context(tuple(messages), tuple(replies)))
+            if (reply := said(turn)).strip():
+                reading = reader.read(reply, Context(tuple(messages), tuple(replies)))
                 hostile = reading.aspects[ASPECTS.index("hostility")] >= HOSTILE
                 labels[f"{dialogue_key(dialogue)}|{turn.index}"] = _with_groups(() if hostile else reading.strategies)
-            replies.append(turn.reply)
+            replies.append(reply)
             if turn.message is not None:
                 messages.append(turn.message)
     return labels

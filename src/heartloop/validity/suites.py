@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 import tomllib
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -17,12 +18,12 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from heartloop.core.blocks import Estimate, Point, Row, Series
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Message, Sampling, Transcript
+from heartloop.core.dialogue import Message, Sampling, Transcript, Turn
 from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import schema_of
-from heartloop.core.text import from_csv_cell, nearest
+from heartloop.core.text import amount, from_csv_cell, nearest
 from heartloop.environments.dialogue_text import chance, dialogue_text
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
@@ -44,6 +45,8 @@ GENERIC: Mapping[str, Lazy] = {
     "rankings": "heartloop.validity.rankings:RANKINGS",
 }
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
+SCENARIOS, MODELS = 10, 5
+"""Scenarios of a model, and models, below which results come with a warning; ours."""
 
 
 def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
@@ -79,18 +82,16 @@ def material_of(
 ) -> Material:
     """The scored dialogues of runs, and their scenarios as far as these are found.
 
-    A limit is of each model in each run, sampled by keys; a larger limit includes the dialogues of a smaller one.
+    A limit is of each model in each run: scenarios and repeats are sampled, first those that all its models have, and the
+    dialogues of every model with these are taken. A larger limit includes the dialogues of a smaller one.
     """
     dialogues: list[Transcript] = []
     found: dict[str, object] = {}
     for run in runs:
-        by_model: dict[str, list[Transcript]] = defaultdict(list)
-        for dialogue in {transcript.key: transcript for transcript in read_run(run).transcripts}.values():
-            if dialogue.scored:
-                by_model[dialogue.model].append(dialogue)
-        for mine in by_model.values():
-            chosen = {one.key for one in sorted(mine, key=lambda one: chance("validate", *one.key))[:limit]}
-            dialogues += [one for one in mine if one.key in chosen]
+        scored = [one for one in {transcript.key: transcript for transcript in read_run(run).transcripts}.values() if one.scored]
+        models = Counter((one.scenario, one.repeat) for one in scored)
+        order = sorted(models, key=lambda place: (-models[place], chance("validate", *place)))
+        dialogues += [one for one in scored if (one.scenario, one.repeat) in set(order[:limit])]
         try:
             found |= {scenario.id: scenario for scenario in spec.scenarios.load(scenarios or saved_settings(run)["scenario_set"])}
         except (HeartloopError, KeyError):
@@ -201,16 +202,54 @@ def question(key: str, text: str, form: type[BaseModel], *, repeat: int = 0) -> 
     return Question(key, fingerprint_of([message.model_dump() for message in messages], dict(schema), repeat), answer, schema)
 
 
+def few(material: Material) -> str:
+    """A warning if a model has too few scenarios, or correlations are over too few models; else empty."""
+    scenarios = min(len({one.scenario for one in material.dialogues if one.model == model}) for model in material.models)
+    models = len(material.models)
+    warnings = []
+    if scenarios < SCENARIOS:
+        warnings.append(f"A model has {amount(scenarios, 'scenario')}; with fewer than {SCENARIOS} its means may be chance.")
+    if 2 < models < MODELS:
+        warnings.append(f"Correlations over {models} models say little; the papers have ten and more.")
+    return " ".join(warnings)
+
+
 def needs_judge(material: Material) -> str | None:
     """`RunSuite.lacks` of a suite that asks a language model."""
     return None if set(material.judges) - {EMBEDDED} else "it asks a judge; pass --judge service/model"
 
 
+_NOT_SAID = re.compile(r"\A\s*# Analysis[ \t]*\n.*?^# Response[ \t]*\n", re.DOTALL | re.MULTILINE)
+_NUMBERS = re.compile(
+    r"(?<!\w)[+\-−±]\d|\b(?:emotion|relation|mood|strain|trust|change|score)\w*\W+(?:\w+\W+){0,3}?\d|\d (?:points|out of)",
+    re.IGNORECASE,
+)
+
+
+def said(turn: Turn) -> str:
+    """What the person reads of a reply: the response without the analysis, or the last of the sections that the prompt asks for.
+
+    >>> said(Turn(index=0, reply="# Analysis\\nShe is proud.\\n\\n# Response\\nIt floats!"))
+    'It floats!'
+    """
+    sections = turn.evidence.get("sections") or {"": ""}
+    return list(sections.values())[-1] or _NOT_SAID.sub("", turn.reply)
+
+
+def thoughts_of(spec: EnvironmentSpec, turn: Turn) -> str:
+    """The user simulator's own thoughts, without those that tell a number of its state; empty if another role judges.
+
+    What the transcript calls thoughts is then the judges' verdict, with the score.
+    """
+    own = "user" in spec.role_names and "judge" not in spec.role_names
+    return " ".join(text.strip() for text in turn.thoughts.values() if own and text.strip() and not _NUMBERS.search(text))
+
+
 def spoken(dialogue: Transcript) -> str:
-    """The dialogue as text, a line a message, by USER and MODEL."""
+    """The dialogue as the person reads it, a line a message, by USER and MODEL."""
     messages = [("USER", dialogue.opening)]
     for turn in dialogue.turns:
-        messages += [("MODEL", turn.reply), ("USER", turn.message)]
+        messages += [("MODEL", said(turn)), ("USER", turn.message)]
     return dialogue_text((speaker, text) for speaker, text in messages if text is not None)
 
 
