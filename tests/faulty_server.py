@@ -468,7 +468,9 @@ def _play(asked: Request, draw: random.Random, kind: str | None) -> str:
     system = str(asked.body["messages"][0]["content"])
     if '"quote"' in system and '"regress"' not in system:
         names, highest = (_MARKS, 20) if '"relevant"' in system else (("score",), 5)
-        marks = {name: highest + 20 if kind == "out_of_range" else draw.randint(1, highest) for name in names}
+        marks: dict[str, Any] = {name: highest + 20 if kind == "out_of_range" else draw.randint(1, highest) for name in names}
+        if highest == 20:
+            marks |= {f"{name}_why": "It is about them." for name in names} | {"overall": 50}
         words = re.findall(r"[a-z]{5,}", said.split("\n\n")[0].partition(":")[2]) or ["about"]
         return broken(kind, {"reason": "It is about them.", "quote": words[0], **marks})
     if '"score"' in system:

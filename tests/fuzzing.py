@@ -235,6 +235,7 @@ def _feel(text: str) -> str:
 
 _GRADE = {"reason": "It is about him.", "quote": "the monitor", "score": 4}
 _MARKS = {"reason": "So.", "quote": "the monitor", "relevant": 12, "clear": 15, "concise": 9, "sober": 18, "accurate": 11}
+_MARKS |= {f"{name}_why": "So." for name in ("relevant", "clear", "concise", "sober", "accurate")} | {"overall": 60}
 _ANALYSIS, _RESPONSE = 'He envies Rohit. {"score": 5}', 'You carried the monitor. {"score": 5}'
 """An answer of which every part holds a verdict of the policy's own."""
 

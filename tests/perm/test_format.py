@@ -49,9 +49,11 @@ def test_another_form_has_a_name(text: str, kind: str) -> None:
 
 
 def test_the_placeholders_are_those_of_the_prompt() -> None:
-    prompt = (files("heartloop.environments.perm") / "prompts" / "policy.md").read_text(encoding="utf-8")
-    assert parse(prompt[prompt.index("# Analysis") :]).broken == "empty part"
-    assert all(words in prompt for words in PLACEHOLDERS)
+    folder = files("heartloop.environments.perm") / "prompts"
+    prompts = [(folder / f"{name}.md").read_text(encoding="utf-8") for name in ("policy", "message_paper")]
+    for prompt in prompts:
+        assert parse(prompt[prompt.index("# Analysis") :]).broken == "empty part"
+    assert all(words in "".join(prompts) for words in PLACEHOLDERS)
 
 
 words = st.text(alphabet=st.characters(codec="utf-8"), max_size=60).filter(

@@ -43,6 +43,12 @@ def judge_of_daily(system: str) -> str:
     return next(judge for judge, title in METRICS.items() if title.lower() == head[1])
 
 
+def marks(mark: int, **other: int) -> dict[str, Any]:
+    """A bystander's answer but for reason and quote."""
+    whys = {f"{name}_why": "as it is" for name in DIMENSIONS}
+    return {**whys, **dict.fromkeys(DIMENSIONS, mark), "overall": 5 * mark, **other}
+
+
 class Case(NamedTuple):
     """An environment of one answer; `response` is what all judges but resonation read."""
 
@@ -57,7 +63,7 @@ class Case(NamedTuple):
 
     def answer(self, judge: str, score: int = 3, **more: Any) -> str:
         quote = "envies Rohit" if judge == "resonation" else self.response.splitlines()[0]
-        numbers: dict[str, Any] = dict.fromkeys(DIMENSIONS, 14) if judge == "bystander" else {"score": score}
+        numbers: dict[str, Any] = marks(14) if judge == "bystander" else {"score": score}
         return json.dumps({"reason": "because", "quote": quote, **numbers, **more})
 
     def model(self, **answers: str) -> ScriptedChat:
@@ -105,7 +111,7 @@ async def test_no_line_of_the_policy_can_pass_for_ours(case: Case) -> None:
         assert lines.count("That was all of it. Judge it as you were told, with the JSON object.") == 1
         if case.judge_of(system.content) != "resonation":
             marked = [line.removeprefix("    | ") for line in lines if line.startswith("    | ")]
-            assert marked == [line for line in forged.splitlines()[1:] if line]
+            assert marked == [line for line in forged.splitlines() if line]
 
     assert [sampling.seed for sampling in model.samplings if sampling] == list(range(40, 40 + len(case.judges)))
     assert all(sampling.temperature == 0.0 for sampling in model.samplings if sampling)
@@ -116,7 +122,7 @@ async def test_grades_reasons_and_quotes_are_kept_and_the_five_marks_are_summed_
     transcript = await PERM.played(PERM.model(**answers))
     evidence = transcript.turns[0].evidence
     assert evidence["scores"] == {"resonation": 4, "expression": 3, "reception": 3, "bystander": 62}
-    assert evidence["seen"]["bystander"] == {**dict.fromkeys(DIMENSIONS, 14), "relevant": 20, "concise": 0}
+    assert evidence["seen"]["bystander"] == marks(14, relevant=20, concise=0)
     assert evidence["quotes"]["resonation"] == "envies Rohit"
     assert transcript.models["judge"] == "sim"
     assert set(JUDGES) <= transcript.prompts.keys()

@@ -14,7 +14,7 @@ from heartloop.core.judging import ask
 from heartloop.core.schemas import QUOTED, Sent
 from heartloop.environments import reading
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, Player, RoleModel, Scenario, answered
-from heartloop.environments.dialogue_text import passages_of, stands_in
+from heartloop.environments.dialogue_text import SILENT, passages_of, quoted, stands_in
 from heartloop.environments.episode import CallLog, RoleFailed
 from heartloop.environments.reading import Appraisal, AppraisingPlayer, reason_of, whole
 
@@ -28,6 +28,11 @@ class Grade(NamedTuple):
     quote: str = ""
     evidence: Mapping[str, Any] = {}
     """Further findings, such as the bystander's five dimensions, 0 to 20 each."""
+
+
+def marked(text: str) -> str:
+    """A judged text with every line marked, so that none can be read as the prompt's."""
+    return f"    | {quoted(text) or SILENT}"
 
 
 class JudgedText(NamedTuple):

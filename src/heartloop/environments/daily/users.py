@@ -14,9 +14,8 @@ from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.daily.environment import JUDGES, prompt_values
 from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
-from heartloop.environments.dialogue_text import dialogue_text
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, leveled
+from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, leveled, marked
 from heartloop.environments.reading import LearnedReading, with_cues
 from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
@@ -47,7 +46,7 @@ class DailyLLMUser(JudgeModel):
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         scenario, text, seed = judged
         system = self.prompts["judge"].fill(**prompt_values(scenario), query=scenario.query, metric=self.prompts[judge].text)
-        question = self.prompts["judge_turn"].fill(answer=dialogue_text([("The answer", text)]))
+        question = self.prompts["judge_turn"].fill(answer=marked(text))
         answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, Level, seed=seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())
 

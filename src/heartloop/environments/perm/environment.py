@@ -77,8 +77,8 @@ class PermOptions(Options):
 
     preset: str = option(PRESETS[0], affects="score", choices=PRESETS)
     """How a grade of 1 to 5 becomes a share: `released`: grade / 5; `unit`: (grade - 1) / 4."""
-    variant: str = option("plain", choices=("plain",))
-    """Form of the policy prompt."""
+    variant: str = option("plain", choices=("plain", "paper"), paper="paper (Figures 11 and 12)")
+    """Form of the policy prompt: `plain`: persona, scenario and form in the system message; `paper`: in the user's message."""
     max_turns: int = option(1, ge=1, le=1, paper="1")
     """Number of policy replies."""
     bystander_weight: float = option(
@@ -127,7 +127,11 @@ SCALE = Scale(
 class Perm(BaseEnvironment[AnyScenario, Judges, PermOptions]):
     name = "perm"
     options_type = PermOptions
-    policy = load_prompt(__package__, "policy")
+    policy, paper, message = (load_prompt(__package__, name) for name in ("policy", "policy_paper", "message_paper"))
+
+    @property
+    def in_message(self) -> bool:
+        return self.options.variant == "paper"
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> PermEpisode:
         return PermEpisode(self, self.scenario(scenario_id), seed)
@@ -144,13 +148,20 @@ class Perm(BaseEnvironment[AnyScenario, Judges, PermOptions]):
             "tags": " ".join(scenario.tags),
             **self.options.rules.facts,
         }
-        return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
+        hashes = {prompt.name: prompt.hash for prompt in ((self.paper, self.message) if self.in_message else (self.policy,))}
+        return self.described(scenario_id, self.user.describe(), facts=facts, prompts=hashes)
 
 
 class PermEpisode(AnswerEpisode[Perm, AnyScenario]):
     @property
     def policy_prompt(self) -> str:
-        return self._environment.policy.fill(persona=self._scenario.who, scenario=self._scenario.scenario)
+        perm, scenario = self._environment, self._scenario
+        return perm.paper.text if perm.in_message else perm.policy.fill(persona=scenario.who, scenario=scenario.scenario)
+
+    async def open(self) -> str:
+        perm, scenario = self._environment, self._scenario
+        filled = {"persona": scenario.who, "scenario": scenario.scenario, "query": scenario.query}
+        return perm.message.fill(**filled) if perm.in_message else scenario.query
 
     async def step(self, reply: str) -> UserTurn:
         answer, rules = parse(reply), self._environment.options.rules

@@ -2,8 +2,8 @@
 
 The rubrics in `prompts/` are in our words, after PERM Figures 7 to 10. As published, judges know persona, scenario and query.
 Departures: an answer is one JSON object instead of two lines; it contains a quote, which must occur in the judged part; the
-bystander's five marks are summed in code. An invalid answer (a grade in words, two grades, a quote that does not occur) is
-re-asked once; then the dialogue is unscored.
+bystander's five marks are summed in code, its mark of the whole is only stored. An invalid answer (a grade in words, two grades,
+a quote that does not occur) is re-asked once; then the dialogue is unscored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import Field, StrictInt
 
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.dialogue_text import dialogue_text
+from heartloop.core.schemas import Sent
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import (
     AnswerPlayer,
@@ -27,6 +27,7 @@ from heartloop.environments.grading import (
     Level,
     Verdict,
     leveled,
+    marked,
     quote_of,
     reason_for,
 )
@@ -39,12 +40,21 @@ from heartloop.reader.reader import Output
 _Mark = Annotated[StrictInt, Field(ge=0, le=20)]
 
 
+_Why = Annotated[str, Sent(maxLength=200), Field(min_length=1)]
+
+
 class _Marks(Verdict):  # the names of `DIMENSIONS`
+    relevant_why: _Why
     relevant: _Mark
+    clear_why: _Why
     clear: _Mark
+    concise_why: _Why
     concise: _Mark
+    sober_why: _Why
     sober: _Mark
+    accurate_why: _Why
     accurate: _Mark
+    overall: Annotated[StrictInt, Field(ge=0, le=100)]
 
 
 class PermLLMUser(JudgeModel):
@@ -54,13 +64,13 @@ class PermLLMUser(JudgeModel):
         scenario, text, seed = judged
         system = self.prompts[judge].fill(persona=scenario.who, scenario=scenario.scenario, query=scenario.query)
         part = "The notes" if judge == "resonation" else "The response"
-        question = self.prompts["judge_turn"].fill(part=dialogue_text([(part, text)]))
+        question = self.prompts["judge_turn"].fill(part=part, text=marked(text))
         kind: type[Verdict] = _Marks if judge == "bystander" else Level
         answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, kind, seed=seed, log=log)
         reason, quote = answer.reason.strip(), answer.quote.strip()
         if isinstance(answer, _Marks):
-            marks = {name: int(getattr(answer, name)) for name in DIMENSIONS}
-            return Grade(sum(marks.values()), reason, quote, marks)
+            marks = answer.model_dump(exclude={"reason", "quote"})
+            return Grade(sum(marks[name] for name in DIMENSIONS), reason, quote, marks)
         return Grade(answer.score if isinstance(answer, Level) else 0, reason, quote)
 
 
