@@ -270,11 +270,13 @@ def _judged(judge: str, turn: Turn, scored: Graded, parts: list[list[str]]) -> d
         "name": judge, "part": part, "score": short_number(scored.scores[judge]), "top": 100 if judge == "bystander" else 5,
         "reason": reason, "quote": quote, "places": places,
     }  # fmt: skip
+    given = mapping_of(mapping_of(turn.evidence.get("seen")).get(judge))
     if judge == "bystander" and scored.marks:
-        shown["marks"] = [[name, DIMENSIONS[name], short_number(mark)] for name, mark in scored.marks.items()]
+        whys = DIMENSIONS | printable_texts({name: given[f"{name}_why"] for name in DIMENSIONS if f"{name}_why" in given})
+        shown["marks"] = [[name, whys[name], short_number(mark)] for name, mark in scored.marks.items()]
     else:
-        given = mapping_of(mapping_of(turn.evidence.get("seen")).get(judge)).items()
-        shown["seen"] = [[printable(str(name)), _words(value)] for name, value in given if value not in ([], {}, (), None, "")]
+        left = {name: value for name, value in given.items() if value not in ([], {}, (), None, "")}
+        shown["seen"] = [[printable(str(name)), _words(value)] for name, value in left.items()]
     return shown
 
 
