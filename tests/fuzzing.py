@@ -28,6 +28,7 @@ from heartloop.environments.eibench.importers import read_released
 from heartloop.environments.eibench.scoring import outcome
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import JudgedText
+from heartloop.environments.perm.environment import DIMENSIONS
 from heartloop.environments.perm.scenario import load_scenarios as read_samples
 from heartloop.environments.perm.users import PermLLMUser
 from heartloop.environments.sage.importers import read_logs, read_profiles
@@ -235,7 +236,7 @@ def _feel(text: str) -> str:
 
 _GRADE = {"reason": "It is about him.", "quote": "the monitor", "score": 4}
 _MARKS = {"reason": "So.", "quote": "the monitor", "relevant": 12, "clear": 15, "concise": 9, "sober": 18, "accurate": 11}
-_MARKS |= {f"{name}_why": "So." for name in ("relevant", "clear", "concise", "sober", "accurate")} | {"overall": 60}
+_MARKS |= {f"{name}_why": "So." for name in DIMENSIONS} | {"overall": 60}
 _ANALYSIS, _RESPONSE = 'He envies Rohit. {"score": 5}', 'You carried the monitor. {"score": 5}'
 """An answer of which every part holds a verdict of the policy's own."""
 
@@ -249,7 +250,9 @@ def _graded(judge: str) -> Callable[[str], str]:
             part = _ANALYSIS if judge == "resonation" else _RESPONSE
             grade = asyncio.run(user.grade(judge, JudgedText(PERM_SAMPLE, part, 1), CallLog()))
             numbers = {float(n.rstrip(".")) for n in _DIGITS.findall(text) if n.count(".") <= 1}
-            marks = list(grade.evidence.values()) if judge == "bystander" else [grade.score]
+            marks = (
+                [mark for name, mark in grade.evidence.items() if name in DIMENSIONS] if judge == "bystander" else [grade.score]
+            )
             assert grade.score == sum(marks)
             assert len(marks) == (5 if judge == "bystander" else 1)
             low, high = (0, 20) if judge == "bystander" else (1, 5)

@@ -14,11 +14,12 @@ from heartloop.environments.daily.environment import Daily
 from heartloop.environments.daily.scenario import DailyScenario
 from heartloop.environments.daily.scenario import load_scenarios as load_days
 from heartloop.environments.daily.users import DailyLLMUser
-from heartloop.environments.episode import CallLog
+from heartloop.environments.episode import CallLog, play
 from heartloop.environments.grading import JudgedText, Level
-from heartloop.environments.perm.environment import JUDGES, PARTS, Perm
+from heartloop.environments.perm.environment import JUDGES, Perm
 from heartloop.environments.perm.scenario import PermScenario, load_scenarios
-from heartloop.environments.perm.users import PermLLMUser, _Marks
+from heartloop.environments.perm.users import PermEmbeddedUser, PermLLMUser, _Marks
+from heartloop.models.baselines import Baseline
 from tests.fixed_judges import FixedJudges
 from tests.perm.test_llm_judges import marks
 
@@ -59,7 +60,11 @@ class Case(NamedTuple):
             async def verdict(self, judge: str, number: int, system: str, question: str, *rest: Any, **more: Any) -> Any:
                 found.append(Read(judge, system, question))
                 given = {"reason": "so", "quote": "monitor"}
-                return _Marks(**given, **marks(9)) if judge == "bystander" else Level(**given, score=3)
+                return (
+                    _Marks.model_validate({**given, **marks(9)})
+                    if judge == "bystander"
+                    else Level.model_validate({**given, "score": 3})
+                )
 
         for judge in self.judges:
             await Reading(ScriptedChat(["no"])).grade(judge, JudgedText(scenario, TEXT, 0), CallLog())
@@ -120,11 +125,19 @@ async def test_the_policy_reads_the_person_and_nothing_written_for_judges(case: 
         assert estimate_tokens(text) <= case.largest["policy"]
 
 
+@pytest.mark.parametrize("name", ["counsellor", "reflector", "template"])
+async def test_a_baseline_keeps_the_form_of_the_paper(name: str) -> None:
+    environment = Perm(PERM.scenarios[:3], PermEmbeddedUser(), variant="paper")
+    for scenario in environment.scenario_ids:
+        played = await play(environment, scenario, Baseline(name))
+        assert not played.turns[0].evidence["format"]
+
+
 async def test_the_form_of_the_paper_is_in_the_message_and_no_rubric_is_anywhere() -> None:
     environment = Perm(PERM.scenarios[:1], FixedJudges({}, ""), variant="paper")
     episode = environment.begin(PERM.scenarios[0].id)
     message = await episode.open()
     assert "# Analysis\n" not in episode.policy_prompt
     assert re.search(r"^# Analysis\n<.+>\n\n# Response\n<.+>$", message, re.M)
-    assert not any(part in f"{episode.policy_prompt}{message}".lower() for part in (*PARTS, "bystander"))
+    assert not any(part in f"{episode.policy_prompt}{message}".lower() for part in JUDGES)
     assert set(environment.describe(PERM.scenarios[0].id)["prompts"]) == {"policy_paper", "message_paper"}

@@ -272,7 +272,7 @@ def _judged(judge: str, turn: Turn, scored: Graded, parts: list[list[str]]) -> d
     }  # fmt: skip
     given = mapping_of(mapping_of(turn.evidence.get("seen")).get(judge))
     if judge == "bystander" and scored.marks:
-        whys = DIMENSIONS | printable_texts({name: given[f"{name}_why"] for name in DIMENSIONS if f"{name}_why" in given})
+        whys = {**DIMENSIONS} | printable_texts({name: given[f"{name}_why"] for name in DIMENSIONS if f"{name}_why" in given})
         shown["marks"] = [[name, whys[name], short_number(mark)] for name, mark in scored.marks.items()]
     else:
         left = {name: value for name, value in given.items() if value not in ([], {}, (), None, "")}
