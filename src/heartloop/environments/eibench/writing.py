@@ -41,9 +41,10 @@ from heartloop.environments.writing import (
     as_json,
     check_only,
     check_size,
-    places,
     problems_of_person,
     run_number,
+    someone_else,
+    young,
 )
 from heartloop.environments.written import Matter, Sentences, Tags, problems_in_tags
 
@@ -149,7 +150,8 @@ class EIBenchWriting(Writing):
         mixed = _mixed(seed, tuple(scene for scene in SCENES if not only or scene in only), used)
         if n > len(mixed):
             raise UseError(f"--n is {n}; there are {len(mixed)} combinations of {' and '.join(only) or 'all scenes'}")
-        return [_seeded(scene, one.seed(theme), number, seed) for number, (scene, theme, one) in enumerate(mixed[:n], start=1)]
+        names: set[str] = set()
+        return [_seeded(scene, one.seed(theme), n, seed, names) for n, (scene, theme, one) in enumerate(mixed[:n], start=1)]
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts, options = seeded.facts, pools()
@@ -166,6 +168,8 @@ class EIBenchWriting(Writing):
                 **{name: facts[name] for name in same},
                 **strength,
                 "scene_means": scene.means,
+                "emotion_means": scene.emotion,
+                "young": young(facts["gender"]),
                 "relationship": options.relationship[facts["relationship"]],
                 "personality_means": options.personality[facts["personality"]],
                 "opening_form": opening,
@@ -212,9 +216,13 @@ class EIBenchWriting(Writing):
             **done["voice"].model_dump(mode="json"),
         }
 
-    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
-        scene = _SCENES[scenario["scene"]]
-        return {"emotion_means": scene.emotion, "relation_means": scene.relation, "field": "anchors.a.success", "value": "35"}
+    def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
+        scene, anchors = _SCENES[scenario["scene"]], done["anchors"]
+        assert isinstance(anchors, _Anchors)
+        states = {name: getattr(anchors, name) for name in _Anchors.model_fields}
+        shows = "\n".join(f"  {name} (a {state.a}, t {state.t}): {state.shows}" for name, state in states.items())
+        means = {"emotion_means": scene.emotion, "relation_means": scene.relation}
+        return {**means, "shows": shows, "field": "anchors.a.success", "value": "35"}
 
 
 @lru_cache(maxsize=16)
@@ -231,11 +239,10 @@ def _alternating(scene: Scene, used: Set[Combination], rng: random.Random) -> li
     return [one for row in zip_longest(*free) for one in row if one is not None]
 
 
-def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
-    """A seed with place, gender and given names, which depend on the run's seed and the number only."""
+def _seeded(scene: Scene, seed: Seed, number: int, run: int, names: set[str]) -> Seeded:
+    """A seed with place, gender and given names, the first one not of `names`."""
     rng = random.Random(f"eibench|{run}|{number}")
-    place = rng.choice(places())
-    gender, name = place.someone(rng)
+    place, gender, name = someone_else(rng, names)
     other = rng.choice([n for n in (*place.women, *place.men) if n != name])
     slug = re.sub(r"[^a-z0-9]+", "-", seed.keyword.lower()).strip("-")
     facts = {"scene": scene, **seed.model_dump(), "place": place.name, "gender": gender, "name": name, "other": other}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -30,11 +30,13 @@ from heartloop.environments.writing import (
     Stage,
     Writing,
     as_json,
+    at_age,
     check_only,
     check_size,
-    places,
+    dealt,
     problems_of_person,
     run_number,
+    someone_else,
 )
 from heartloop.environments.written import Line, Tags, problems_in_tags
 
@@ -69,6 +71,14 @@ _NEED = {
 }
 
 
+def _three(deck: Iterator[str]) -> list[str]:
+    """The next three that differ."""
+    drawn: dict[str, None] = {}
+    while len(drawn) < 3:
+        drawn[next(deck)] = None
+    return list(drawn)
+
+
 class SageWriting(Writing):
     """New SAGE scenarios, stratified by hidden intention; by default the supportive ones."""
 
@@ -79,6 +89,7 @@ class SageWriting(Writing):
         Stage("scene", load_prompt(__package__, "sage_scene"), _Scene),
         Stage("voice", load_prompt(__package__, "sage_voice"), _Voice),
     )
+    story = "scene"
     audit = load_prompt(__package__, "audit_sage")
     fixed = (
         "id", "family", "intention", "theme", "name", "age", "gender", "key", "kind", "concern", "depth", "about", "temperament",
@@ -96,22 +107,20 @@ class SageWriting(Writing):
         rng = random.Random(f"sage|{seed}")
         rng.shuffle(chosen)
         pools = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
-        used: set[tuple[Any, ...]] = set()
         found: list[Seeded] = []
+        names: set[str] = set()
+        ages, traits, sentences = (dealt(rng, pools[name]) for name in ("ages", "traits", "sentences"))
+        free = {
+            key: dealt(rng, [x for family, x in themes if family == INTENTIONS[key].family and (x, key) not in taken])
+            for key in chosen
+        }
         while len(found) < n:
             intention = INTENTIONS[chosen[len(found) % len(chosen)]]
-            free = [x for family, x in themes if family == intention.family and (x, intention.key) not in taken]
-            theme = rng.choice(free)
-            traits, sentences = rng.sample(pools["traits"], 3), rng.sample(pools["sentences"], 3)
-            age, place = rng.choice(pools["ages"]), rng.choice(places())
-            gender, name = place.someone(rng)
-            made = (frozenset(traits), frozenset(sentences), age, theme, intention.key)
-            if made in used:
-                continue
-            used.add(made)
+            theme, age = next(free[intention.key]), next(ages)
+            place, gender, name = someone_else(rng, names)
             facts = {
-                "family": intention.family, "intention": intention.key, "theme": theme, "traits": traits,
-                "sentences": sentences, "age": age, "place": place.name, "name": name, "gender": gender,
+                "family": intention.family, "intention": intention.key, "theme": theme, "traits": _three(traits),
+                "sentences": _three(sentences), "age": age, "place": place.name, "name": name, "gender": at_age(gender, age),
             }  # fmt: skip
             number = len(found) + 1
             found.append(Seeded(number, f"{intention.family}-{intention.key}-{run_number(seed, number)}", facts))
@@ -163,5 +172,8 @@ class SageWriting(Writing):
             **done["voice"].model_dump(mode="json"),
         }
 
-    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
+    def alike(self, one: SageScenario, shipped: SageScenario) -> bool:
+        return one.theme == shipped.theme or one.intention == shipped.intention
+
+    def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         return {"intention": INTENTIONS[scenario["intention"]].text, "field": "first_message", "value": '"..."'}
