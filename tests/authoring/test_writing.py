@@ -544,7 +544,7 @@ def test_a_count_that_is_corrected_in_one_sentence_must_not_stay_in_another() ->
     fix = one("a.text", "He keeps fourteen hives by the canal.")
     half = corrected(before, [fix], [])
     assert [problem.split(":")[0] for problem in left_behind(half.scenario, half.changed)] == [
-        "a.text no longer says '40 hives', and lines.0 does"
+        "a.text no longer says 'forty hives', and lines.0 does"
     ]
     both = corrected(before, [fix, one("lines[0]", "14 hives, and not one sting.")], [])
     assert left_behind(both.scenario, both.changed) == []

@@ -154,19 +154,17 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-_NUMBERS = re.findall(
-    r"\w+",
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen "
-    "twenty thirty forty fifty sixty seventy eighty ninety hundred",
+_COUNTED = re.compile(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|\d+|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty) \w{3,}"
 )
-_VALUES = dict(zip(_NUMBERS, map(str, [*range(2, 20), *range(20, 101, 10)]), strict=True))
 
 
 def left_behind(scenario: Mapping[str, Any], changed: Sequence[Mapping[str, Any]]) -> list[str]:
     """Counts, such as "forty hives", that a correction took out of one text and that another text of the scenario still has."""
     texts = dict(_texts(scenario, ""))
     return [
-        f"{one['field']} no longer says {' '.join(count)!r}, and {path} does: correct it there too, or nowhere"
+        f"{one['field']} no longer says {count!r}, and {path} does: correct it there too, or nowhere"
         for one in changed
         if isinstance(one["from"], str)
         for count in sorted(_counts(one["from"]) - _counts(one["to"]))
@@ -175,9 +173,8 @@ def left_behind(scenario: Mapping[str, Any], changed: Sequence[Mapping[str, Any]
     ]
 
 
-def _counts(text: str) -> set[tuple[str, str]]:
-    words = [_VALUES.get(word, word) for word in _words(text)]
-    return {(number, word) for number, word in pairwise(words) if number.isdigit() and len(word) > 2}
+def _counts(text: str) -> set[str]:
+    return set(_COUNTED.findall(" ".join(_words(text))))
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -53,20 +53,8 @@ def dealt(rng: random.Random, items: Sequence[Any]) -> Iterator[Any]:
         yield from rng.sample(items, len(items))
 
 
-_YOUNG = {"woman": "girl", "man": "boy"}
-
-
 def at_age(gender: str, age: int) -> str:
-    """
-    >>> at_age("woman", 17), at_age("woman", 18)
-    ('girl', 'woman')
-    """
-    return _YOUNG.get(gender, gender) if age < 18 else gender
-
-
-def young(gender: str) -> str:
-    """What a form of an answer says after a drawn gender, where the writer decides the age."""
-    return f", below 18 {at_age(gender, 17)}"
+    return {"woman": "girl", "man": "boy"}.get(gender, gender) if age < 18 else gender
 
 
 MAX_SCENARIOS = 9_999

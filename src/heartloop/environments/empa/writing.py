@@ -35,12 +35,12 @@ from heartloop.environments.writing import (
     Stage,
     Writing,
     as_json,
+    at_age,
     check_size,
     places,
     problems_of_person,
     run_number,
     source_digest,
-    young,
 )  # fmt: skip
 from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags, problems_in_tags
 
@@ -224,7 +224,7 @@ class EmpaDistilling(Writing):
             return {"told": _metadata(facts["told"]), "dialogue": _numbered(facts["turns"], done.get("filter"))}
         if stage.name == "card":
             drawn = {name: str(facts[name]) for name in ("place", "name", "gender")}
-            drawn["young"] = young(drawn["gender"])
+            drawn["young"] = at_age(drawn["gender"], 17)
             return {**drawn, "features": as_json(done["features"]), "tags": ", ".join(_tags(done["filter"])) or "none"}
         if stage.name == "story":
             return {"card": as_json(done["card"]), "features": as_json(done["features"])}
@@ -260,9 +260,6 @@ class EmpaDistilling(Writing):
         axis = _axis(done["label"])
         scenario_id = f"empa-{axis.lower()}-{written['domain'].split()[0]}-{seeded.id.rpartition('-')[2]}"
         return {"id": scenario_id, "axis": axis, "place": seeded.facts["place"], **written}
-
-    def alike(self, one: EmpaScenario, shipped: EmpaScenario) -> bool:
-        return one.axis == shipped.axis or one.domain == shipped.domain
 
     def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         return {"axis": scenario["axis"], "field": "iedr.C.2.level", "value": "2"}

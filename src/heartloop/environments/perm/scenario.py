@@ -215,10 +215,8 @@ BROKEN: Mapping[str, str] = {
 }
 """Kinds of invalid form with their descriptions, in the order of the checks."""
 
-PLACEHOLDERS = (
-    "(what goes on in them)", "(your words to them)",
-    "<an analysis of the scenario and of what the user feels>", "<your response to the user>",
-)  # fmt: skip
+_PAPER = ("<an analysis of the scenario and of what the user feels>", "<your response to the user>")
+PLACEHOLDERS = ("(what goes on in them)", "(your words to them)", *_PAPER)
 """The text of each part in the policy's prompts. A policy that was trained here gave back nothing else (ours)."""
 
 _HEADING = re.compile(r"^# (Analysis|Response)[ \t\r]*$", re.MULTILINE)

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, create_model
 
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
@@ -38,23 +38,13 @@ from heartloop.reader.features import Context
 from heartloop.reader.reader import Output
 
 _Mark = Annotated[StrictInt, Field(ge=0, le=20)]
-
-
 _Why = Annotated[str, Sent(maxLength=200), Field(min_length=1)]
-
-
-class _Marks(Verdict):  # the names of `DIMENSIONS`
-    relevant_why: _Why
-    relevant: _Mark
-    clear_why: _Why
-    clear: _Mark
-    concise_why: _Why
-    concise: _Mark
-    sober_why: _Why
-    sober: _Mark
-    accurate_why: _Why
-    accurate: _Mark
-    overall: Annotated[StrictInt, Field(ge=0, le=100)]
+_Marks = create_model(
+    "_Marks",
+    __base__=Verdict,
+    **{field: (kind, ...) for name in DIMENSIONS for field, kind in ((f"{name}_why", _Why), (name, _Mark))},
+    overall=(Annotated[StrictInt, Field(ge=0, le=100)], ...),
+)  # type: ignore[call-overload]
 
 
 class PermLLMUser(JudgeModel):

@@ -55,20 +55,7 @@ class _Voice(Answer):
     lines: SageLines
 
 
-_PURPOSE = {
-    "support": "They carry this alone and begin to tell it to somebody they do not know well.",
-    "chat": "Nothing is wrong: they have an idle moment and would like to talk.",
-}
-_CONFLICT = '{"what": "what stands against what", "who": "between whom", "why": "what lies beneath it, on both sides"}'
-_TRIED = (
-    '[{"text": "two or more: what they tried, and why it did not help", '
-    '"cues": ["two to eight lower-case words by which it would be proposed again"]}]'
-)
-_PROBLEM = {"support": "what they cannot get past now", "chat": "what makes the moment; not a trouble"}
-_NEED = {
-    "support": "At least one is about feeling, one about other (the other people in it) and one about tried.",
-    "chat": "At least one is about feeling.",
-}
+_FORMS = tomllib.loads((resources.files(__package__) / "families.toml").read_text(encoding="utf-8"))
 
 
 def _three(deck: Iterator[str]) -> list[str]:
@@ -134,18 +121,12 @@ class SageWriting(Writing):
                 "traits": "; ".join(facts["traits"]),
                 "sentences": "\n".join(f"- {sentence}" for sentence in facts["sentences"]),
             }
-        family, supportive = facts["family"], facts["family"] == "support"
+        forms = dict(_FORMS[facts["family"]])
+        needed = {"beats_need": forms.pop("beats_need")}
         known = {"persona": as_json(done["persona"]), "intention": INTENTIONS[facts["intention"]].text}
         if stage.name == "voice":
-            return {**known, "scene": as_json(done["scene"]), "beats_need": _NEED[family]}
-        return {
-            **known,
-            "theme": facts["theme"],
-            "purpose": _PURPOSE[family],
-            "conflict_form": _CONFLICT if supportive else "null",
-            "tried_form": _TRIED if supportive else "[]",
-            "problem_form": _PROBLEM[family],
-        }
+            return {**known, "scene": as_json(done["scene"]), **needed}
+        return {**known, **forms, "theme": facts["theme"]}
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer, facts = done[stage.name], seeded.facts
