@@ -275,8 +275,10 @@ def _fitted(fields: dict[str, Json], question: str, system: str, draw: Draw, *, 
 
 def _quote(question: str, draw: Draw, tag: str) -> str:
     """Some words of a message in the question."""
-    speakers = ("Person", "Supporter", "The response", "The notes", "The answer")
+    speakers = ("Person", "Supporter")
     lines = [line.split(": ", 1)[1] for line in question.splitlines() if line.split(": ", 1)[0] in speakers and ": " in line]
+    if re.search(r"^The (response|notes|answer):$", question, re.MULTILINE):
+        lines = re.findall(r"^    \| (.+)$", question, re.MULTILINE)
     words = str(draw.pick(f"{tag}.message", lines or ["nothing"])).split()
     start = draw.number(f"{tag}.start", max(1, len(words) - 4))
     length = draw.pick(f"{tag}.length", (1, 2, 5, 5, 5, 8, len(words)))  # one short word is refused as a quote
