@@ -107,11 +107,7 @@ def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fi
 
 
 def _plain(path: str) -> str:
-    """
-    >>> _plain("background.timeline[3].when")
-    'background.timeline.3.when'
-    """
-    return re.sub(r"\[(\d+)\]", r".\1", path)
+    return re.sub(r"\[(\d+)\]", r".\1", path)  # timeline[3].when: timeline.3.when
 
 
 def _at(scenario: dict[str, Any], path: str) -> tuple[Any, Any]:

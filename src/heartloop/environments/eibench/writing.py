@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from importlib import resources
 from itertools import zip_longest
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -87,20 +87,9 @@ class _Voice(Answer):
     lines: EIBenchLines
 
 
-class _Scene(NamedTuple):
-    means: str
-    emotion: str
-    relation: str
-    lines: str
-
-
-_TABLE = tomllib.loads((resources.files(__package__) / "scenes.toml").read_text(encoding="utf-8"))
-_SCENES = {scene: _Scene(**row) for scene, row in _TABLE.items()}
-_OPENING = '"their first line to {}, 15 to 300 characters: in the middle of things, with the strength of feeling given above"'
-_MATTER = '{{"text": "{}", "cues": ["..."]}}'
-_DEMAND = _MATTER.format("what they want and the limits forbid; cues are the words by which a reply would grant it")
-_DEED, _COST = _MATTER.format("first what the model did"), _MATTER.format("then what it cost the person")
-_WAY = _MATTER.format("two or three concrete ways forward within the limits; in support small next steps")
+_SCENES: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    (resources.files(__package__) / "scenes.toml").read_text(encoding="utf-8")
+)
 
 
 class EIBenchWriting(Writing):
@@ -129,37 +118,19 @@ class EIBenchWriting(Writing):
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts, options = seeded.facts, pools()
-        scene = _SCENES[facts["scene"]]
-        levels = list(options.intensity)
-        strength = {
-            "intensity": facts["intensity"],
+        scene, levels = _SCENES[facts["scene"]], list(options.intensity)
+        values = {
+            **scene,
+            **facts,
             "intensity_place": f"{levels.index(facts['intensity']) + 1} of {len(levels)}, from {levels[0]} to {levels[-1]}",
-        }
-        if stage.name == "profile":
-            opening = "null" if facts["scene"] == "charm" else _OPENING.format(facts["other"])
-            same = ("scene", "theme", "keyword", "personality", "place", "name", "gender", "other")
-            return {
-                **{name: facts[name] for name in same},
-                **strength,
-                "scene_means": scene.means,
-                "emotion_means": scene.emotion,
-                "young": at_age(facts["gender"], 17),
-                "relationship": options.relationship[facts["relationship"]],
-                "personality_means": options.personality[facts["personality"]],
-                "opening_form": opening,
-            }
-        profile = as_json(done["profile"])
-        if stage.name == "anchors":
-            return {"profile": profile, "emotion_means": scene.emotion, "relation_means": scene.relation, **strength}
-        return {
-            "profile": profile,
-            "other": facts["other"],
-            "demand_form": _DEMAND if facts["scene"] == "defense" else "null",
-            "wrongs_form": f"[{_DEED}, {_COST}]" if facts["scene"] == "repair" else "[]",
-            "ways_form": "[]" if facts["scene"] == "charm" else f"[{_WAY}]",
+            "young": at_age(facts["gender"], 17),
+            "relationship": options.relationship[facts["relationship"]],
+            "personality_means": options.personality[facts["personality"]],
+            "opening_form": scene["opening_form"].replace("{other}", facts["other"]),
             "own_lines": "".join(f', "{group}": ["..."]' for group in LINES[facts["scene"]]),
-            "own_lines_mean": f" {scene.lines}",
+            **{name: as_json(answer) for name, answer in done.items()},
         }
+        return {name: values[name] for name in stage.prompt.blanks}
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer, facts = done[stage.name], seeded.facts
@@ -191,11 +162,11 @@ class EIBenchWriting(Writing):
         }
 
     def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
-        scene, anchors = _SCENES[scenario["scene"]], done["anchors"]
+        anchors = done["anchors"]
         assert isinstance(anchors, _Anchors)
         states = {name: getattr(anchors, name) for name in _Anchors.model_fields}
         shows = "\n".join(f"  {name} (a {state.a}, t {state.t}): {state.shows}" for name, state in states.items())
-        means = {"emotion_means": scene.emotion, "relation_means": scene.relation}
+        means = {name: _SCENES[scenario["scene"]][name] for name in ("emotion_means", "relation_means")}
         return {**means, "shows": shows, "field": "anchors.a.success", "value": "35"}
 
 

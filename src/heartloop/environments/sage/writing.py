@@ -115,18 +115,16 @@ class SageWriting(Writing):
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts = seeded.facts
-        if stage.name == "persona":
-            return {
-                **{name: str(facts[name]) for name in ("age", "place", "name", "gender")},
-                "traits": "; ".join(facts["traits"]),
-                "sentences": "\n".join(f"- {sentence}" for sentence in facts["sentences"]),
-            }
-        forms = dict(_FORMS[facts["family"]])
-        needed = {"beats_need": forms.pop("beats_need")}
-        known = {"persona": as_json(done["persona"]), "intention": INTENTIONS[facts["intention"]].text}
-        if stage.name == "voice":
-            return {**known, "scene": as_json(done["scene"]), **needed}
-        return {**known, **forms, "theme": facts["theme"]}
+        values = {
+            **_FORMS[facts["family"]],
+            **facts,
+            "age": str(facts["age"]),
+            "traits": "; ".join(facts["traits"]),
+            "sentences": "\n".join(f"- {sentence}" for sentence in facts["sentences"]),
+            "intention": INTENTIONS[facts["intention"]].text,
+            **{name: as_json(answer) for name, answer in done.items()},
+        }
+        return {name: values[name] for name in stage.prompt.blanks}
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer, facts = done[stage.name], seeded.facts
