@@ -157,7 +157,7 @@ def everything() -> dict[str, list[Schema]]:
     graded = [schema for name in ("daily", "perm", "stances") for schema in roles.pop(f"environments.{name}")]
     roles["environments.empa"].append(schema_of(direct_judge._Impression))
     written: list[type[BaseModel]] = [stage.answer for stage in stages()]
-    written += [writing._Audit, writing._Repeats]
+    written += [writing._Audit, writing._Mends, writing._Repeats]
     return {
         **roles,
         "environments.grading": graded,

@@ -79,6 +79,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "perm": (
         Case(DEFAULT, "samples", {}),
         Case("unit", "samples", {"preset": "unit"}),
+        Case("paper", "samples", {"variant": "paper"}),
         Case("bystander-0", "samples", {"bystander_weight": 0.0}),
         Case("unit-bystander-1", "samples", {"bystander_weight": 1.0, "preset": "unit"}),
         *(
@@ -107,7 +108,10 @@ SEVERAL_TURNS = ("sage", "eibench", "empa")
 SEEDS = (0, 3)
 SAMPLING: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 300, "seed": 11}
 """Sampling settings of the roles, and of the policy, where some are given."""
-TABLES = ("eibench/manners", "eibench/pools", "empa/perturbations", "environments/names", "environments/people", "sage/pools")
+TABLES = (
+    "eibench/manners", "eibench/pools", "eibench/scenes", "empa/perturbations", "environments/names", "environments/people",
+    "sage/families", "sage/pools",
+)  # fmt: skip
 """TOML tables from which scenarios, perturbations and names are made."""
 SCORE_OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "eibench": ({"preset": "paper", "relation_weight": 0.0}, {"preset": "released", "relation_weight": 0.8}),

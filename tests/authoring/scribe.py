@@ -14,7 +14,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from heartloop.authoring.store import WrittenFiles, steps_path
 from heartloop.authoring.writing import WritingResult, WritingRun, settings_of
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message
-from heartloop.core.tags import tagged
+from heartloop.core.tags import split_tag, tagged
 from heartloop.environments.eibench.composer import compose, load_cores
 from heartloop.environments.eibench.scenario import EIBenchScenario, Seed, pools
 from heartloop.environments.empa.scenario import load_scenarios as load_cases
@@ -32,6 +32,7 @@ from heartloop.environments.writing import Writing
 from heartloop.evaluation.progress import Progress
 
 STAGES = {
+    "mend": "Send only what has to be put in its place",
     "filter": "Does one of the two need empathy here",
     "features": "Say what a stranger would have to know",
     "card": "Invent another person, of another life",
@@ -121,6 +122,8 @@ def steps(out: Path, step: str) -> list[dict[str, Any]]:
 
 def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int = 99) -> Scribe:
     def instead(asked: str, text: str, nth: int) -> str | None:
+        if asked == "mend" and times > 1:
+            return "It stays as it is."
         if asked != stage or nth > times:
             return None
         found = json.loads(json.dumps(good(text)))
@@ -131,7 +134,11 @@ def changed(stage: str, change: Callable[[dict[str, Any]], None], *, times: int 
 
 
 def good(text: str) -> dict[str, Any]:
+    text = split_tag(text)[0]
     stage = stage_of(text)
+    if stage == "mend":
+        question, draft = text.split("\n\n## Your draft\n")
+        return {"mends": list(_mends(_json_after(f"## {draft}", "## "), good(question), ""))}
     if stage == "audit":
         return {"corrections": []}
     if stage == "duplicate":
@@ -171,11 +178,28 @@ def good(text: str) -> dict[str, Any]:
     if stage in _FROM_CASE:
         return _case(stage, text)
     family = "chat" if "Nothing is wrong" in text or "At least one is about feeling.  Each" in text else "support"
-    person = _shifted(json.dumps(_json_after(text, "## The person")), family)
+    anew = text.partition("## Written before, and not taken")[2] if stage == "scene" else ""
+    shape = re.search(r"Shape (\d+) (\d+)\.", text)
+    number = int(hashlib.sha256((json.dumps(_json_after(text, "## The person")) + anew).encode()).hexdigest()[:8], 16)
+    which, by = (int(shape[1]), int(shape[2])) if shape else (number % len(_people(family)), 1 + number % 25)
+    person = _shift(_people(family)[which], by)
+    person["goal"] += f" Shape {which} {by}."  # by which the next question is answered
     wanted = ("concerns", "beats", "lines") if stage == "sage_voice" else ("title", "tags", "background", "goal", "first_message")
     if stage == "sage_voice":
         person["lines"] = _marked(person["lines"], text)
     return {name: person[name] for name in wanted}
+
+
+def _mends(draft: Any, better: Any, path: str) -> Iterator[dict[str, Any]]:
+    """The values that differ, and whole lists of texts."""
+    if isinstance(draft, dict):
+        for name in draft:
+            yield from _mends(draft[name], better[name], f"{path}.{name}".lstrip("."))
+    elif isinstance(draft, list) and not all(isinstance(one, str) for one in draft):
+        for place, one in enumerate(draft):
+            yield from _mends(one, better[place], f"{path}.{place}")
+    elif draft != better:
+        yield {"field": path, "value": better}
 
 
 FEATURES: dict[str, Any] = {

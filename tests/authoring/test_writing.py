@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from heartloop.authoring.checks import problems_of_set
 from heartloop.authoring.store import WrittenFiles, steps_path
-from heartloop.authoring.writing import REASKS, Correction, corrected
+from heartloop.authoring.writing import REASKS, Correction, corrected, left_behind
 from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, SettingsMismatch, TransportError, UseError
@@ -30,7 +31,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scenario import load_scenarios as load_sage
 from heartloop.environments.sage.writing import SageWriting
-from heartloop.environments.writing import MAX_SCENARIOS, Writing
+from heartloop.environments.writing import MAX_SCENARIOS, Writing, problems_of_person
 from heartloop.evaluation.progress import Progress
 from tests.authoring.scribe import Scribe, changed, run_with, stage_of, steps
 
@@ -60,6 +61,27 @@ def test_seeds_follow_from_the_seed_and_more_of_them_begin_alike(writing: Writin
     assert len(set(ids)) == 150
 
 
+def test_nothing_is_drawn_for_two_people_before_all_of_it_was_drawn_for_one() -> None:
+    facts = [one.facts for one in SageWriting().seeds(40, 0)]
+    assert len({fact["name"] for fact in facts}) == len({fact["age"] for fact in facts}) == 40
+    assert Counter(Counter((fact["theme"], fact["intention"]) for fact in facts).values()) == {1: 40}
+    sentences = [sentence for fact in facts[:16] for sentence in fact["sentences"]]
+    traits = [trait for fact in facts[:13] for trait in fact["traits"]]
+    assert (len(set(sentences)), len(set(traits))) == (48, 39)
+    assert len({one.facts["name"] for one in EIBENCH.seeds(200, 1)}) == 200
+
+
+def test_below_eighteen_a_person_is_a_girl_or_a_boy() -> None:
+    facts = [one.facts for one in SageWriting().seeds(60, 2)]
+    assert {fact["gender"] for fact in facts if fact["age"] < 18} == {"girl", "boy"}
+    assert {fact["gender"] for fact in facts if fact["age"] >= 18} == {"woman", "man"}
+    drawn = EIBENCH.seeds(1, 0)[0].facts
+    grown, other = ("woman", "girl") if drawn["gender"] == "woman" else ("man", "boy")
+    for age, gender, fits in ((16, other, True), (16, grown, False), (18, grown, True), (18, other, False)):
+        person = SimpleNamespace(name=drawn["name"], age=age, gender=gender)
+        assert (problems_of_person("user.", person, drawn) == []) == fits
+
+
 def test_scenes_come_in_turn_and_keywords_before_any_comes_twice() -> None:
     facts = [one.facts for one in EIBENCH.seeds(40, 0)]
     assert [f["scene"] for f in facts[:8]] == [*SCENES, *SCENES]
@@ -83,7 +105,9 @@ async def test_a_run_writes_scenarios_that_pass_every_check(writing: Writing, on
     people = load_environment(writing.name).load(str(out))
     assert [person.id for person in people] == [one.id for one in writing.seeds(6, 0, only)]
     assert problems_of_set(load_environment(writing.name).scenarios, people) == []
-    assert len(scribe.asked) == (6 + ended.repeated) * 5
+    asked = Counter(scribe.asked)
+    assert asked["audit"] == 6 + ended.repeated
+    assert asked[writing.stages[0].name] == 6 + (ended.repeated if writing is EIBENCH else 0)
     assert (told[0].done, told[-1].done) == (0, 6)
     verdicts = steps(out, "verdict")
     assert [(v["verdict"], v["id"]) for v in verdicts] == [("kept", person.id) for person in people]
@@ -165,6 +189,94 @@ async def test_a_scenario_told_again_is_written_anew_by_a_writer_who_is_told_wha
     assert "the same quarrel, number 1" in anew
     assert "another story" in anew
     assert split_tag(chat.asked[0][1].content)[0] in anew
+
+
+async def test_a_story_told_again_is_another_story_of_the_same_person(tmp_path: Path) -> None:
+    copied = SAGE.shipped[0].model_dump(mode="json")
+
+    def story(answer: dict[str, Any]) -> None:
+        answer.update({name: copied[name] for name in ("title", "background", "first_message")})
+
+    def told(answer: dict[str, Any]) -> None:
+        answer.update({name: copied[name] for name in ("concerns", "beats")})
+
+    first, second = changed("scene", story, times=1), changed("sage_voice", told, times=1)
+    chat = ScriptedChat(Scribe(lambda *a: first._instead(*a) or second._instead(*a)), name="lab/scribe")
+    ended = await run(tmp_path / "new.jsonl", chat, writing=SAGE, n=1, only=[copied["intention"]])
+    assert (ended.written, ended.repeated) == (1, 1)
+    asked = [stage_of(messages[1].content) for messages in chat.asked]
+    assert [stage for stage in asked if stage != "duplicate"] == [
+        "persona",
+        "scene",
+        "sage_voice",
+        "audit",
+        "scene",
+        "sage_voice",
+        "audit",
+    ]
+    told_again = [messages[1].content for messages in chat.asked if "another story" in messages[1].content]
+    assert [stage_of(text) for text in told_again] == ["scene"]
+
+
+async def test_only_neighbours_of_the_same_theme_or_wish_are_compared_and_without_their_lines(tmp_path: Path) -> None:
+    chat = ScriptedChat(Scribe(), name="lab/scribe")
+    ended = await run(tmp_path / "new.jsonl", chat, writing=SAGE, n=6)
+    assert ended.written == 6
+    shipped = {one.id: one for one in SAGE.shipped}
+    compared = [messages[1].content for messages in chat.asked if stage_of(messages[1].content) == "duplicate"]
+    facts = {one.number: one.facts for one in SAGE.seeds(6, 0)}
+
+    def alike(number: int, name: str) -> bool:
+        return any(getattr(shipped[name], part) == facts[number][part] for part in ("theme", "intention"))
+
+    near = steps(tmp_path / "new.jsonl", "neighbours")
+    wanted = [[name for name, _ in line["nearest"] if alike(line["scenario"], name)] for line in near]
+    shown = [re.findall(r"^### (\S+)$", text, re.M) for text in compared]
+    assert sorted(shown) == sorted(names for names in wanted if names)
+    assert len(compared) < len(near)
+    for text in compared:
+        assert not any(line in text for one in shipped.values() for line in one.lines.cold)
+
+
+async def test_the_auditor_reads_what_the_anchors_were_given_by_and_the_writer_which_feeling_is_strong(tmp_path: Path) -> None:
+    def shows(answer: dict[str, Any]) -> None:
+        answer["fail"]["shows"] = "They put the phone face down on the bread."
+
+    chat = ScriptedChat(changed("anchors", shows), name="lab/scribe")
+    await run(tmp_path / "new.jsonl", chat, n=1, only=["charm"])
+    by_stage = {stage_of(messages[1].content): messages[1].content for messages in chat.asked}
+    assert re.search(r"^  fail \(a \d+, t \d+\): They put the phone face down on the bread\.$", by_stage["audit"], re.M)
+    assert "The feeling that has this strength: how averse, guarded or bored they are" in by_stage["profile"]
+
+
+@pytest.mark.parametrize("mends", [True, False], ids=["mended", "beyond mending"])
+async def test_of_a_long_draft_only_what_is_wrong_is_written_again(mends: bool, tmp_path: Path) -> None:
+    def loud(answer: dict[str, Any]) -> None:
+        answer["concerns"][0]["cues"].append("SHOUTED")
+
+    spoiled = changed("voice", loud, times=1)
+
+    def instead(stage: str, text: str, nth: int) -> str | None:
+        if stage == "mend" and not mends:
+            return json.dumps({"mends": [{"field": "concerns[0].cues[99]", "value": "quiet"}]})
+        return spoiled._instead(stage, text, nth)
+
+    chat = ScriptedChat(Scribe(instead), name="lab/scribe")
+    assert (await run(tmp_path / "new.jsonl", chat, n=1)).written == 1
+    asked = [stage_of(messages[1].content) for messages in chat.asked]
+    assert asked == [
+        "profile",
+        "anchors",
+        "voice",
+        *["mend"] * (1 if mends else REASKS + 1),
+        *["voice"] * (not mends),
+        "audit",
+        "duplicate",
+    ]
+    (mend, voice) = (next(messages for messages in chat.asked if stage_of(messages[1].content) == of) for of in ("mend", "voice"))
+    assert mend[1].content.startswith(split_tag(voice[1].content)[0])
+    answers = [len(line["text"]) for line in steps(tmp_path / "new.jsonl", "answer") if line["of"] == "voice"]
+    assert answers[1] < answers[0] / 10
 
 
 async def test_nearly_a_copy_is_written_anew_whatever_the_auditor_says(tmp_path: Path) -> None:
@@ -414,6 +526,28 @@ def test_a_number_a_text_and_the_tags_are_corrected_and_the_rest_stays() -> None
 def test_more_than_a_correction_is_refused_with_its_field(field: str, value: Any, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         corrected(SCENARIO, [one("anchors.a.success", 15), one(field, value)], FIXED)
+
+
+def test_a_path_may_have_brackets_and_one_that_leads_nowhere_is_told_where_it_ends() -> None:
+    rule = SCENARIO["user"]["rules"][1]
+    assert corrected(SCENARIO, [one("user.rules[1]", rule + " Always.")], FIXED).changed[0]["to"] == rule + " Always."
+    with pytest.raises(InputError, match=r"in place of '9' there is 0, 1, 2"):
+        corrected(SCENARIO, [one("user.rules[9]", rule)], FIXED)
+    with pytest.raises(InputError, match=r"in place of 'feeling' there is .*background"):
+        corrected(SCENARIO, [one("user.feeling", rule)], FIXED)
+    with pytest.raises(InputError, match="not the auditor's"):
+        corrected(SCENARIO, [one("concerns[0].key", "glass")], FIXED)
+
+
+def test_a_count_that_is_corrected_in_one_sentence_must_not_stay_in_another() -> None:
+    before = {"a": {"text": "He keeps forty hives by the canal."}, "lines": ["Forty hives, and not one sting.", "Forty years."]}
+    fix = one("a.text", "He keeps fourteen hives by the canal.")
+    half = corrected(before, [fix], [])
+    assert [problem.split(":")[0] for problem in left_behind(half.scenario, half.changed)] == [
+        "a.text no longer says 'forty hives', and lines.0 does"
+    ]
+    both = corrected(before, [fix, one("lines[0]", "14 hives, and not one sting.")], [])
+    assert left_behind(both.scenario, both.changed) == []
 
 
 def test_half_of_the_words_have_to_stay() -> None:

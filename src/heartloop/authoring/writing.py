@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args
@@ -41,7 +41,7 @@ from heartloop.core.schemas import Sent
 from heartloop.environments.dialogue_text import file_hash
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenarios
-from heartloop.environments.writing import Seeded, Stage, Writing, problems_in
+from heartloop.environments.writing import Seeded, Stage, Writing, as_json, problems_in
 from heartloop.environments.written import Tag
 from heartloop.evaluation.progress import Progress
 
@@ -65,6 +65,15 @@ class Correction(BaseModel):
     reason: Annotated[str, Sent(maxLength=300)] = Field(min_length=5)
 
 
+class _Mend(BaseModel):
+    field: Annotated[str, Sent(maxLength=80)] = Field(min_length=2)
+    value: _Number | _Text | Annotated[list[_Text], Sent(maxItems=16)]
+
+
+class _Mends(BaseModel):
+    mends: list[_Mend] = Field(min_length=1, max_length=_MOST)
+
+
 class _Audit(BaseModel):
     corrections: list[Correction] = Field(max_length=_MOST)
 
@@ -84,8 +93,8 @@ def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fi
     after: dict[str, Any] = json.loads(json.dumps(scenario))
     changed: list[dict[str, Any]] = []
     for one in corrections:
-        parts = one.field.split(".")
-        if {parts[0], parts[-1], one.field} & set(fixed):
+        parts = _plain(one.field).split(".")
+        if {parts[0], parts[-1], ".".join(parts)} & set(fixed):
             raise InputError(f"{one.field} is not the auditor's to change")
         holder, last = _at(after, one.field)
         old = holder[last]
@@ -97,12 +106,16 @@ def corrected(scenario: Mapping[str, Any], corrections: Sequence[Correction], fi
     return Audited(after, changed)
 
 
+def _plain(path: str) -> str:
+    return re.sub(r"\[(\d+)\]", r".\1", path)  # timeline[3].when: timeline.3.when
+
+
 def _at(scenario: dict[str, Any], path: str) -> tuple[Any, Any]:
     """The container of the value at a path, and its key there."""
     holder: Any = None
     place: Any = None
     value: Any = scenario
-    left = path.split(".")
+    left = _plain(path).split(".")
     while left:
         part = left.pop(0)
         holder = value
@@ -113,7 +126,8 @@ def _at(scenario: dict[str, Any], path: str) -> tuple[Any, Any]:
         elif isinstance(holder, dict) and part in holder:
             place = part
         else:
-            raise InputError(f"there is no field {path!r}")
+            there = [*holder] if isinstance(holder, dict) else [*range(len(holder))] if isinstance(holder, list) else ["nothing"]
+            raise InputError(f"there is no field {path!r}: in place of {part!r} there is {', '.join(map(str, there))}")
         value = holder[place]
     return holder, place
 
@@ -136,7 +150,39 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
+_COUNTED = re.compile(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|\d+|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty) \w{3,}"
+)
+
+
+def left_behind(scenario: Mapping[str, Any], changed: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Counts, such as "forty hives", that a correction took out of one text and that another text of the scenario still has."""
+    texts = dict(_texts(scenario, ""))
+    return [
+        f"{one['field']} no longer says {count!r}, and {path} does: correct it there too, or nowhere"
+        for one in changed
+        if isinstance(one["from"], str)
+        for count in sorted(_counts(one["from"]) - _counts(one["to"]))
+        for path, text in texts.items()
+        if count in _counts(text)
+    ]
+
+
+def _counts(text: str) -> set[str]:
+    return set(_COUNTED.findall(" ".join(_words(text))))
+
+
+def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(part, f"{path}.{name}".lstrip("."))
+
+
 REWRITES = 2  # of a scenario that repeats another one, at most (ours)
+LONG = 2000  # characters of an answer from which a broken rule has only what is wrong asked for again (ours)
 REASKS = 3  # of the writer after an answer that violates a rule (ours): answers are long and the rules many
 
 
@@ -176,6 +222,7 @@ def settings_of(
     writing: Writing, models: Mapping[str, str | None], *, seed: int, only: Sequence[str], sampling: Mapping[str, Sampling]
 ) -> dict[str, Any]:
     prompts = [prompt for stage in writing.stages for prompt in (_system(stage), stage.prompt)]
+    prompts += [load_prompt(__package__, "mend")]
     prompts += [writing.audit] if writing.audit else []
     if models["auditor"]:
         prompts += [load_prompt(__package__, name) for name in ("rewrite", "auditor", "audit", "duplicate")]
@@ -378,7 +425,7 @@ class WritingRun:
             if self._known is None:
                 await before.wait()
                 return self._writing.scenario.model_validate(scenario), 0
-            audited, corrections = await self._audit(scenario, draft)
+            audited, corrections = await self._audit(scenario, draft, done)
             again = await self._copied(audited, draft)
             if again is None:
                 await before.wait()
@@ -386,7 +433,9 @@ class WritingRun:
             if again is None:
                 return audited, corrections
             steps.note("again", draft=number, problem=again.problem)
-            first = stages[-1] if again.instead == _OTHER_LINES else first_written
+            first = {_OTHER_LINES: stages[-1], _OTHER_STORY: self._writing.story or first_written}.get(
+                again.instead, first_written
+            )
         assert again is not None
         raise AnswerError(f"{REWRITES + 1} drafts repeat another scenario; the last: {again.problem}")
 
@@ -400,16 +449,47 @@ class WritingRun:
         if again is not None:
             text += "\n\n" + load_prompt(__package__, "rewrite").fill(problem=again.problem, instead=again.instead)
 
-        def check(answer: BaseModel) -> str | None:
+        def problem_of(answer: BaseModel) -> str | None:
             return "; ".join(self._writing.problems(stage, draft.seeded, {**before, stage.name: answer})) or None
+
+        def check(answer: BaseModel) -> str | None:
+            return None if len(as_json(answer)) > LONG else problem_of(answer)
 
         system = _system(stage).fill(tags=_TAGS)
         seed_of = f"{draft.seeded.id}|{stage.name}"
-        return await self._ask("writer", stage.name, stage.prompt, (system, text), stage.answer, check, draft, seed_of)
+        written = await self._ask("writer", stage.name, stage.prompt, (system, text), stage.answer, check, draft, seed_of)
+        if (problem := problem_of(written)) is None:
+            return written
+        draft.steps.note("refused", of=stage.name, draft=draft.number, reask=0, problem=problem)
+        mended: list[BaseModel] = []
 
-    async def _audit(self, scenario: Mapping[str, Any], draft: _Draft) -> tuple[Any, int]:
+        def check_mends(answer: _Mends) -> str | None:
+            after = written.model_dump(mode="json")
+            try:
+                for one in answer.mends:
+                    holder, last = _at(after, one.field)
+                    holder[last] = one.value
+                mended.append(stage.answer.model_validate(after))
+            except InputError as error:
+                return str(error)
+            except ValidationError as error:
+                return "; ".join(problems_in(error))
+            return problem_of(mended[-1])
+
+        prompt, instead = load_prompt(__package__, "mend"), load_prompt(__package__, "rewrite")
+        note = prompt.fill(draft=as_json(written), problem=problem)
+        try:
+            mends = (system, f"{text}\n\n{note}")
+            await self._ask("writer", stage.name, prompt, mends, _Mends, check_mends, draft, f"{seed_of}|mend")
+            return mended[-1]
+        except AnswerError:  # what is wrong is no single value
+            note = instead.fill(problem=problem, instead="the same, with this put right.")
+            whole = (system, f"{text}\n\n{note}")
+            return await self._ask("writer", stage.name, instead, whole, stage.answer, problem_of, draft, f"{seed_of}|whole")
+
+    async def _audit(self, scenario: Mapping[str, Any], draft: _Draft, done: Mapping[str, BaseModel]) -> tuple[Any, int]:
         writing = self._writing
-        blanks = dict(writing.audited_for(scenario))
+        blanks = dict(writing.audited_for(scenario, done))
         example = {name: blanks.pop(name) for name in ("field", "value")}
         own = writing.audit.fill(**blanks) if writing.audit else ""
         accepted: list[Audited] = []
@@ -421,7 +501,7 @@ class WritingRun:
                 return f"{error}; you may only correct"
             try:
                 problems = problems_of_one(self._kind, writing.scenario.model_validate(after.scenario))
-                problems = [*problems, *writing.unwanted(draft.seeded, after.scenario)]
+                problems += [*writing.unwanted(draft.seeded, after.scenario), *left_behind(after.scenario, after.changed)]
             except ValidationError as error:
                 problems = problems_in(error)
             if problems:
@@ -440,20 +520,25 @@ class WritingRun:
     async def _copied(self, scenario: Any, draft: _Draft) -> _Again | None:
         nearest = await self._neighbours.nearest(self._kind.story(scenario), draft.steps)
         draft.steps.note("neighbours", draft=draft.number, by=self._neighbours.by, nearest=[list(one) for one in nearest])
-        ids = [name for name, _ in nearest]
+        ids = [name for name, _ in nearest if self._writing.alike(scenario, self._shipped[name])]
+        if not ids:
+            return None
 
         def check(answer: _Repeats) -> str | None:
             unknown = [name for name in answer.repeats if name not in ids]
             return f"repeats names {unknown[0]!r}, expected ids out of {', '.join(ids)}" if unknown else None
 
         prompt = load_prompt(__package__, "duplicate")
-        shown = "\n\n".join(f"### {name}\n{self._kind.text(self._shipped[name])}" for name in ids)
-        text = prompt.fill(neighbours=shown, scenario=json.dumps(scenario.model_dump(mode="json"), ensure_ascii=False))
+        shown = "\n\n".join(f"### {name}\n{self._short(self._shipped[name])}" for name in ids)
+        text = prompt.fill(neighbours=shown, scenario=self._short(scenario))
         seed_of = f"|duplicate {scenario.id}"
         answer = await self._ask("auditor", "duplicate", prompt, (self._auditor, text), _Repeats, check, draft, seed_of)
         repeats = sorted(set(answer.repeats))
         draft.steps.note("compared", draft=draft.number, repeats=repeats, shared=answer.shared)
         return _Again(f"It tells a scenario again that is there already: {answer.shared}", _OTHER_STORY) if repeats else None
+
+    def _short(self, scenario: Any) -> str:
+        return f"{self._kind.line(scenario)}\n{self._kind.story(scenario)}"
 
     async def _ask(
         self,

@@ -8,7 +8,7 @@ import random
 import tomllib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import resources
 from typing import Any, ClassVar, NamedTuple
@@ -34,6 +34,27 @@ class Place(NamedTuple):
 def places() -> tuple[Place, ...]:
     table = tomllib.loads((resources.files(__package__) / "people.toml").read_text(encoding="utf-8"))
     return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in table["place"])
+
+
+def someone_else(rng: random.Random, names: set[str]) -> tuple[Place, str, str]:
+    """A place, and a gender and a name from it that is not among `names` as long as that is easy to find; added to them."""
+    for _ in range(20):
+        place = rng.choice(places())
+        gender, name = place.someone(rng)
+        if name not in names:
+            break
+    names.add(name)
+    return place, gender, name
+
+
+def dealt(rng: random.Random, items: Sequence[Any]) -> Iterator[Any]:
+    """Without end; no item comes again before all others came."""
+    while True:
+        yield from rng.sample(items, len(items))
+
+
+def at_age(gender: str, age: int) -> str:
+    return {"woman": "girl", "man": "boy"}.get(gender, gender) if age < 18 else gender
 
 
 MAX_SCENARIOS = 9_999
@@ -73,6 +94,8 @@ class Writing(ABC):
     scenario: ClassVar[type[BaseModel]]
     stages: ClassVar[Sequence[Stage]]
     """In order; the last one writes the person's lines."""
+    story: ClassVar[str] = ""
+    """The stage from which a repeated story is written anew; by default the first that does not only read the source."""
     audit: ClassVar[Prompt | None] = None
     """The environment's part of the auditor's prompt; `None` if scenarios are neither audited nor compared."""
     fixed: ClassVar[Sequence[str]] = ()
@@ -122,7 +145,11 @@ class Writing(ABC):
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
         """The scenario as JSON values, from all answers."""
 
-    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
+    def alike(self, one: Any, shipped: Any) -> bool:
+        """Whether a scenario could repeat a near shipped one, so that the auditor compares them."""
+        return True
+
+    def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         """Values of the blanks of `audit`, and an example of a correction: `field` and `value`."""
         return {}
 
@@ -166,8 +193,8 @@ def problems_of_person(path: str, person: Any, facts: Mapping[str, Any]) -> list
     problems = []
     if facts["name"].casefold() not in person.name.casefold():
         problems.append(f"{path}name is {person.name!r}, expected {facts['name']}, alone or with a family name")
-    if person.gender != facts["gender"]:
-        problems.append(f"{path}gender is {person.gender!r}, expected {facts['gender']!r}")
+    if person.gender != (expected := at_age(facts["gender"], person.age)):
+        problems.append(f"{path}gender is {person.gender!r}, expected {expected!r}")
     return problems
 
 

@@ -40,11 +40,12 @@ from heartloop.environments.writing import (
     Stage,
     Writing,
     as_json,
+    at_age,
     check_only,
     check_size,
-    places,
     problems_of_person,
     run_number,
+    someone_else,
 )
 from heartloop.environments.written import Matter, Sentences, Tags, problems_in_tags
 
@@ -86,11 +87,6 @@ class _Voice(Answer):
 
 
 _SCENES = table("scenes.toml")
-_OPENING = '"their first line to {}, 15 to 300 characters: in the middle of things, with the strength of feeling given above"'
-_MATTER = '{{"text": "{}", "cues": ["..."]}}'
-_DEMAND = _MATTER.format("what they want and the limits forbid; cues are the words by which a reply would grant it")
-_DEED, _COST = _MATTER.format("first what the model did"), _MATTER.format("then what it cost the person")
-_WAY = _MATTER.format("two or three concrete ways forward within the limits; in support small next steps")
 
 
 class EIBenchWriting(Writing):
@@ -114,39 +110,24 @@ class EIBenchWriting(Writing):
         mixed = _mixed(seed, tuple(scene for scene in SCENES if not only or scene in only), used)
         if n > len(mixed):
             raise UseError(f"--n is {n}; there are {len(mixed)} combinations of {' and '.join(only) or 'all scenes'}")
-        return [_seeded(scene, one.seed(theme), number, seed) for number, (scene, theme, one) in enumerate(mixed[:n], start=1)]
+        names: set[str] = set()
+        return [_seeded(scene, one.seed(theme), n, seed, names) for n, (scene, theme, one) in enumerate(mixed[:n], start=1)]
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts, options = seeded.facts, pools()
-        scene = _SCENES[facts["scene"]]
-        levels = list(options.intensity)
-        strength = {
-            "intensity": facts["intensity"],
+        scene, levels = _SCENES[facts["scene"]], list(options.intensity)
+        values = {
+            **scene,
+            **facts,
             "intensity_place": f"{levels.index(facts['intensity']) + 1} of {len(levels)}, from {levels[0]} to {levels[-1]}",
-        }
-        if stage.name == "profile":
-            opening = "null" if facts["scene"] == "charm" else _OPENING.format(facts["other"])
-            same = ("scene", "theme", "keyword", "personality", "place", "name", "gender", "other")
-            return {
-                **{name: facts[name] for name in same},
-                **strength,
-                "scene_means": scene["means"],
-                "relationship": options.relationship[facts["relationship"]],
-                "personality_means": options.personality[facts["personality"]],
-                "opening_form": opening,
-            }
-        profile = as_json(done["profile"])
-        if stage.name == "anchors":
-            return {"profile": profile, "emotion_means": scene["emotion"], "relation_means": scene["relation"], **strength}
-        return {
-            "profile": profile,
-            "other": facts["other"],
-            "demand_form": _DEMAND if facts["scene"] == "defense" else "null",
-            "wrongs_form": f"[{_DEED}, {_COST}]" if facts["scene"] == "repair" else "[]",
-            "ways_form": "[]" if facts["scene"] == "charm" else f"[{_WAY}]",
+            "young": at_age(facts["gender"], 17),
+            "relationship": options.relationship[facts["relationship"]],
+            "personality_means": options.personality[facts["personality"]],
+            "opening_form": scene["opening_form"].replace("{other}", facts["other"]),
             "own_lines": "".join(f', "{group}": ["..."]' for group in LINES[facts["scene"]]),
-            "own_lines_mean": " " + scene["lines"],
+            **{name: as_json(answer) for name, answer in done.items()},
         }
+        return {name: values[name] for name in stage.prompt.blanks}
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer, facts = done[stage.name], seeded.facts
@@ -177,10 +158,13 @@ class EIBenchWriting(Writing):
             **done["voice"].model_dump(mode="json"),
         }
 
-    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
-        means = _SCENES[scenario["scene"]]
-        axes = {"emotion_means": means["emotion"], "relation_means": means["relation"]}
-        return {**axes, "field": "anchors.a.success", "value": "35"}
+    def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
+        anchors = done["anchors"]
+        assert isinstance(anchors, _Anchors)
+        states = {name: getattr(anchors, name) for name in _Anchors.model_fields}
+        shows = "\n".join(f"  {name} (a {state.a}, t {state.t}): {state.shows}" for name, state in states.items())
+        means = {name: _SCENES[scenario["scene"]][name] for name in ("emotion_means", "relation_means")}
+        return {**means, "shows": shows, "field": "anchors.a.success", "value": "35"}
 
 
 @lru_cache(maxsize=16)
@@ -197,11 +181,10 @@ def _alternating(scene: Scene, used: Set[Combination], rng: random.Random) -> li
     return [one for row in zip_longest(*free) for one in row if one is not None]
 
 
-def _seeded(scene: Scene, seed: Seed, number: int, run: int) -> Seeded:
-    """A seed with place, gender and given names, which depend on the run's seed and the number only."""
+def _seeded(scene: Scene, seed: Seed, number: int, run: int, names: set[str]) -> Seeded:
+    """A seed with place, gender and given names, the first one not of `names`."""
     rng = random.Random(f"eibench|{run}|{number}")
-    place = rng.choice(places())
-    gender, name = place.someone(rng)
+    place, gender, name = someone_else(rng, names)
     other = rng.choice([n for n in (*place.women, *place.men) if n != name])
     slug = re.sub(r"[^a-z0-9]+", "-", seed.keyword.lower()).strip("-")
     facts = {"scene": scene, **seed.model_dump(), "place": place.name, "gender": gender, "name": name, "other": other}

@@ -35,6 +35,7 @@ from heartloop.environments.writing import (
     Stage,
     Writing,
     as_json,
+    at_age,
     check_size,
     places,
     problems_of_person,
@@ -223,6 +224,7 @@ class EmpaDistilling(Writing):
             return {"told": _metadata(facts["told"]), "dialogue": _numbered(facts["turns"], done.get("filter"))}
         if stage.name == "card":
             drawn = {name: str(facts[name]) for name in ("place", "name", "gender")}
+            drawn["young"] = at_age(drawn["gender"], 17)
             return {**drawn, "features": as_json(done["features"]), "tags": ", ".join(_tags(done["filter"])) or "none"}
         if stage.name == "story":
             return {"card": as_json(done["card"]), "features": as_json(done["features"])}
@@ -259,7 +261,7 @@ class EmpaDistilling(Writing):
         scenario_id = f"empa-{axis.lower()}-{written['domain'].split()[0]}-{seeded.id.rpartition('-')[2]}"
         return {"id": scenario_id, "axis": axis, "place": seeded.facts["place"], **written}
 
-    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
+    def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         return {"axis": scenario["axis"], "field": "iedr.C.2.level", "value": "2"}
 
 

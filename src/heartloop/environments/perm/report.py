@@ -370,15 +370,9 @@ def build(page: PanelInput) -> PanelOutput:
 
 
 CRITERIA: Mapping[str, str] = {
-    "overall": "Overall",
-    "depth_of_insight": "DoI",
-    "emotional_reasoning": "ER",
-    "demonstrated_empathy": "DE",
-    "warmth": "WRM",
-    "humanlikeness": "HL",
-    "pragmatic_emotional_intelligence": "PEI",
-    "social_dexterity": "SD",
-}
+    "overall": "Overall", "depth_of_insight": "DoI", "emotional_reasoning": "ER", "demonstrated_empathy": "DE", "warmth": "WRM",
+    "humanlikeness": "HL", "pragmatic_emotional_intelligence": "PEI", "social_dexterity": "SD",
+}  # fmt: skip
 
 
 def published_results() -> Published:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -30,11 +30,13 @@ from heartloop.environments.writing import (
     Stage,
     Writing,
     as_json,
+    at_age,
     check_only,
     check_size,
-    places,
+    dealt,
     problems_of_person,
     run_number,
+    someone_else,
 )
 from heartloop.environments.written import Line, Tags, problems_in_tags
 
@@ -53,20 +55,15 @@ class _Voice(Answer):
     lines: SageLines
 
 
-_PURPOSE = {
-    "support": "They carry this alone and begin to tell it to somebody they do not know well.",
-    "chat": "Nothing is wrong: they have an idle moment and would like to talk.",
-}
-_CONFLICT = '{"what": "what stands against what", "who": "between whom", "why": "what lies beneath it, on both sides"}'
-_TRIED = (
-    '[{"text": "two or more: what they tried, and why it did not help", '
-    '"cues": ["two to eight lower-case words by which it would be proposed again"]}]'
-)
-_PROBLEM = {"support": "what they cannot get past now", "chat": "what makes the moment; not a trouble"}
-_NEED = {
-    "support": "At least one is about feeling, one about other (the other people in it) and one about tried.",
-    "chat": "At least one is about feeling.",
-}
+_FORMS = tomllib.loads((resources.files(__package__) / "families.toml").read_text(encoding="utf-8"))
+
+
+def _three(deck: Iterator[str]) -> list[str]:
+    """The next three that differ."""
+    drawn: dict[str, None] = {}
+    while len(drawn) < 3:
+        drawn[next(deck)] = None
+    return list(drawn)
 
 
 class SageWriting(Writing):
@@ -79,6 +76,7 @@ class SageWriting(Writing):
         Stage("scene", load_prompt(__package__, "sage_scene"), _Scene),
         Stage("voice", load_prompt(__package__, "sage_voice"), _Voice),
     )
+    story = "scene"
     audit = load_prompt(__package__, "audit_sage")
     fixed = (
         "id", "family", "intention", "theme", "name", "age", "gender", "key", "kind", "concern", "depth", "about", "temperament",
@@ -96,22 +94,20 @@ class SageWriting(Writing):
         rng = random.Random(f"sage|{seed}")
         rng.shuffle(chosen)
         pools = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
-        used: set[tuple[Any, ...]] = set()
         found: list[Seeded] = []
+        names: set[str] = set()
+        ages, traits, sentences = (dealt(rng, pools[name]) for name in ("ages", "traits", "sentences"))
+        free = {
+            key: dealt(rng, [x for family, x in themes if family == INTENTIONS[key].family and (x, key) not in taken])
+            for key in chosen
+        }
         while len(found) < n:
             intention = INTENTIONS[chosen[len(found) % len(chosen)]]
-            free = [x for family, x in themes if family == intention.family and (x, intention.key) not in taken]
-            theme = rng.choice(free)
-            traits, sentences = rng.sample(pools["traits"], 3), rng.sample(pools["sentences"], 3)
-            age, place = rng.choice(pools["ages"]), rng.choice(places())
-            gender, name = place.someone(rng)
-            made = (frozenset(traits), frozenset(sentences), age, theme, intention.key)
-            if made in used:
-                continue
-            used.add(made)
+            theme, age = next(free[intention.key]), next(ages)
+            place, gender, name = someone_else(rng, names)
             facts = {
-                "family": intention.family, "intention": intention.key, "theme": theme, "traits": traits,
-                "sentences": sentences, "age": age, "place": place.name, "name": name, "gender": gender,
+                "family": intention.family, "intention": intention.key, "theme": theme, "traits": _three(traits),
+                "sentences": _three(sentences), "age": age, "place": place.name, "name": name, "gender": at_age(gender, age),
             }  # fmt: skip
             number = len(found) + 1
             found.append(Seeded(number, f"{intention.family}-{intention.key}-{run_number(seed, number)}", facts))
@@ -119,24 +115,16 @@ class SageWriting(Writing):
 
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts = seeded.facts
-        if stage.name == "persona":
-            return {
-                **{name: str(facts[name]) for name in ("age", "place", "name", "gender")},
-                "traits": "; ".join(facts["traits"]),
-                "sentences": "\n".join(f"- {sentence}" for sentence in facts["sentences"]),
-            }
-        family, supportive = facts["family"], facts["family"] == "support"
-        known = {"persona": as_json(done["persona"]), "intention": INTENTIONS[facts["intention"]].text}
-        if stage.name == "voice":
-            return {**known, "scene": as_json(done["scene"]), "beats_need": _NEED[family]}
-        return {
-            **known,
-            "theme": facts["theme"],
-            "purpose": _PURPOSE[family],
-            "conflict_form": _CONFLICT if supportive else "null",
-            "tried_form": _TRIED if supportive else "[]",
-            "problem_form": _PROBLEM[family],
+        values = {
+            **_FORMS[facts["family"]],
+            **facts,
+            "age": str(facts["age"]),
+            "traits": "; ".join(facts["traits"]),
+            "sentences": "\n".join(f"- {sentence}" for sentence in facts["sentences"]),
+            "intention": INTENTIONS[facts["intention"]].text,
+            **{name: as_json(answer) for name, answer in done.items()},
         }
+        return {name: values[name] for name in stage.prompt.blanks}
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer, facts = done[stage.name], seeded.facts
@@ -163,5 +151,8 @@ class SageWriting(Writing):
             **done["voice"].model_dump(mode="json"),
         }
 
-    def audited_for(self, scenario: Mapping[str, Any]) -> Mapping[str, str]:
+    def alike(self, one: SageScenario, shipped: SageScenario) -> bool:
+        return one.theme == shipped.theme or one.intention == shipped.intention
+
+    def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         return {"intention": INTENTIONS[scenario["intention"]].text, "field": "first_message", "value": '"..."'}
