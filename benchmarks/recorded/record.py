@@ -7,20 +7,27 @@ python -m benchmarks.recorded.record play sage eibench --cache /tmp/recorded.sql
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-RUNS: dict[str, dict[str, Any]] = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))
-FEW = 4
+from heartloop.cli.demo import play_recording
+from heartloop.models import recorded
+
+_FILE = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))
+CAPTION: str = _FILE.pop("caption")
+RUNS: dict[str, dict[str, Any]] = _FILE
 
 
 def command(environment: str, policy: str, first: int | None, cache: Path, out: Path) -> list[str]:
     part = RUNS[environment]
-    scenarios = part["scenarios"][:FEW] if policy in part.get("few", ()) else part["scenarios"][:first]
+    scenarios = part["scenarios"][:first]
     options = [f"{name}={value}" for name, value in part.get("options", {}).items()]
     return [
         "heartloop", "eval", environment, "--user", "recorded/reader", "--model", policy,
@@ -31,9 +38,51 @@ def command(environment: str, policy: str, first: int | None, cache: Path, out: 
     ]  # fmt: skip
 
 
+def export(environment: str, first: int | None, cache: Path, out: Path) -> None:
+    part = RUNS[environment]
+    rows = (
+        sqlite3.connect(cache)
+        .execute("SELECT question, nth, model, text FROM answers WHERE repeat = 0 AND attempt = 0")
+        .fetchall()
+    )
+    answers = {(question.hex()[: recorded.KEY_LETTERS], nth): (model, text) for question, nth, model, text in rows}
+    used = _Used({key: text for key, (_, text) in answers.items()})
+    header = {
+        "environment": environment,
+        "scenarios": part["scenarios"][:first],
+        "policies": part["policies"],
+        "options": part.get("options", {}),
+        "caption": CAPTION,
+    }
+    recorded.recordings.cache_clear()
+    recorded.recordings = lambda: (recorded.Recording(**header, answers=used),)  # type: ignore[assignment]
+    play_recording(recorded.recordings()[0], out / environment)
+    path = Path(recorded.__file__).parent / "recordings" / f"{environment}.jsonl"
+    lines = [json.dumps(header, ensure_ascii=False)]
+    for key, nth in sorted(used.seen):
+        model, text = answers[key, nth]
+        one = {"key": key, **({"nth": nth} if nth else {}), "model": model, "text": text}
+        lines.append(json.dumps(one, ensure_ascii=False))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{environment}: {len(used.seen)} answers of {len(answers)} in the cache, {path.stat().st_size // 1024} KiB")
+
+
+class _Used(dict[Any, str]):
+    """Answers that note which of them are looked up."""
+
+    def __init__(self, answers: Mapping[Any, str]) -> None:
+        super().__init__(answers)
+        self.seen: set[Any] = set()
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key in self:
+            self.seen.add(key)
+        return super().get(key, default)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["play"])
+    parser.add_argument("action", choices=["play", "export"])
     parser.add_argument("environments", nargs="+", choices=list(RUNS))
     parser.add_argument("--first", type=int, help="number of scenarios; default: all")
     parser.add_argument("--policy", help="one policy; default: all")
@@ -41,10 +90,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--port", type=int, default=9001)
     args = parser.parse_args()
+    if args.action == "export":
+        for environment in args.environments:
+            export(environment, args.first, args.cache, args.out)
+        return
     playing = []
     for environment in args.environments:
         part = RUNS[environment]
-        for policy in [args.policy] if args.policy else [*part["policies"], *part.get("few", ())]:
+        for policy in [args.policy] if args.policy else part["policies"]:
             base = f"http://127.0.0.1:{args.port}/{environment}-{policy.partition('/')[2]}/v1"
             log = args.out / f"{environment}-{policy.partition('/')[2]}.log"
             log.parent.mkdir(parents=True, exist_ok=True)
