@@ -46,7 +46,7 @@ def serve(folder: Path, port: int, seats: dict[str, int]) -> None:
     number = sum(1 for _ in folder.glob("*-*/*.json"))
 
     def place(run: str, body: dict[str, Any]) -> tuple[str, str]:
-        """The seat and a name of the dialogue: its seat if it has one, else the one with the fewest dialogues."""
+        """The seat and a name of the dialogue: its seat if it has one, else the one with the fewest of this environment."""
         role = body["model"] if body["model"] in seats else "reader"
         first = body["messages"][0]["content"]
         if run.startswith(("perm", "daily")) or role != "reader":  # single answers: the person is the same for all judgements
@@ -54,7 +54,8 @@ def serve(folder: Path, port: int, seats: dict[str, int]) -> None:
         key = f"{run} {role} {hashlib.sha256(first.encode()).hexdigest()}"
         if key not in held:
             load = Counter({f"{role}-{i + 1}": 0 for i in range(seats[role])})
-            load.update(seat for seat in held.values() if seat in load)
+            kind = run.partition("-")[0]
+            load.update(seat for other, seat in held.items() if seat in load and other.startswith(kind))
             held[key] = min(load, key=lambda seat: (load[seat], seat))
         return held[key], hashlib.sha256(key.encode()).hexdigest()[:6]
 

@@ -17,12 +17,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from heartloop.cli.demo import play_recording
+from heartloop.evaluation.api import evaluate
 from heartloop.models import recorded
 
 _FILE = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))
 CAPTION: str = _FILE.pop("caption")
 RUNS: dict[str, dict[str, Any]] = _FILE
+
+
+SECOND = "recorded/second"
+"""The reader that judges a third of the scenarios again."""
+FURTHER = Path(__file__).parents[2] / "data" / "recorded"
+
+
+def replay(recording: recorded.Recording, out: Path) -> None:
+    """Replays recorded dialogues into a run directory; no model is called."""
+    evaluate(
+        recording.environment, recording.policies, user=recorded.READER, scenario_ids=recording.scenarios,
+        options=recording.options, out=out, progress=False,
+    )  # fmt: skip
+
+
+def third(recording: recorded.Recording) -> recorded.Recording:
+    return recording._replace(scenarios=recording.scenarios[::3])
 
 
 def command(environment: str, policy: str, first: int | None, cache: Path, out: Path) -> list[str]:
@@ -56,7 +73,7 @@ def export(environment: str, first: int | None, cache: Path, out: Path) -> None:
     }
     recorded.recordings.cache_clear()
     recorded.recordings = lambda: (recorded.Recording(**header, answers=used),)  # type: ignore[assignment]
-    play_recording(recorded.recordings()[0], out / environment)
+    replay(recorded.recordings()[0], out / environment)
     path = Path(recorded.__file__).parent / "recordings" / f"{environment}.jsonl"
     lines = [json.dumps(header, ensure_ascii=False)]
     for key, nth in sorted(used.seen):

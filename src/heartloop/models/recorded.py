@@ -1,16 +1,19 @@
 """`recorded/NAME`: a model whose answers were recorded and are replayed, without a key or an address.
 
-The answers are in `recordings/*.jsonl` of this package: first a header, then one answer a line, under the key of its request in
-the answer cache. A message that changes by a letter is another request, which has no answer.
+The answers are in `recordings/*.jsonl` of this package, and in the folder of `HEARTLOOP_RECORDINGS` if it is set: first a header,
+then one answer a line, under the key of its request in the answer cache. A message that changes by a letter has no answer.
 With `RECORDED_BASE_URL` set, the names call that server instead, which is how runs are recorded (`benchmarks/recorded`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.chat import RECORDED_PREFIX, Reply, estimate_usage
@@ -38,14 +41,21 @@ class Recording(NamedTuple):
 
 @cache
 def recordings() -> tuple[Recording, ...]:
-    folder = resources.files("heartloop.models") / "recordings"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".jsonl")), key=lambda file: file.name)
-    return tuple(_read(file.read_text(encoding="utf-8").splitlines()) for file in files)
+    return _read(resources.files("heartloop.models") / "recordings")
 
 
-def _read(lines: Sequence[str]) -> Recording:
-    header, *answers = map(json.loads, lines)
-    return Recording(**header, answers={(one["key"], one.get("nth", 0)): one["text"] for one in answers})
+def _read(folder: Traversable) -> tuple[Recording, ...]:
+    found = []
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".jsonl"):
+            header, *answers = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+            found.append(Recording(**header, answers={(one["key"], one.get("nth", 0)): one["text"] for one in answers}))
+    return tuple(found)
+
+
+@cache
+def _further(folder: str) -> tuple[Recording, ...]:
+    return _read(Path(folder)) if folder else ()
 
 
 class RecordedChat:
@@ -59,7 +69,7 @@ class RecordedChat:
     ) -> Reply:
         sample = key_of(self.name, "", messages, schema, sampling)
         key = (sample.request.hex()[:KEY_LETTERS], sample.nth)
-        for recording in recordings():
+        for recording in (*recordings(), *_further(os.environ.get("HEARTLOOP_RECORDINGS", ""))):
             if (text := recording.answers.get(key)) is not None:
                 return Reply(text, finish_reason="stop", usage=estimate_usage(messages, text), cached=True)
         end = messages[-1].content[-160:] if messages else ""
