@@ -42,15 +42,15 @@ def third(recording: recorded.Recording) -> recorded.Recording:
     return recording._replace(scenarios=recording.scenarios[::3])
 
 
-def command(environment: str, policy: str, first: int | None, cache: Path, out: Path) -> list[str]:
+def command(environment: str, policy: str, part_of: slice, cache: Path, out: Path) -> list[str]:
     part = RUNS[environment]
-    scenarios = part["scenarios"][:first]
+    scenarios = part["scenarios"][part_of]
     options = [f"{name}={value}" for name, value in part.get("options", {}).items()]
     return [
         "heartloop", "eval", environment, "--user", "recorded/reader", "--model", policy,
         *(word for scenario in scenarios for word in ("--scenario", scenario)),
         *(word for option in options for word in ("-E", option)),
-        "--cache", str(cache), "--out", str(out / f"{environment}-{policy.partition('/')[2]}-{len(scenarios)}"),
+        "--cache", str(cache), "--out", str(out / f"{environment}-{policy.partition('/')[2]}-{scenarios[0]}-{len(scenarios)}"),
         "--timeout", "20000", "--retries", "0", "--max-connections", "64", "--yes", "--no-report", "--retry-failed",
     ]  # fmt: skip
 
@@ -102,6 +102,7 @@ def main() -> None:
     parser.add_argument("action", choices=["play", "export"])
     parser.add_argument("environments", nargs="+", choices=list(RUNS))
     parser.add_argument("--first", type=int, help="number of scenarios; default: all")
+    parser.add_argument("--skip", type=int, default=0, help="number of scenarios at the beginning to leave out")
     parser.add_argument("--policy", help="one policy; default: all")
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -119,7 +120,7 @@ def main() -> None:
             log = args.out / f"{environment}-{policy.partition('/')[2]}.log"
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("a") as file:
-                words = command(environment, policy, args.first, args.cache, args.out)
+                words = command(environment, policy, slice(args.skip, args.first), args.cache, args.out)
                 variables = {**os.environ, "RECORDED_BASE_URL": base, "RECORDED_API_KEY": "none"}
                 playing.append(subprocess.Popen(words, env=variables, stdout=file, stderr=file, stdin=subprocess.DEVNULL))
     sys.exit(max(process.wait() for process in playing))

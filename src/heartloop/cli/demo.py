@@ -38,7 +38,10 @@ def run_demo(out: Path) -> None:
     marker, real_run = out / ".demo", out / "language-model"
     shown = [(spec, spec.demo, out / spec.name) for spec in specs() if spec.demo is not None]
     shown.sort(key=lambda part: part[1].place)
-    recorded = [out / f"recorded-{one.environment}" for one in recordings()]
+    places = {spec.name: part.place for spec, part, _ in shown}
+    recorded = {
+        out / f"recorded-{one.environment}": one for one in sorted(recordings(), key=lambda one: places.get(one.environment, 99))
+    }
     for run in [*recorded, *(run for _, _, run in shown), real_run]:  # of an earlier demo, whose settings may differ
         if (run / "settings.json").exists():
             if not marker.exists():
@@ -46,7 +49,7 @@ def run_demo(out: Path) -> None:
             shutil.rmtree(run)
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    runs = [play_recording(one, run) for one, run in zip(recordings(), recorded, strict=True)]
+    runs = [play_recording(one, run) for run, one in recorded.items()]
     for spec, part, run in shown:
         names = [f"heartloop/{baseline}" for baseline in baseline_group(part.baselines)]
         runs.append(_played(run, spec, {name: resolve(name) for name in names}, part.limit))
