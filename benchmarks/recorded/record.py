@@ -1,7 +1,11 @@
 """Records runs whose roles are played at a desk. Run again, it goes on through the cache where it stopped.
 
-python -m benchmarks.recorded.desk serve /tmp/desk
-python -m benchmarks.recorded.record play sage eibench --cache /tmp/recorded.sqlite --out /tmp/recorded
+    python -m benchmarks.recorded.desk serve /tmp/desk
+    python -m benchmarks.recorded.record play sage eibench --cache /tmp/recorded.sqlite --out /tmp/recorded
+    python -m benchmarks.recorded.record export sage eibench --cache /tmp/recorded.sqlite --out /tmp/replayed
+
+`export` replays the runs from the cache alone and writes the answers that they use into `heartloop.models.recordings`, or into
+`data/recorded` those that are not part of the demo.
 """
 
 from __future__ import annotations
@@ -23,8 +27,6 @@ from heartloop.models import recorded
 _FILE = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))
 CAPTION: str = _FILE.pop("caption")
 RUNS: dict[str, dict[str, Any]] = _FILE
-
-
 SECOND = "recorded/second"
 """The reader that judges a third of the scenarios again."""
 FURTHER = Path(__file__).parents[2] / "data" / "recorded"
@@ -47,7 +49,7 @@ def command(environment: str, policy: str, part_of: slice, cache: Path, out: Pat
     scenarios = part["scenarios"][part_of]
     options = [f"{name}={value}" for name, value in part.get("options", {}).items()]
     return [
-        "heartloop", "eval", environment, "--user", "recorded/reader", "--model", policy,
+        "heartloop", "eval", part.get("environment", environment), "--user", "recorded/reader", "--model", policy,
         *(word for scenario in scenarios for word in ("--scenario", scenario)),
         *(word for option in options for word in ("-E", option)),
         "--cache", str(cache), "--out", str(out / f"{environment}-{policy.partition('/')[2]}-{scenarios[0]}-{len(scenarios)}"),
@@ -65,7 +67,7 @@ def export(environment: str, first: int | None, cache: Path, out: Path) -> None:
     answers = {(question.hex()[: recorded.KEY_LETTERS], nth): (model, text) for question, nth, model, text in rows}
     used = _Used({key: text for key, (_, text) in answers.items()})
     header = {
-        "environment": environment,
+        "environment": part.get("environment", environment),
         "scenarios": part["scenarios"][:first],
         "policies": part["policies"],
         "options": part.get("options", {}),
@@ -74,7 +76,8 @@ def export(environment: str, first: int | None, cache: Path, out: Path) -> None:
     recorded.recordings.cache_clear()
     recorded.recordings = lambda: (recorded.Recording(**header, answers=used),)  # type: ignore[assignment]
     replay(recorded.recordings()[0], out / environment)
-    path = Path(recorded.__file__).parent / "recordings" / f"{environment}.jsonl"
+    folder = FURTHER if part.get("further") else Path(recorded.__file__).parent / "recordings"
+    path = folder / f"{environment}.jsonl"
     lines = [json.dumps(header, ensure_ascii=False)]
     for key, nth in sorted(used.seen):
         model, text = answers[key, nth]

@@ -26,7 +26,13 @@ def validated(folder: Path) -> str:
         replay(next(one for one in recordings() if one.environment == "sage"), folder / "run")
     command = ["heartloop", "validate", str(folder / "run"), *(word for suite in SUITES for word in ("--suite", suite))]
     command += ["--judge", SECOND, "--limit", str(SCENARIOS), "--out", str(folder / "validity"), "--yes"]
-    command += ["--timeout", "20000", "--retries", "0", *(["--cache", cache] if (cache := os.environ.get("HEARTLOOP_CACHE")) else [])]
+    command += [
+        "--timeout",
+        "20000",
+        "--retries",
+        "0",
+        *(["--cache", cache] if (cache := os.environ.get("HEARTLOOP_CACHE")) else []),
+    ]
     environment = {"HEARTLOOP_RECORDINGS": str(FURTHER), **os.environ, "COLUMNS": "100"}
     return subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout
 
