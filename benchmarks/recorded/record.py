@@ -73,7 +73,6 @@ def export(environment: str, first: int | None, cache: Path, out: Path) -> None:
         "options": part.get("options", {}),
         "caption": CAPTION,
     }
-    recorded.recordings.cache_clear()
     recorded.recordings = lambda: (recorded.Recording(**header, answers=used),)  # type: ignore[assignment]
     replay(recorded.recordings()[0], out / environment)
     folder = FURTHER if part.get("further") else Path(recorded.__file__).parent / "recordings"
