@@ -7,51 +7,65 @@ table on the page: by dialogue, by reply, and the order of policies; intervals a
 from __future__ import annotations
 
 import json
-import os
-import subprocess
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, variance
 from typing import Any
 
 from benchmarks.page import PAGES, rewrite
-from benchmarks.recorded.record import FURTHER, SECOND, replay, third
+from benchmarks.recorded.record import SECOND, rejudged, replay, third
 from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.evaluation.api import load_run
 from heartloop.evaluation.compare import agreement
-from heartloop.evaluation.scores import points_of
+from heartloop.evaluation.scores import course_of, points_of
 from heartloop.models.recorded import Recording, recordings
 from heartloop.scoring.agreement import spearman
+from heartloop.validity.noise import pair_share
 
 RESULTS = Path(__file__).parent.parent / "results" / "agreement.json"
 PAGE = PAGES / "agreement.md"
+NOISE = ("sage", "eibench")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = [row for one in recordings() for row in measured(one, Path(folder) / one.environment)]
-    RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    rewrite(PAGE, "recorded/agreement", table(rows))
+        repeated = [noise(one, Path(folder) / one.environment) for one in recordings() if one.environment in NOISE]
+    RESULTS.write_text(json.dumps({"agreement": rows, "noise": repeated}, indent=1) + "\n", encoding="utf-8")
+    lines = [
+        f"{one['environment']}: {one['replies']} replies judged three times: the change of the score has a standard deviation of "
+        f"{one['sd']:.1f} points between judgements of one reply, and the same direction in {one['direction']:.0%} of their pairs."
+        for one in repeated
+    ]
+    rewrite(PAGE, "recorded/agreement", "\n\n".join([table(rows), *lines]))
 
 
 def measured(recording: Recording, folder: Path) -> Iterator[dict[str, Any]]:
     whole, part = folder / "all", folder / "third"
     replay(recording, whole)
     yield row(recording.environment, "embedded user", whole, rejudged(whole, EMBEDDED))
-    if (FURTHER / f"{recording.environment}.jsonl").is_file():
-        replay(third(recording), part)
-        yield row(recording.environment, "second reader", part, rejudged(part, SECOND))
+    replay(third(recording), part)
+    yield row(recording.environment, "second reader", part, rejudged(part, SECOND))
 
 
-def rejudged(run: Path, judge: str) -> Path:
-    out = run.with_name(f"{run.name}-{judge.rpartition('/')[2]}")
-    command = ["heartloop", "rejudge", str(run), "--judge", judge, "--out", str(out), "--yes", "--no-report"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "HEARTLOOP_RECORDINGS": str(FURTHER)})
-    return out
+def noise(recording: Recording, folder: Path) -> dict[str, Any]:
+    """How far three judgements of the same replies by one reader differ."""
+    replay(for_noise(recording), folder / "noise")
+    judged = [{one.key: one for one in load_run(rejudged(folder / "noise", judge)).transcripts} for judge in AGAIN]
+    moves = [
+        zip(*([after - before for before, after in pairwise(course_of(read[key]))] for read in judged), strict=False)
+        for key in judged[0]
+    ]
+    replies = [changes for dialogue in moves for changes in dialogue]
+    sd = math.sqrt(fmean(variance(changes) for changes in replies))
+    direction = fmean(pair_share(changes) for changes in replies)
+    return {"environment": recording.environment, "replies": len(replies), "sd": sd, "direction": direction}
 
 
 def row(environment: str, judge: str, first: Path, second: Path) -> dict[str, Any]:
