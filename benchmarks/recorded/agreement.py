@@ -17,7 +17,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from benchmarks.page import PAGES, rewrite
-from benchmarks.recorded.record import SECOND, rejudged, replay, third
+from benchmarks.recorded.record import AGAIN, SECOND, for_noise, rejudged, replay, third
 from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
