@@ -30,6 +30,7 @@ from heartloop.models.names import resolve
 
 LOCAL = {"smollm2": "local/smollm2"}
 """Models that answer without a reader, by the name in the request."""
+LONGEST = 160  # tokens of their replies: a small model may not end by itself
 
 
 def _waiting(folder: Path, seat: str) -> list[Path]:
@@ -65,7 +66,7 @@ def serve(folder: Path, port: int, seats: dict[str, int]) -> None:
         if len(body["messages"]) == 1 and "the word OK" in body["messages"][0]["content"]:  # the probe before a run
             text = "OK"
         elif body["model"] in local:
-            settings = {name: body[name] for name in ("max_tokens", "seed") if name in body}
+            settings = {"seed": body.get("seed"), "max_tokens": LONGEST}
             messages = [Message(role=m["role"], content=m["content"]) for m in body["messages"]]
             text = (await local[body["model"]].complete(messages, sampling=Sampling(**settings))).text
         else:
