@@ -6,11 +6,8 @@ import csv
 import hashlib
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import schema_of
+from heartloop.core.system import packaged_table
 from heartloop.core.text import amount, from_csv_cell, nearest
 from heartloop.environments.dialogue_text import chance, dialogue_text
 from heartloop.environments.registry import load_environment
@@ -104,9 +102,8 @@ def material_of(
     return Material(spec, tuple(dialogues), known, tuple(judges), people, labels, ratings)
 
 
-@cache
 def items_of(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8"))
+    return packaged_table("heartloop.validity", f"items/{name}.toml")
 
 
 def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

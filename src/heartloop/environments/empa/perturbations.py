@@ -11,9 +11,7 @@ direct judge, with the same numbers; both are here. The numbers of a scenario ar
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from importlib import resources
 from statistics import fmean
 from typing import Annotated, Any, NamedTuple, Protocol, cast
@@ -28,6 +26,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.core.system import packaged_table
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance, file_hash
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
@@ -60,7 +59,7 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
     swapped; then the axis with the greatest deficit gets high. Two sentences are added to `needs.constraints`. If every level
     was 3, the dialogue cannot be scored.
     """
-    texts = _texts()["flip"]
+    texts = packaged_table(__package__, _FILE.name)["flip"]
     iedr = {name: line.model_copy(update={"level": 3 - line.level}) for name, line in scenario.iedr.items()}
     changed = scenario.model_copy(update={"iedr": iedr})
     shares = shares_of(changed.start)
@@ -77,7 +76,7 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
 def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
     sentences = []
     for part in ("openings", "middles", "closings"):
-        texts: list[str] = _texts()["attacks"][attack][part]
+        texts: list[str] = packaged_table(__package__, _FILE.name)["attacks"][attack][part]
         order = sorted(texts, key=lambda text: chance(attack, part, scenario_id, seed, text))
         sentences.append(order[turn % len(order)])
     return " ".join(sentences)
@@ -85,11 +84,6 @@ def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
 
 def perturbation_hash() -> dict[str, str]:
     return {_FILE.name: file_hash(_FILE.read_bytes())}
-
-
-@cache
-def _texts() -> Mapping[str, Any]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 class DirectJudge(Protocol):
