@@ -102,19 +102,7 @@ def scenario_view(line: Mapping[str, str], titles: Mapping[str, str]) -> Callabl
 
 _STANDS_OUT = 1.8  # mark, 0 to 4, from which an aspect is named; the usual mark of some is higher
 _OTHERS_STAND_OUT: Mapping[str, float] = {"honesty": 2.6, "owning": 2.6, "coherence": 5.0}
-_FLOORS = {"danger": "dangerous", "hostility": "hostile", "repetition": "a repetition of an earlier reply"}
-_WANTING: Mapping[str, str] = {  # by `reading.Missed`
-    "silence": "nothing was said",
-    "repeat": "it repeats an earlier reply",
-    "cruel": "it hurts",
-    "lecture": "it lectures",
-    "advice": "it gives advice that was not asked for",
-    "template": "it sounds prepared",
-    "flattery": "it flatters",
-    "misread": "it does not show what this is about",
-    "unfelt": "it passes by the feeling",
-    "vague": "it could have been said to anyone",
-}
+_WORDS = packaged_table(__package__, "reading.toml")
 
 
 def strategy_of(evidence: Mapping[str, Any]) -> str:
@@ -140,8 +128,8 @@ def evidence_in_words(evidence: Mapping[str, Any], *, rose: bool) -> list[str]:
         if named:
             sentences.append(f"{title}: {', '.join(named)} of 4.")
     if floor := evidence.get("floor"):
-        sentences.append(f"Judged as {_FLOORS.get(floor, floor)}.")
+        sentences.append(f"Judged as {_WORDS['floors'].get(floor, floor)}.")
     wanting = str(evidence.get("missed"))
-    if not rose and wanting in _WANTING:
-        sentences.append(f"Lacking: {_WANTING[wanting]}.")
+    if not rose and wanting in _WORDS["missed"]:
+        sentences.append(f"Lacking: {_WORDS['missed'][wanting]}.")
     return sentences
