@@ -20,10 +20,19 @@ from pydantic import BaseModel, Field
 from heartloop.core.blocks import Block, Chart, Column, Row, Series, Table
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
-from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.scoring.agreement import mean_pairwise_pearson
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import dialogue_key, items_of, needs_judge, only_means, points_of, recorded, rubric_questions
+from heartloop.validity.suites import (
+    dialogue_key,
+    items_of,
+    needs_judge,
+    only_means,
+    points_of,
+    recorded,
+    rubric_questions,
+    run_suite,
+)
 
 _LEVELS = 5
 _STEP = re.compile(r"(?P<before>.*?(?:global_step|checkpoint|step)[-_])(?P<step>\d+)(?P<after>.*)")
@@ -186,12 +195,4 @@ def _page(
     return page
 
 
-CAPABILITIES = RunSuite(
-    "What are the models able to do?",
-    "Each judge reads a dialogue and places five capabilities on levels from 1 to 5: empathic depth, core insight, solution "
-    "crafting, dialogue guidance and style adaptability. Several judges show how far such a judgement depends on who judges.",
-    "Reinforcement Learning with Verifiable Emotion Rewards, Appendix B, Table 5 and Figure 2",
-    _result,
-    lacks=needs_judge,
-    questions=_questions,
-)
+CAPABILITIES = run_suite("capabilities", _result, lacks=needs_judge, questions=_questions)

@@ -7,13 +7,13 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from heartloop.core.blocks import Estimate, Point, Row, Series
+from heartloop.core.blocks import Estimate, Point, Row, Series, Text
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Message, Sampling, Transcript, Turn
 from heartloop.core.errors import HeartloopError, InputError, UseError
@@ -25,7 +25,7 @@ from heartloop.core.text import amount, from_csv_cell, nearest
 from heartloop.environments.dialogue_text import chance, dialogue_text
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
-from heartloop.environments.suites import Material, Question, RejudgingSuite, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, RejudgingSuite, Result, RunSuite
 from heartloop.evaluation.store import read_run, saved_settings
 from heartloop.scoring.statistics import estimate
 
@@ -102,8 +102,18 @@ def material_of(
     return Material(spec, tuple(dialogues), known, tuple(judges), people, labels, ratings)
 
 
+def run_suite(name: str, result: Callable[[Material, Mapping[str, Answers]], Result], **parts: Any) -> RunSuite:
+    """A suite with the texts of `suites.toml`; `parts` are further fields."""
+    texts = packaged_table(__package__, "suites.toml")[name]
+    return RunSuite(texts["title"], texts["about"], texts.get("source", ""), result, **parts)
+
+
+def how_to_read(name: str) -> Text:
+    return Text("How to read this", tuple(packaged_table(__package__, "suites.toml")[name]["reading"]))
+
+
 def items_of(name: str) -> Mapping[str, Any]:
-    return packaged_table("heartloop.validity", f"items/{name}.toml")
+    return packaged_table(__package__, f"items/{name}.toml")
 
 
 def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

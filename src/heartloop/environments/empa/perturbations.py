@@ -479,29 +479,7 @@ def _panel(shifts: PerturbationShifts, cell: ScorerShift) -> SlopePanel:
     )
 
 
-_READING = Text(
-    "How to read this",
-    (
-        "Perturbations. Persona flipped: the same dialogue, judged for a user whose needs are inverted. The three attacks: each "
-        "reply alone is replaced, in its place in the original dialogue, by feeling without content (pure empathy), slogans "
-        "(self-empowerment) or technical terms (psycho-jargon).",
-        "Scorers. All rate the same replies. EPM energy is the component of a reply's step towards the user's needs; EPM "
-        "alignment is the cosine of that angle; rubric only is the sum of the judge's levels; magnitude only is the size of the "
-        "step; the direct judge gives one number from 0 to 100 without a rubric.",
-        f"Columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
-        "all original replies. That standard deviation is the unit of “in sd”, which is comparable between scorers, and of “size "
-        "in sd”, the mean absolute change. Intervals are over scenarios. p is Wilcoxon's; over replies it assumes independent "
-        "replies, so prefer p over scenarios.",
-    ),
-)
+_TEXTS = packaged_table(__package__, "suite.toml")
+_READING = Text("How to read this", tuple(text.format(tie=TIE) for text in _TEXTS["reading"]))
 
-SUITE = RejudgingSuite(
-    title="Does EMPA's score measure empathy?",
-    about=(
-        "Stored dialogues are judged again with one change: the user's needs are inverted, or replies are replaced by performed "
-        "empathy. A valid score of empathy must fall."
-    ),
-    variants=PERTURBATIONS,
-    judges=_judges,
-    result=result_of,
-)
+SUITE = RejudgingSuite(_TEXTS["title"], _TEXTS["about"], PERTURBATIONS, _judges, result_of)
