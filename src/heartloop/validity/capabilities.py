@@ -37,20 +37,13 @@ from heartloop.validity.suites import (
 _LEVELS = 5
 _STEP = re.compile(r"(?P<before>.*?(?:global_step|checkpoint|step)[-_])(?P<step>\d+)(?P<after>.*)")
 
-PUBLISHED: Mapping[str, float] = {
-    "empathic depth": 0.981,
-    "core insight": 0.943,
-    "solution crafting": 0.671,
-    "dialogue guidance": 0.778,
-    "style adaptability": 0.822,
-}
-"""Mean pairwise Pearson's r of five judges over seven models (RLVER, Table 5)."""
-
 
 class Capability(NamedTuple):
     name: str
     asks: str
     levels: Sequence[str]
+    published: float
+    """Mean pairwise Pearson's r of five judges over seven models (RLVER, Table 5)."""
 
 
 @cache
@@ -185,7 +178,8 @@ def _page(
         placed: list[Row] = []
         for judge, values in by_judge.items():
             placed += [Row(judge, ()), *(Row(row.head, tuple(values[row.head]), row.model) for row in rows)]
-        agreed = tuple(Row(name.capitalize(), (r, PUBLISHED[name])) for name, r in agreement.items())
+        published = (one.published for one in load_capabilities())
+        agreed = tuple(Row(name, both) for name, both in zip(names, zip(agreement.values(), published, strict=True), strict=True))
         both = (Column("Pearson's r", digits=3), Column("Published", digits=3))
         about = "Mean over pairs of judges of the correlation over models; published for five judges and seven models."
         page += [

@@ -141,15 +141,13 @@ def means(
     return tuple(estimate(column, scenarios, within=within) for column in zip(*(values for _, values in rows), strict=True))
 
 
-def model_rows(
-    material: Material, numbers: Sequence[tuple[Transcript, Sequence[float]]], within: tuple[float, float] | None = None
-) -> list[Row]:
+def model_rows(material: Material, numbers: Sequence[tuple[Transcript, Sequence[float]]]) -> list[Row]:
     """The `means` of each model that has numbers."""
     rows: list[Row] = []
     for place, model in enumerate(material.models):
         mine = [(dialogue.scenario, values) for dialogue, values in numbers if dialogue.model == model]
         if mine:
-            rows.append(Row(model, means(mine, within), place))
+            rows.append(Row(model, means(mine), place))
     return rows
 
 
