@@ -178,8 +178,8 @@ def _page(
         placed: list[Row] = []
         for judge, values in by_judge.items():
             placed += [Row(judge, ()), *(Row(row.head, tuple(values[row.head]), row.model) for row in rows)]
-        published = (one.published for one in load_capabilities())
-        agreed = tuple(Row(name, both) for name, both in zip(names, zip(agreement.values(), published, strict=True), strict=True))
+        of_each = zip(names, agreement.values(), load_capabilities(), strict=True)
+        agreed = tuple(Row(name, (r, one.published)) for name, r, one in of_each)
         both = (Column("Pearson's r", digits=3), Column("Published", digits=3))
         about = "Mean over pairs of judges of the correlation over models; published for five judges and seven models."
         page += [
