@@ -39,7 +39,7 @@ def main() -> None:
         repeated = [noise(one, Path(folder) / one.environment) for one in recordings() if one.environment in NOISE]
     RESULTS.write_text(json.dumps({"agreement": rows, "noise": repeated}, indent=1) + "\n", encoding="utf-8")
     lines = [
-        f"{one['environment']}: {one['replies']} replies judged three times: the standard deviation of the change of the score is "
+        f"{one['environment']}: {one['replies']} replies judged three times: the change of the score has an SD of "
         f"{one['sd']:.1f} points, and {one['direction']:.0%} of the pairs have the same direction."
         for one in repeated
     ]
