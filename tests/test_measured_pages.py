@@ -25,7 +25,6 @@ from benchmarks import (
     providers,
     student,
     throughput,
-    validity,
 )  # fmt: skip
 from benchmarks.answer_server import completion
 from benchmarks.gate import __main__ as gate
@@ -33,6 +32,7 @@ from benchmarks.gate.page import table as gate_table
 from benchmarks.judged_replies import card, readers, sealed
 from benchmarks.page import part, rewrite
 from benchmarks.programme import RESULTS as PROGRAMMES
+from benchmarks.recorded import agreement
 from heartloop.core.chat import Reply
 from heartloop.environments.episode import play
 from heartloop.models.formats import read_reply
@@ -55,7 +55,7 @@ from heartloop.models.formats import read_reply
         ("order", order.PAGE, order.RESULTS, order.table),
         ("gate/__main__", gate.PAGE, gate.RESULTS, gate_table),
         ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
-        ("validity", validity.PAGE, validity.RESULTS, validity.table),
+        ("recorded/agreement", agreement.PAGE, agreement.RESULTS, agreement.table),
         ("providers", providers.PAGE, providers.RESULTS, providers.page),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],

@@ -10,7 +10,7 @@ import json
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, variance
@@ -37,13 +37,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = [row for one in recordings() for row in measured(one, Path(folder) / one.environment)]
         repeated = [noise(one, Path(folder) / one.environment) for one in recordings() if one.environment in NOISE]
-    RESULTS.write_text(json.dumps({"agreement": rows, "noise": repeated}, indent=1) + "\n", encoding="utf-8")
-    lines = [
-        f"{one['environment']}: {one['replies']} replies judged three times: the change of the score has an SD of "
-        f"{one['sd']:.1f} points, and {one['direction']:.0%} of the pairs have the same direction."
-        for one in repeated
-    ]
-    rewrite(PAGE, "recorded/agreement", "\n\n".join([table(rows), *lines]))
+    results = {"agreement": rows, "noise": repeated}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    rewrite(PAGE, "recorded/agreement", table(results))
 
 
 def measured(recording: Recording, folder: Path) -> Iterator[dict[str, Any]]:
@@ -92,18 +88,23 @@ def by_policy(transcripts: Sequence[Transcript]) -> dict[str, float]:
     return {model: round(fmean(values), 2) for model, values in scores.items()}
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
+def table(results: Mapping[str, Any]) -> str:
     columns = ["environment", "judge", "dialogues", "r", "mean difference (95 % interval)", "replies", "r by reply"]
     columns += ["same direction", "order of policies"]
     lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
-    for one in rows:
+    for one in results["agreement"]:
         mean, low, high = one["difference"]
         cells = [
             one["environment"], one["judge"], str(one["dialogues"]), number(one["r"]), f"{mean:+.1f} ({low:+.1f} to {high:+.1f})",
             str(one["replies"]), number(one["r_replies"]), f"{one['direction']:.0%}", number(one["order"]),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    repeated = [
+        f"{one['environment']}: {one['replies']} replies judged three times: the change of the score has an SD of "
+        f"{one['sd']:.1f} points, and {one['direction']:.0%} of the pairs have the same direction."
+        for one in results["noise"]
+    ]
+    return "\n\n".join(["\n".join(lines), *repeated])
 
 
 def number(value: float | None) -> str:
