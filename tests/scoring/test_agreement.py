@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.agreement import Measured, intraclass_correlation, krippendorff_alpha, mean_pairwise_pearson, spearman
+from heartloop.scoring.agreement import Measured, krippendorff_alpha, mean_pairwise_pearson, spearman
 
 
 def test_three_judges_worked_by_hand() -> None:
@@ -100,20 +100,3 @@ class TestAlpha:
     def test_an_unknown_level_of_measurement_is_refused(self) -> None:
         with pytest.raises(UseError, match="'ratio'"):
             krippendorff_alpha(RATINGS, measured="ratio")  # type: ignore[arg-type]
-
-
-class TestIntraclass:
-    """ICC(2,1) and ICC(2,k)."""
-
-    def test_worked_by_hand(self) -> None:
-        # judges 1 3 and 2 6: unit means 1.5, 4.5, judge means 2, 4, grand 3. Mean squares: units 2 * 4.5 = 9, judges 2 * 2 = 4,
-        # residuals .5 -.5 -.5 .5: error 1. Single (9 - 1) / (9 + 1 + 2 * 3 / 2) = 8 / 13; average 8 / (9 + 3 / 2)
-        assert intraclass_correlation([[1, 3], [2, 6]]) == pytest.approx((8 / 13, 8 / 10.5))
-
-    @pytest.mark.parametrize(
-        ("ratings", "said"),
-        [([[1, 2]], "shape"), ([[1, 1], [1, 1]], "only ratings of 1"), ([[1, math.inf], [1, 2]], "not finite")],
-    )
-    def test_what_has_none_is_refused(self, ratings: list[list[float]], said: str) -> None:
-        with pytest.raises(UseError, match=said):
-            intraclass_correlation(ratings)

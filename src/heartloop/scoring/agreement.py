@@ -94,35 +94,6 @@ def krippendorff_alpha(ratings_j_n: Sequence[Sequence[float | None]], *, measure
     return float(1.0 - (coincidences_v_v * distances_v_v).sum() / expected)
 
 
-def intraclass_correlation(ratings_j_n: npt.ArrayLike) -> tuple[float, float]:
-    """ICC(2,1), of one judge's rating, and ICC(2,k), of the mean over all judges: two-way random effects, absolute agreement.
-
-    Shrout and Fleiss 1979 (McGraw and Wong 1996: A,1 and A,k).
-
-    With mean squares of units U, judges J and error E, for n units and k judges: (U - E) / (U + (k - 1) E + k (J - E) / n) and
-    (U - E) / (U + (J - E) / n).
-
-    >>> ratings = [[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]]  # Shrout and Fleiss, Table 2
-    >>> [round(value, 2) for value in intraclass_correlation(ratings)]
-    [0.29, 0.62]
-    """
-    x_j_n = np.asarray(ratings_j_n, dtype=np.float64)
-    if x_j_n.ndim != 2 or min(x_j_n.shape) < 2:
-        raise UseError(f"intraclass_correlation got shape {x_j_n.shape}; expected at least two judges by two units")
-    if not np.isfinite(x_j_n).all():
-        raise UseError("intraclass_correlation got a rating that is not finite; leave that unit out")
-    if x_j_n.min() == x_j_n.max():
-        raise UseError(f"intraclass_correlation got only ratings of {x_j_n.min():g}; expected ratings that differ")
-    k, n = x_j_n.shape
-    mean = x_j_n.mean()
-    units = k * float(np.sum((x_j_n.mean(axis=0) - mean) ** 2)) / (n - 1)
-    judges = n * float(np.sum((x_j_n.mean(axis=1) - mean) ** 2)) / (k - 1)
-    residuals_j_n = x_j_n - x_j_n.mean(axis=0) - x_j_n.mean(axis=1)[:, None] + mean
-    error = float(np.sum(residuals_j_n**2)) / ((n - 1) * (k - 1))
-    single = (units - error) / (units + (k - 1) * error + k * (judges - error) / n)
-    return single, (units - error) / (units + (judges - error) / n)
-
-
 def _varied(rows: Mapping[str, Sequence[float]]) -> None:
     for name, scores in rows.items():
         if not np.isfinite(scores).all():
