@@ -6,7 +6,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ CHECKPOINT_METRICS = "metrics.jsonl"
 PACKED = "heartloop_packed"
 """Name of `cpu.packed_attention` for `attn_implementation`."""
 _LOOP = "heartloop.training.agent_loop.DialogueLoop"
+_json = partial(json.dumps, ensure_ascii=False, default=str)
 
 
 class RunPaths:
@@ -139,24 +141,30 @@ def write_data(recipe: Recipe, split: Split, paths: RunPaths, calls: UserCalls =
 
 def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> dict[str, Any]:
     """verl's settings by dotted name; a name that begins with `+` is not in verl's configuration."""
-    template = Environment(finalize=_json, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(
-        (resources.files(__package__) / "verl.yaml").read_text(encoding="utf-8")
-    )
     steps_per_epoch = max(1, train_rows // recipe.batch.scenarios)
-    text = template.render(
-        dict(recipe), hash=recipe.hash, paths=paths, model=model, epochs=math.ceil(recipe.batch.steps / steps_per_epoch) + 1,
-        agent=AGENT, trainer=TRAINER, plugin=PLUGIN, packed=PACKED,
+    settings = _yaml(
+        "verl.yaml", recipe, hash=recipe.hash, paths=paths, model=model, agent=AGENT, trainer=TRAINER, packed=PACKED,
+        epochs=math.ceil(recipe.batch.steps / steps_per_epoch) + 1,
     )  # fmt: skip
     config = {
         f"{'+' if name.startswith('+') else ''}{section}.{name.lstrip('+')}": value
-        for section, settings in yaml_value(text).items()
-        for name, value in settings.items()
+        for section, part in settings.items()
+        for name, value in part.items()
     }
     return config | dict(recipe.verl)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _yaml(name: str, recipe: Recipe, **values: Any) -> dict[str, Any]:
+    """A template whose values become JSON, and which is then read as YAML."""
+    settings: dict[str, Any] = yaml_value(rendered(name, recipe, finalize=_json, plugin=PLUGIN, **values))
+    return settings
+
+
+def rendered(name: str, recipe: Recipe, /, *, finalize: Callable[[Any], Any] | None = None, **values: Any) -> str:
+    """A Jinja template of this package with the sections of a recipe and further values; `finalize` takes each that is shown."""
+    text = (resources.files(__package__) / name).read_text(encoding="utf-8")
+    jinja = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=finalize)
+    return jinja.from_string(text).render(dict(recipe), **values)
 
 
 def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> list[str]:
@@ -165,26 +173,7 @@ def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -
 
 
 def environment_of(recipe: Recipe) -> dict[str, str]:
-    config = {
-        "HYDRA_FULL_ERROR": "1",
-        "VERL_USE_EXTERNAL_MODULES": PLUGIN,  # unlike an entry point, a module that does not load ends the run with its error
-        "RAY_DEDUP_LOGS": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",  # no usage statistics
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "TOKENIZERS_PARALLELISM": "false",
-        "PYTHONUNBUFFERED": "1",
-        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-    }
-    if recipe.machine.device == "cpu":
-        config |= {
-            "VERL_PLATFORM": "cpu",
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on any system: Ray's address is 127.0.0.1, and it listens there only
-            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(recipe.machine.threads)),
-            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),  # waiting threads leave the cores to others
-        }
-    return config
+    return _yaml("environment.yaml", recipe, platform=sys.platform, given=os.environ)
 
 
 def _hydra(value: Any) -> str:
@@ -197,4 +186,4 @@ def _hydra(value: Any) -> str:
         return "{" + ",".join(f"{key}:{_hydra(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_hydra, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return _json(value)
