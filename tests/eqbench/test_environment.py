@@ -126,4 +126,4 @@ def test_a_scenario_that_asks_for_more_answers_than_max_turns_is_refused(scenari
 def test_no_text_of_the_release_is_part_of_the_package() -> None:
     folder = Path(__file__).parents[2] / "src" / "heartloop" / "environments" / "eqbench"
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
-    assert {path.parts[0] for path in files} <= {"published", "templates"}
+    assert {path.parts[0] for path in files} <= {"published", "report.toml", "templates"}

@@ -7,10 +7,11 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -50,6 +51,12 @@ def readable(path: Path, expected: str) -> Iterator[None]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"not UTF-8 ({error.reason} at byte {error.start + 1})"
         raise InputError(f"cannot read {path}: {reason}; expected {expected}") from error
+
+
+@cache
+def packaged_table(package: str, file: str) -> Mapping[str, Any]:
+    """A TOML file of a package."""
+    return tomllib.loads((resources.files(package) / file).read_text(encoding="utf-8"))
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

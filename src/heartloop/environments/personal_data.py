@@ -2,21 +2,23 @@
 
 Equal data have equal placeholders within a dialogue, such as `[NAME-1]`. Names are listed (`names.toml`, `people.toml`) or
 introduced by a sentence ("my name is", "my sister X", "Dr X"). A word that is a name once in a dialogue is a name in all of it;
-if it is also an ordinary word (Will, Grace), its position decides. What is not found: docs/distilling.md.
+if it is also an ordinary word (Will, Grace), its position decides. Other data are found by their form (`personal_data.toml`).
+What is not found: docs/distilling.md.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
-from importlib import resources
 from typing import NamedTuple
 
+from heartloop.core.system import packaged_table
 from heartloop.environments.writing import places
+
+_Rule = Callable[[re.Match[str]], bool]
 
 
 class _Word(NamedTuple):
@@ -54,8 +56,7 @@ _ARTICLES = {"the", "a", "an"}
 
 @cache
 def _lists() -> Mapping[str, frozenset[str]]:
-    table = tomllib.loads((resources.files(__package__) / "names.toml").read_text(encoding="utf-8"))
-    lists = {group: frozenset(words.split()) for group, words in table.items()}
+    lists = {group: frozenset(words.split()) for group, words in packaged_table(__package__, "names.toml").items()}
     lists["doubtful"] = lists["either"] | lists["context"] | lists["never"]
     lists["hand_written"] = lists["given"]
     composed = {name.casefold() for place in places() for name in (*place.women, *place.men)}
@@ -280,10 +281,10 @@ def without_personal_data(texts: Sequence[str], known: Sequence[str] = ()) -> Re
         return f"[{kind.upper()}-{number}]"
 
     cleaned = [_plain(text) for text in texts]
-    for kind, pattern in _PATTERNS:
+    for kind, pattern, is_harmless in _PATTERNS:
 
-        def replace(match: re.Match[str], kind: str = kind) -> str:
-            if match.re.pattern in _HARMLESS and _HARMLESS[match.re.pattern](match):
+        def replace(match: re.Match[str], kind: str = kind, is_harmless: _Rule | None = is_harmless) -> str:
+            if is_harmless is not None and is_harmless(match):
                 return match[0]
             datum = match.groupdict().get("datum") or match[0]
             return match[0].removesuffix(datum) + placeholder(kind, re.sub(r"\W+", "", datum).casefold())
@@ -318,28 +319,8 @@ def _outside(text: str, change: Callable[[str], str]) -> str:
     return "".join(part if place % 2 else change(part) for place, part in enumerate(_parts(text)))
 
 
-# Kinds that are recognised by form
-
-_TLD = r"(?:com|org|net|edu|gov|info|biz|io|app|dev|co\.uk|ac\.uk|org\.uk|de|fr|es|nl|ca|au|com\.au|ch|pl|se|ru|cn|jp|br)"
-_CURRENCY = re.compile(r"(?:[$€£¥]|usd|eur|gbp|rs\.?)\s*$", re.IGNORECASE)
-_COUNTED = re.compile(
-    r"\s*(?:k\b|[$€£¥%]|dollars?|bucks|euros?|pounds?|usd|eur|gbp|rupees|pesos|yen|won|francs|people|followers|words|steps|miles|km|"
-    r"hours|days|years|times|views|points)",
-    re.IGNORECASE,
-)
-_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec)[a-z]*\.?"
-_STREET = (
-    r"(?:street|str|st|road|rd|avenue|ave|lane|ln|drive|dr|boulevard|blvd|court|ct|place|pl|way|terrace|square|sq|close|crescent|"
-    r"gardens|grove|highway|hwy|parkway|pkwy|row|mews|alley|circle|trail)"
-)
-_SURE_STREET = r"(?:street|road|avenue|lane|boulevard|blvd|terrace|crescent|highway|parkway)"
-_CAPITAL = r"(?:[^\W\d_a-zß-öø-ÿ][\w'’.-]*|\d{1,3}(?:st|nd|rd|th))"
-_NO_STREET = (
-    r"(?!(?:minutes?|mins?|hours?|days?|weeks?|months?|years?|miles?|km|blocks?|meters?|metres?|feet|the|a|an|of|to|from|down|up|on|"
-    r"in|my|our|his|her|their|this|that|same|one|side|cars?|people|times?|and|or|for|with|at|by|per|st|nd|rd|th|other|dirt)\b)"
-)
-_FLAT = r"(?:[,\s]+(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\w{1,5})?"
-_DIGIT_WORD = r"(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple)"
+_FORMS = packaged_table(__package__, "personal_data.toml")
+_CURRENCY, _COUNTED = (re.compile(_FORMS["amounts"][name].replace("\n", ""), re.IGNORECASE) for name in ("before", "after"))
 
 
 def _is_amount(match: re.Match[str]) -> bool:
@@ -360,56 +341,12 @@ def _is_no_postcode(match: re.Match[str]) -> bool:
     return bool(re.fullmatch(r"(?:19|20)\d\d\s?[A-Z]{2}|\d{4}\s?(?:AM|PM|AD|BC|CE|OK|TV|US|UK|EU|KM|KG|PC|CD|DVD)", match[0]))
 
 
-_POSTCODE = r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{4}\s?[A-Z]{2})\b"
-_DIGITS = r"(?<!\d)(?:\+\s?|\(\+?)?\d(?:[\d ().,/\-–]*\d)?(?!\d)"
-_HARMLESS: Mapping[str, Callable[[re.Match[str]], bool]] = {_POSTCODE: _is_no_postcode, _DIGITS: _is_amount}
+_HARMLESS: Mapping[str, _Rule] = {"no postcode": _is_no_postcode, "amount": _is_amount}
 
-_FORMS = (
-    ("email", r"(?<![\w.+%-])[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+"),
-    (
-        "email",
-        rf"(?i)(?<![\w.+-])[\w.+-]+(?:\s+dot\s+[\w-]+){{0,4}}\s+(?:at|\(at\)|\[at\])\s+[\w-]+"
-        rf"(?:\s*(?:\s+dot\s+|\(dot\)|\[dot\])\s*[\w-]+){{0,4}}"
-        rf"(?:\s+dot\s+|\s*[(\[]dot[)\]]\s*|\.){_TLD}\b",
-    ),
-    ("link", r"(?i)(?:https?://|www\.)\S*[^\s.,;:!?)\]'\"]"),
-    ("link", rf"(?i)(?<![\w.-])(?:[\w-]+\.){{1,6}}{_TLD}\b(?:/\S*[^\s.,;:!?)\]'\"])?(?!\.\w)"),
-    (
-        "handle",
-        r"(?<![\w@])@\w[\w.]*\w|(?<!\w)u/[\w-]{3,}|\b\w{2,}#\d{4}\b|(?<![\w.])[^\W_][\w.]{0,40}_[\w.]{0,40}[^\W_]\b",
-    ),
-    (
-        "handle",
-        r"(?i)\b(?:ig|insta(?:gram)?|snap(?:chat)?|discord|telegram|skype|twitter|tiktok|user ?name|handle|gamertag)"
-        r"(?:\s+(?:name|id|is))*[\s:]+(?P<datum>(?=\w*[\d_.]\w)[\w.]*\w)",
-    ),
-    (
-        "date",
-        rf"(?i)\b\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH},?\s+(?:19|20)\d\d\b|"
-        rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d\b|"
-        r"(?<!\d)(?:\d{1,2}[/.-]\d{1,2}[/.-](?:19|20)?\d\d|(?:19|20)\d\d[/.-]\d{1,2}[/.-]\d{1,2})(?!\d)",
-    ),
-    ("address", rf"\b\d{{1,5}}[A-Za-z]?,?\s+(?:{_CAPITAL}\s+){{1,4}}(?i:{_STREET})\b(?i:{_FLAT})"),
-    ("address", rf"(?i)\b\d{{1,5}}[a-z]?,?\s+(?:{_NO_STREET}[\w'’.-]+\s+){{1,2}}{_SURE_STREET}\b{_FLAT}"),
-    (
-        "address",
-        rf"(?<=\s)(?:(?:North|South|East|West|N|S|E|W)\.?\s+)?{_CAPITAL}\s+"
-        r"(?:Street|Road|Avenue|Ave|Lane|Boulevard|Blvd|Drive|Terrace|Crescent)\b",
-    ),
-    (
-        "address",
-        r"(?i)(?<![\w-])[^\W\d_][\w-]*(?:straße|strasse|gasse|weg|platz|allee)\s+\d{1,4}\s?[a-z]?\b|"
-        r"\b(?:rue|calle|via|rua)\s+[\w'’ -]{3,30}?,?\s+\d{1,4}\b|"
-        r"\bp\.?\s?o\.?\s?box\s+\d+|\b(?:apt|apartment|unit|flat|suite)\.?\s*#?\s*\d{1,5}[a-z]?\b",
-    ),
-    ("postcode", _POSTCODE),
-    (
-        "postcode",
-        r"(?i)\b[a-z]{1,2}\d[a-z\d]?\s\d[a-z]{2}\b|\b(?:zip|post|postal|plz)(?:\s?code)?(?:\s+is)?[\s:]+(?P<datum>\d{3,}(?:-\d+)?)\b",
-    ),
-    ("number", rf"(?i)\b(?:{_DIGIT_WORD}\b[\s,.-]*){{5,}}{_DIGIT_WORD}\b"),
-    ("number", r"\b[A-Z]{2}\d{2}(?:\s?[A-Z\d]{4}){3,7}(?:\s?[A-Z\d]{1,4})?\b"),
-    ("number", r"\b(?=\w*[^\W\d_])(?:\w*\d{5,}\w*|(?=(?:\w*\d){5})\w{8,})\b"),
-    ("number", _DIGITS),
-)
-_PATTERNS = [(kind, re.compile(form)) for kind, form in _FORMS]
+
+def _compiled(form: str) -> re.Pattern[str]:
+    parts: Mapping[str, str] = _FORMS["parts"]
+    return re.compile(re.sub("<([a-z_]+)>", lambda part: parts.get(part[1], part[0]), form).replace("\n", ""))
+
+
+_PATTERNS = [(form["kind"], _compiled(form["pattern"]), _HARMLESS.get(form.get("harmless"))) for form in _FORMS["form"]]

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.dialogue import Turn
 from heartloop.core.errors import InputError
+from heartloop.core.system import packaged_table
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.dialogue_text import chance, least_recent, pick_unsaid
 from heartloop.environments.written import Beat, Concern, Cued
@@ -98,21 +99,6 @@ _UNSURE_REASON = 0.02
 
 Missed = Literal["silence", "repeat", "cruel", "lecture", "advice", "template", "flattery", "misread", "unfelt", "vague"]
 """What was wrong with a reply, as far as it decides which written line answers it."""
-_REASONS: Mapping[str, tuple[str, str]] = {
-    "understanding": ("it saw what this is about", "it missed what this is about"),
-    "feeling": ("it reached what I feel", "it passed by what I feel"),
-    "particular": ("it was meant for me", "it could have been said to anyone"),
-    "warmth": ("it was kind", "there was no warmth in it"),
-    "pressure": ("", "it pushed me"),
-    "helpful": ("it opened a way", "it led nowhere"),
-    "honesty": ("it was honest", "it was not honest"),
-    "owning": ("it owned its part", "it owned nothing"),
-    "hostility": ("", "it put me down"),
-    "danger": ("", "it was dangerous"),
-    "coherence": ("it made sense", "it made no sense"),
-    "performance": ("", "it was for show"),
-}
-"""What is thought of each aspect that did good, and that did harm; the absence of a harm is no reason."""
 _MISSED_BY_ASPECT: Mapping[str, Missed] = {
     "performance": "template", "understanding": "misread", "coherence": "misread", "feeling": "unfelt", "warmth": "unfelt",
 }  # fmt: skip
@@ -244,7 +230,8 @@ def reason_of(appraisal: Appraisal, *, good: bool) -> str:
     if not rows or appraisal.silent:
         return ""
     aspect, worth = rows[0 if good else -1]
-    return _REASONS[aspect][0 if good else 1] if (worth > _UNSURE_REASON if good else worth < -_UNSURE_REASON) else ""
+    reasons: Sequence[str] = packaged_table(__package__, "reading.toml")["reasons"][aspect]
+    return reasons[0 if good else 1] if (worth > _UNSURE_REASON if good else worth < -_UNSURE_REASON) else ""
 
 
 def evidence_of(appraisal: Appraisal) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the report parts of environments share: published tables as CSV files, and evidence of the learned reader in words.
+"""What the report parts of environments share: texts and published tables, and evidence of the learned reader in words.
 
 The published numbers were measured with other user simulators, prompts and scenarios; single values are not comparable with ours.
 """
@@ -6,13 +6,14 @@ The published numbers were measured with other user simulators, prompts and scen
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from heartloop.core.blocks import Column, Estimate, PublishedTable, Row, ScenarioView
+from heartloop.core.blocks import Column, Estimate, Published, PublishedTable, Range, ReportPanel, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
+from heartloop.core.system import packaged_table
 from heartloop.reader.aspects import HARMFUL_ASPECTS, STRATEGIES
 from heartloop.scoring.statistics import estimate
 
@@ -36,10 +37,36 @@ def published(package: str, name: str) -> list[PrintedRow]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def printed(package: str, name: str, columns: Mapping[str, Column], *, head: str = "model", **more: Any) -> PublishedTable:
-    """A published table for a report: the shown columns of the CSV, and `more` fields of `PublishedTable`."""
-    rows = tuple(Row(str(row[head]), tuple(row[name] for name in columns)) for row in published(package, name))
-    return PublishedTable(columns=tuple(columns.values()), rows=rows, **more)
+def panel_of(package: str, **parts: Any) -> ReportPanel:
+    """A panel with the texts of `report.toml` in its package (`[panel]`), and further parts."""
+    given = packaged_table(package, "report.toml")["panel"]
+    texts: dict[str, Any] = {name: tuple(text) if isinstance(text, list) else text for name, text in given.items()}
+    return ReportPanel(**texts, package=package, **parts)
+
+
+def results_of(package: str) -> Published:
+    """The published results of `report.toml` in a package; the shown columns of a CSV file are those of a table."""
+    given = packaged_table(package, "report.toml")["published"]
+    tables = tuple(_printed(package, **table) for table in given["tables"])
+    return Published(given["title"], tables, given["conditions"], tuple(given["papers"]))
+
+
+def _printed(
+    package: str, *, csv: str, columns: Sequence[dict[str, Any]], head: str = "{model}", only: Mapping[str, str] = {}, **more: Any
+) -> PublishedTable:
+    def filled(row: PrintedRow, cell: str) -> str | int | float | None:
+        return cell.format(**row) if "{" in cell else row[cell]
+
+    shown = tuple(
+        Column(one["name"], one.get("digits", 1), Range(*one["range"]) if "range" in one else None, one.get("entry", ""))
+        for one in columns
+    )
+    rows = tuple(
+        Row(head.format(**row), tuple(filled(row, one["cell"]) for one in columns))
+        for row in published(package, csv)
+        if only.items() <= row.items()
+    )
+    return PublishedTable(columns=shown, rows=rows, **more)
 
 
 def mapping_of(value: object) -> dict[str, Any]:
@@ -75,19 +102,7 @@ def scenario_view(line: Mapping[str, str], titles: Mapping[str, str]) -> Callabl
 
 _STANDS_OUT = 1.8  # mark, 0 to 4, from which an aspect is named; the usual mark of some is higher
 _OTHERS_STAND_OUT: Mapping[str, float] = {"honesty": 2.6, "owning": 2.6, "coherence": 5.0}
-_FLOORS = {"danger": "dangerous", "hostility": "hostile", "repetition": "a repetition of an earlier reply"}
-_WANTING: Mapping[str, str] = {  # by `reading.Missed`
-    "silence": "nothing was said",
-    "repeat": "it repeats an earlier reply",
-    "cruel": "it hurts",
-    "lecture": "it lectures",
-    "advice": "it gives advice that was not asked for",
-    "template": "it sounds prepared",
-    "flattery": "it flatters",
-    "misread": "it does not show what this is about",
-    "unfelt": "it passes by the feeling",
-    "vague": "it could have been said to anyone",
-}
+_WORDS = packaged_table(__package__, "reading.toml")
 
 
 def strategy_of(evidence: Mapping[str, Any]) -> str:
@@ -113,8 +128,8 @@ def evidence_in_words(evidence: Mapping[str, Any], *, rose: bool) -> list[str]:
         if named:
             sentences.append(f"{title}: {', '.join(named)} of 4.")
     if floor := evidence.get("floor"):
-        sentences.append(f"Judged as {_FLOORS.get(floor, floor)}.")
+        sentences.append(f"Judged as {_WORDS['floors'].get(floor, floor)}.")
     wanting = str(evidence.get("missed"))
-    if not rose and wanting in _WANTING:
-        sentences.append(f"Lacking: {_WANTING[wanting]}.")
+    if not rose and wanting in _WORDS["missed"]:
+        sentences.append(f"Lacking: {_WORDS['missed'][wanting]}.")
     return sentences

@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import tomllib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from importlib import resources
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import Prompt
+from heartloop.core.system import packaged_table
 from heartloop.environments.registry import load_environment
 
 
@@ -32,8 +31,8 @@ class Place(NamedTuple):
 
 @cache
 def places() -> tuple[Place, ...]:
-    table = tomllib.loads((resources.files(__package__) / "people.toml").read_text(encoding="utf-8"))
-    return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in table["place"])
+    rows = packaged_table(__package__, "people.toml")["place"]
+    return tuple(Place(row["name"], tuple(row["women"]), tuple(row["men"])) for row in rows)
 
 
 def someone_else(rng: random.Random, names: set[str]) -> tuple[Place, str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from heartloop.core.blocks import Chart, Point, Series
 from heartloop.core.chat import is_embedded
 from heartloop.core.errors import InputError
-from heartloop.core.system import read_steps
+from heartloop.core.system import packaged_table, read_steps
 from heartloop.core.text import amount
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.report import mapping_of
@@ -224,8 +224,8 @@ class Metric(NamedTuple):
     name: str
     """As it is logged; the name of a family ends with `/`."""
     title: str
-    unit: str
     about: str
+    unit: str = ""
     source: str = "ours"
     quiet: bool = False
     """A count of failures: drawn only where one occurred."""
@@ -238,7 +238,7 @@ class Metric(NamedTuple):
     def entry(self) -> str:
         """Id of its entry on the page of meanings; members of a family share one.
 
-        >>> Metric("held_out/score", "Held-out score", "points", "").entry
+        >>> Metric("held_out/score", "Held-out score", "").entry
         'train-held_out-score'
         """
         return "train-" + (self.explained_as or self.name).replace("/", "-")
@@ -251,110 +251,10 @@ class MetricGroup(NamedTuple):
     metrics: tuple[Metric, ...]
 
 
-GROUPS: tuple[MetricGroup, ...] = (
-    MetricGroup("learned", "What is learned",
-        "Held-out scenarios are never trained on. The training score also varies with the scenarios that a step draws.",
-        (
-            Metric(HELD_OUT, "Held-out score", "points",
-                "Mean score over the held-out scenarios, each played once, with the policy sampled as in training.",
-                unsmoothed=True),
-            Metric(SCORE, "Training score", "points", "Mean score of the step’s training dialogues."),
-            Metric("dialogue/return", "Reward", "",
-                "Return of a rollout for the optimiser: the outcome reward, the sum of the turn rewards, or the mean of both.",
-                "CTC-GRPO paper, Eq. 4; RLVER, Section 2.1 and Appendix H"),
-        ),
-    ),
-    MetricGroup("groups", "By group of scenarios",
-        "The same scores by group of the scenarios. A step draws few scenarios of each, so single steps vary widely.",
-        (
-            Metric("held_out/score/", "Held out", "points", "Held-out score of the scenarios of one group.", unsmoothed=True),
-            Metric("dialogue/score/", "Training", "points", "Training score of the scenarios of one group."),
-        ),
-    ),
-    MetricGroup("terms", "Terms of the reward",
-        "A reward can rise by one term alone. A term that falls while the reward rises was traded for it.",
-        (
-            Metric("held_out/parts/", "Held-out term", "", "Mean over the held-out scenarios.", unsmoothed=True),
-            Metric("dialogue/parts/", "Training term", "", "Mean over the step’s training dialogues."),
-        ),
-    ),
-    MetricGroup("talks", "Dialogues",
-        "Rising length with a flat score is the most common way to satisfy a rule without a better reply.",
-        (
-            Metric("dialogue/turns", "Replies a dialogue", "replies", "Mean number of policy replies in a dialogue."),
-            Metric("dialogue/reply_tokens", "Tokens a reply", "tokens",
-                "Tokens sampled for a reply, thinking included; the mean over all replies of a step."),
-            Metric("dialogue/said_to_others", "Said to others", "share",
-                "Share of a step’s replies that were said word for word in another scenario too. Near 1: the policy has found "
-                "one reply that pays with everybody."),
-            Metric("dialogue/said_before", "Said before", "share",
-                "Share of a step’s replies that the same dialogue has already."),
-            Metric("dialogue/stops/", "Ended by", "share",
-                "Share of a step’s dialogues with this end: success, failure, an end by the user, or the turn limit."),
-            Metric("dialogue/counts/silences", "Silences", "a step",
-                "Replies that reached the user empty. They are scored as silence.", quiet=True),
-            Metric("dialogue/counts/truncated", "Truncated replies", "a step", "Replies that reached the token limit of a reply.",
-                quiet=True),
-            Metric("dialogue/counts/broken_format", "Broken format", "a step",
-                "Dialogues with a reply that is not thinking followed by text, where the recipe requires it. They have the "
-                "lowest reward.", "RLVER, Appendix A.5", quiet=True),
-        ),
-    ),
-    MetricGroup("optimiser", "Optimiser",
-        "Entropy near 0: the policy repeats one reply. A jump of the KL: the updates are too large. A group spread near 0: "
-        "there is nothing to learn from.",
-        (
-            Metric("dialogue/group_std", "Spread within a group", "",
-                "Standard deviation of the rewards of one scenario’s rollouts, the mean over the scenarios of a step: what GRPO "
-                "and CTC-GRPO compare. Below the floor sigma_min the floor is used.", "CTC-GRPO paper, Eq. 5"),
-            Metric("actor/entropy", "Entropy", "nats", "Of the policy’s next-token distribution, mean over its tokens.", "verl"),
-            Metric("actor/ppo_kl", "KL within a step", "nats",
-                "Divergence of the policy after the updates of a step from the one that sampled the replies.", "verl"),
-            Metric("actor/kl_loss", "KL from the reference", "nats",
-                "Divergence of the policy from the one before training; only where the recipe weighs it (algorithm.kl).", "verl"),
-            Metric("actor/pg_clipfrac", "Tokens clipped", "share",
-                "Share of tokens whose importance ratio left the clip range; they add no further gradient.", "verl"),
-            Metric("actor/grad_norm", "Gradient norm", "", "Of the policy, before it is scaled down to the maximum.", "verl"),
-            Metric("actor/lr", "Learning rate", "", "Of the policy, by the schedule.", "verl", unsmoothed=True),
-            Metric("critic/vf_loss", "Critic’s loss", "", "Squared error of the critic’s values. PPO only.", "verl"),
-            Metric("critic/vf_explained_var", "Critic’s explained variance", "",
-                "1: the critic predicts the returns exactly; 0: it predicts nothing. PPO only.", "verl"),
-        ),
-    ),
-    MetricGroup("failures", "Failures",
-        "A failed dialogue is left out of its group; it never counts as zero. Counts that are 0 throughout are not drawn.",
-        (
-            Metric("dialogue/failed", "Failed dialogues", "a step",
-                "Dialogues in which the user simulator, a judge or the connection failed.", quiet=True),
-            Metric("dialogue/lone_groups", "Groups of one", "a step",
-                "Scenarios with a single rollout left: nothing to compare, no gradient.", quiet=True),
-            Metric("training/skipped_updates", "Steps without an update", "a step",
-                "1 where no scenario of a step had two rollouts, so that the policy was not updated.", quiet=True),
-            Metric("dialogue/counts/clamped_changes", "Clamped changes", "a step",
-                "Changes of a state beyond the largest that a turn may make; they were cut to it.", quiet=True),
-            Metric("dialogue/counts/", "Counted", "a step",
-                "Further counts of an environment or the rollouts: states at their limit, prompts that grew too long "
-                "(overflows), answers that were asked for again (re-asks), replies encoded again.", quiet=True),
-        ),
-    ),
-    MetricGroup("spent", "Cost",
-        "Calls of the user simulator and the judges are those of the training dialogues, without held-out evaluations.",
-        (
-            Metric("user/calls", "Calls", "a step", "Calls to the models that play the roles other than the policy.", quiet=True),
-            Metric("user/prompt_tokens", "Prompt tokens", "a step", "Tokens sent to those models.", quiet=True),
-            Metric("user/cached_input_tokens", "Cached input", "a step", "Of those, read from the provider’s cache.", quiet=True),
-            Metric("user/completion_tokens", "Completion tokens", "a step", "Tokens of their answers.", quiet=True),
-            Metric("user/cost", "Cost", "a step", "In the currency of --prices or watching.prices.", quiet=True),
-            Metric("perf/reply_tokens_per_second", "Reply tokens per second", "tokens/s",
-                "Tokens sampled from the policy, by the seconds in which the step’s dialogues were played."),
-            Metric("perf/throughput", "Tokens per second and device", "tokens/s",
-                "Prompts and replies of all samples, by the seconds of the whole step, for one device.", "verl"),
-            Metric("timing_s/step", "Seconds a step", "s", "Wall-clock time, checkpoints and evaluations included.", "verl"),
-            Metric("timing_s/gen", "Seconds of rollouts", "s", "Wall-clock time of the step’s dialogues.", "verl"),
-            Metric("timing_s/update_actor", "Seconds of updates", "s", "Wall-clock time of the policy’s updates.", "verl"),
-        ),
-    ),
-)  # fmt: skip
+GROUPS = tuple(
+    MetricGroup(group["id"], group["title"], group["help"], tuple(Metric(**metric) for metric in group["metrics"]))
+    for group in packaged_table(__package__, "metrics.toml")["group"]
+)
 
 
 def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[MetricGroup]:
@@ -362,7 +262,7 @@ def groups_of(environment: str, terms: Sequence[TrainingMetric]) -> list[MetricG
     for term in terms:
         for where, title, over in (("held_out", "Held out", "held-out scenarios"), ("dialogue", "Training", "step’s dialogues")):
             name = f"{where}/parts/{term.name}"
-            words = f"{title}: {term.title}", term.unit, f"{term.about} Mean over the {over}.", term.source
+            words = f"{title}: {term.title}", f"{term.about} Mean over the {over}.", term.unit, term.source
             declared.append(Metric(name, *words, unsmoothed=where == "held_out", explained_as=f"{environment}/{name}"))
     return [group._replace(metrics=(*declared, *group.metrics)) if group.id == "terms" else group for group in GROUPS]
 

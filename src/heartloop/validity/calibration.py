@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
+from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
-from heartloop.environments.suites import Answers, Material, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Result
 from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
 from heartloop.scoring.statistics import estimate, pearson_interval
-from heartloop.validity.suites import rows_of
+from heartloop.validity.suites import how_to_read, rows_of, run_suite
 
 _Floats = npt.NDArray[np.float64]
 _BINS = 5
@@ -120,7 +120,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         help="Every unlabelled dialogue has the same chance to be listed, so that the labels stay a random sample.",
     )  # fmt: skip
     plot, furthest = _plot(labelled, scores, values), _furthest(labelled, scores, values, material.models)
-    page: list[Block] = [table, plot, asked, furthest, _READING]
+    page: list[Block] = [table, plot, asked, furthest, how_to_read("calibration")]
     return Result(record, notes, table._replace(columns=(columns[0], *columns[2:]), rows=short), page)
 
 
@@ -149,21 +149,4 @@ def _furthest(labelled: Sequence[Transcript], scores: _Floats, values: _Floats, 
     return Table("Read these first", columns, tuple(rows), help="Labelled dialogues on which people and score differ most.")
 
 
-_READING = Text(
-    "How to read this",
-    (
-        "The mean label is estimated from all dialogues: the labels say what is true, the scores of the others make it more "
-        "precise, as far as they go with the labels. Where they do not, the estimate is that of the labels alone. Intervals "
-        "count dialogues of one scenario together.",
-        "It is valid where the labelled dialogues are a random sample. Labels of chosen dialogues (the best, the oddest) bias "
-        "it.",
-    ),
-)
-
-CALIBRATION = RunSuite(
-    "What would people have said?",
-    "Human labels of some dialogues correct the scores of all: the mean label of each model, with an interval.",
-    "Prediction-powered inference (Angelopoulos et al. 2023), weighted as in PPI++",
-    _result,
-    lacks=_lacks,
-)
+CALIBRATION = run_suite("calibration", _result, lacks=_lacks)

@@ -20,28 +20,30 @@ from pydantic import BaseModel, Field
 from heartloop.core.blocks import Block, Chart, Column, Row, Series, Table
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
-from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.scoring.agreement import mean_pairwise_pearson
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import dialogue_key, items_of, needs_judge, only_means, points_of, recorded, rubric_questions
+from heartloop.validity.suites import (
+    dialogue_key,
+    items_of,
+    needs_judge,
+    only_means,
+    points_of,
+    recorded,
+    rubric_questions,
+    run_suite,
+)
 
 _LEVELS = 5
 _STEP = re.compile(r"(?P<before>.*?(?:global_step|checkpoint|step)[-_])(?P<step>\d+)(?P<after>.*)")
-
-PUBLISHED: Mapping[str, float] = {
-    "empathic depth": 0.981,
-    "core insight": 0.943,
-    "solution crafting": 0.671,
-    "dialogue guidance": 0.778,
-    "style adaptability": 0.822,
-}
-"""Mean pairwise Pearson's r of five judges over seven models (RLVER, Table 5)."""
 
 
 class Capability(NamedTuple):
     name: str
     asks: str
     levels: Sequence[str]
+    published: float
+    """Mean pairwise Pearson's r of five judges over seven models (RLVER, Table 5)."""
 
 
 @cache
@@ -176,7 +178,8 @@ def _page(
         placed: list[Row] = []
         for judge, values in by_judge.items():
             placed += [Row(judge, ()), *(Row(row.head, tuple(values[row.head]), row.model) for row in rows)]
-        agreed = tuple(Row(name.capitalize(), (r, PUBLISHED[name])) for name, r in agreement.items())
+        of_each = zip(names, agreement.values(), load_capabilities(), strict=True)
+        agreed = tuple(Row(name, (r, one.published)) for name, r, one in of_each)
         both = (Column("Pearson's r", digits=3), Column("Published", digits=3))
         about = "Mean over pairs of judges of the correlation over models; published for five judges and seven models."
         page += [
@@ -186,12 +189,4 @@ def _page(
     return page
 
 
-CAPABILITIES = RunSuite(
-    "What are the models able to do?",
-    "Each judge reads a dialogue and places five capabilities on levels from 1 to 5: empathic depth, core insight, solution "
-    "crafting, dialogue guidance and style adaptability. Several judges show how far such a judgement depends on who judges.",
-    "Reinforcement Learning with Verifiable Emotion Rewards, Appendix B, Table 5 and Figure 2",
-    _result,
-    lacks=needs_judge,
-    questions=_questions,
-)
+CAPABILITIES = run_suite("capabilities", _result, lacks=needs_judge, questions=_questions)

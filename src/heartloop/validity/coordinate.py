@@ -19,9 +19,9 @@ from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Tabl
 from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
-from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.evaluation.scores import group_of
-from heartloop.validity.suites import dialogue_key, needs_judge, question, spoken, titled
+from heartloop.validity.suites import dialogue_key, needs_judge, question, run_suite, spoken, titled
 
 EACH = 10
 REPEATS = 3
@@ -132,12 +132,4 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     return Result(record, notes, summary or Table("Nothing placed", (), ()), page)
 
 
-COORDINATE = RunSuite(
-    "What kind of supporter is each model?",
-    "A judge says why a model's best and worst dialogues went so, describes the model from these reasons, and places it between "
-    "structured and creative, and between solution and empathy. It describes a style and is no score.",
-    "Sentient Agent as a Judge, Appendix G",
-    _result,
-    lacks=_lacks,
-    questions=_questions,
-)
+COORDINATE = run_suite("coordinate", _result, lacks=_lacks, questions=_questions)

@@ -17,9 +17,9 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
-from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.scoring.statistics import estimate, paired_difference
-from heartloop.validity.suites import dialogue_key, means, needs_judge, only_means, question, recorded, thoughts_of
+from heartloop.validity.suites import dialogue_key, means, needs_judge, only_means, question, recorded, run_suite, thoughts_of
 
 MESSAGES = 50
 """Messages of each user of which expression is asked; ours."""
@@ -176,12 +176,4 @@ def _lacks(material: Material) -> str | None:
     return None
 
 
-DIFFICULTY = RunSuite(
-    "How hard is each user to please?",
-    "On the same contexts, the share of replies after which a user's score rises, and how openly each user says what it thinks "
-    "and needs. A user that accepts little and shows little gives a policy little to learn from.",
-    "Reinforcement Learning with Verifiable Emotion Rewards, Appendix D.2",
-    _result,
-    lacks=_lacks,
-    questions=_questions,
-)
+DIFFICULTY = run_suite("difficulty", _result, lacks=_lacks, questions=_questions)

@@ -25,9 +25,9 @@ from heartloop.core.errors import InputError
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.replay import judged_prompts, rejudged
-from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.scoring.agreement import sign_agreement
-from heartloop.validity.suites import dialogue_key, fingerprint_of, means, only_means, recorded, titled
+from heartloop.validity.suites import dialogue_key, fingerprint_of, means, only_means, recorded, run_suite, titled
 
 CONTEXTS, INFERENCES, TEMPERATURE = 100, 10, 0.5
 PUBLISHED = 90.2
@@ -211,12 +211,4 @@ def _lacks(material: Material) -> str | None:
     return None
 
 
-NOISE = RunSuite(
-    "How noisy is the reward?",
-    "The environment's own judge judges the same reply of a stored dialogue ten times. If the reward is to be learned from, the "
-    "direction of the change should stay the same.",
-    "Reinforcement Learning with Verifiable Emotion Rewards, Appendix E.3",
-    _result,
-    lacks=_lacks,
-    questions=_questions,
-)
+NOISE = run_suite("noise", _result, lacks=_lacks, questions=_questions)

@@ -21,7 +21,7 @@ from heartloop.core.blocks import Block, Chart, Column, Estimate, Row, Table
 from heartloop.core.chat import EMBEDDED
 from heartloop.core.dialogue import Transcript
 from heartloop.core.text import amount
-from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.reader.features import folded, lacks_english, tokens_of
 from heartloop.scoring.statistics import Interval, estimate, pearson_interval
 from heartloop.validity.suites import (
@@ -32,6 +32,7 @@ from heartloop.validity.suites import (
     only_means,
     recorded,
     rubric_questions,
+    run_suite,
     said,
 )
 
@@ -270,12 +271,4 @@ def _lacks(material: Material) -> str | None:
     return needs_judge(material)
 
 
-PROBES = RunSuite(
-    "Does a model please without helping?",
-    "Flattery, dependence and false comfort compared with the score: by short lists of English phrases, and by judges that see "
-    "neither score nor thoughts. If the score rewards pleasing, dialogues with more of it score higher.",
-    "",
-    _result,
-    lacks=_lacks,
-    questions=_questions,
-)
+PROBES = run_suite("probes", _result, lacks=_lacks, questions=_questions)

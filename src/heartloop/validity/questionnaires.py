@@ -30,6 +30,7 @@ from heartloop.validity.suites import (
     needs_judge,
     question,
     recorded,
+    run_suite,
     spoken,
     thoughts_of,
     titled,
@@ -171,23 +172,8 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
     return Result(record, notes, summary or Table("Nothing answered", (), ()), page)
 
 
-def _suite(name: str, title: str, about: str, source: str) -> RunSuite:
-    return RunSuite(
-        title, about, source, partial(_result, name), lacks=partial(_lacks, name), questions=partial(_questions, name),
-    )  # fmt: skip
+def _suite(name: str) -> RunSuite:
+    return run_suite(name, partial(_result, name), lacks=partial(_lacks, name), questions=partial(_questions, name))
 
 
-BLRI = _suite(
-    "blri",
-    "Does the score agree with the user's thoughts?",
-    "A judge reads the user's thoughts, takes the user's place and answers 12 statements on the relation, three times a "
-    "dialogue. If the score measures how the user felt, models with a higher score are described better.",
-    "Sentient Agent as a Judge, Appendix F and Figure 4",
-)
-UTTERANCE = _suite(
-    "utterance",
-    "Does the score agree with what was said?",
-    "A judge reads the dialogue, takes the user's place and answers 15 statements on flow, attention and connection, three times "
-    "a dialogue. It sees neither thoughts nor score.",
-    "Sentient Agent as a Judge, Appendix F and Figure 5",
-)
+BLRI, UTTERANCE = _suite("blri"), _suite("utterance")

@@ -20,10 +20,10 @@ from heartloop.core.blocks import Column, Estimate, Row, Table
 from heartloop.core.errors import InputError
 from heartloop.core.text import amount
 from heartloop.environments.spec import ExternalRanking, load_attribute
-from heartloop.environments.suites import Answers, Material, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Result
 from heartloop.report.page import is_same_model
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import recorded, rows_of
+from heartloop.validity.suites import recorded, rows_of, run_suite
 
 if TYPE_CHECKING:
     import pandas
@@ -213,11 +213,4 @@ def _lacks(material: Material) -> str | None:
     return None
 
 
-RANKINGS = RunSuite(
-    "Do users and others order the models alike?",
-    "Rank correlation of users over the models that both scored, without those that play a user; how generous each user is, "
-    "whether it favours its own model, and agreement with external rankings.",
-    "Sentient Agent as a Judge, Table 1 and Figure 1",
-    _result,
-    lacks=_lacks,
-)
+RANKINGS = run_suite("rankings", _result, lacks=_lacks)

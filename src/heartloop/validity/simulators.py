@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Row, Series, Table, Text
+from heartloop.core.blocks import Block, Card, Chart, Column, Estimate, Row, Series, Table
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.core.text import amount
 from heartloop.environments.importing import read_dialogues
-from heartloop.environments.suites import Answers, Material, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Result
 from heartloop.reader.features import lacks_english, tokens_of
 from heartloop.scoring.effects import standardised_distance
 from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
-from heartloop.validity.suites import items_of, points_of
+from heartloop.validity.suites import how_to_read, items_of, points_of, run_suite
 
 SAMPLE = 42
 """Words at which variety and difference are compared: the sample of HD-D (McCarthy and Jarvis 2010)."""
@@ -303,7 +303,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         "Distance to people", "bars", tuple(series), "measure", "standard deviations",
         help="0 is like people. Lines are 95 % intervals.",
     )  # fmt: skip
-    return Result(record, notes, summary, (chart, *cards, _COUNTED, _READING))
+    return Result(record, notes, summary, (chart, *cards, _COUNTED, how_to_read("simulator")))
 
 
 def _counts(side: Sequence[Talk]) -> dict[str, int]:
@@ -332,23 +332,4 @@ def _card(user: str, side: Sequence[Talk], compared: Sequence[_Compared], relief
 
 
 _COUNTED = Card("What is counted", tuple((measure.name, measure.about) for measure in MEASURES))
-_READING = Text(
-    "How to read this",
-    (
-        "Each measure is a number a dialogue, by the same function on both sides. The distance is the difference of the means "
-        "in standard deviations of dialogues: positive where the simulator has more. It does not shrink with more dialogues; "
-        "its interval does. The first message counts for relief and spread alone, since the scenario often gives it.",
-        "Words are counted, not understood: irony, indirect refusals and feelings without a listed word are missed, and only "
-        "English is read. Simulated users and people also differ in topics, in whom they talk to and in how long they talk. A "
-        "simulator near people in all measures may still react to replies as no person would.",
-    ),
-)
-
-SIMULATOR = RunSuite(
-    "Do the simulated users write and react as people do?",
-    "Length, variety, questions, disclosure, relief, spread and cooperativeness of the users' messages, compared with people "
-    "in real dialogues, by counts of words.",
-    "",
-    _result,
-    lacks=_lacks,
-)
+SIMULATOR = run_suite("simulator", _result, lacks=_lacks)

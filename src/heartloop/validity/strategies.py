@@ -20,12 +20,12 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
-from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.agreement import nominal_alpha
-from heartloop.validity.suites import dialogue_key, items_of, means, needs_judge, points_of, question, said
+from heartloop.validity.suites import dialogue_key, items_of, means, needs_judge, points_of, question, run_suite, said
 
 READER = "embedded reader"
 GROUPS: Mapping[str, str] = {one.group: one.group_name for one in STRATEGIES.values()}
@@ -222,12 +222,4 @@ def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dic
     return table, numbers
 
 
-STRATEGIES_SUITE = RunSuite(
-    "How do the models support?",
-    "The share of replies that use each of 24 support strategies in 7 groups. The embedded reader labels the replies without a "
-    "judge; judges, where given, split each reply into passages and label these. It describes a style and is no score.",
-    "Sentient Agent as a Judge, Table 4 and Appendix G",
-    _result,
-    lacks=_lacks,
-    questions=_questions,
-)
+STRATEGIES_SUITE = run_suite("strategies", _result, lacks=_lacks, questions=_questions)

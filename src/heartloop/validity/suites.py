@@ -6,28 +6,26 @@ import csv
 import hashlib
 import json
 import re
-import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib import resources
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from heartloop.core.blocks import Estimate, Point, Row, Series
+from heartloop.core.blocks import Estimate, Point, Row, Series, Text
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Message, Sampling, Transcript, Turn
 from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import schema_of
+from heartloop.core.system import packaged_table
 from heartloop.core.text import amount, from_csv_cell, nearest
 from heartloop.environments.dialogue_text import chance, dialogue_text
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
-from heartloop.environments.suites import Material, Question, RejudgingSuite, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, RejudgingSuite, Result, RunSuite
 from heartloop.evaluation.store import read_run, saved_settings
 from heartloop.scoring.statistics import estimate
 
@@ -104,9 +102,18 @@ def material_of(
     return Material(spec, tuple(dialogues), known, tuple(judges), people, labels, ratings)
 
 
-@cache
+def run_suite(name: str, result: Callable[[Material, Mapping[str, Answers]], Result], **parts: Any) -> RunSuite:
+    """A suite with the texts of `suites.toml`; `parts` are further fields."""
+    texts = packaged_table(__package__, "suites.toml")[name]
+    return RunSuite(texts["title"], texts["about"], texts.get("source", ""), result, **parts)
+
+
+def how_to_read(name: str) -> Text:
+    return Text("How to read this", tuple(packaged_table(__package__, "suites.toml")[name]["reading"]))
+
+
 def items_of(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((resources.files("heartloop.validity") / "items" / f"{name}.toml").read_text(encoding="utf-8"))
+    return packaged_table(__package__, f"items/{name}.toml")
 
 
 def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -134,15 +141,13 @@ def means(
     return tuple(estimate(column, scenarios, within=within) for column in zip(*(values for _, values in rows), strict=True))
 
 
-def model_rows(
-    material: Material, numbers: Sequence[tuple[Transcript, Sequence[float]]], within: tuple[float, float] | None = None
-) -> list[Row]:
+def model_rows(material: Material, numbers: Sequence[tuple[Transcript, Sequence[float]]]) -> list[Row]:
     """The `means` of each model that has numbers."""
     rows: list[Row] = []
     for place, model in enumerate(material.models):
         mine = [(dialogue.scenario, values) for dialogue, values in numbers if dialogue.model == model]
         if mine:
-            rows.append(Row(model, means(mine, within), place))
+            rows.append(Row(model, means(mine), place))
     return rows
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from heartloop.core.blocks import Column, Details, PanelInput, PanelOutput, Range, ReportPanel, Row, Table, TurnView
+from heartloop.core.blocks import Column, Details, PanelInput, PanelOutput, Range, Row, Table, TurnView
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import UseError
 from heartloop.environments.daily.environment import HIGHEST, LOWEST, METRICS, average
 from heartloop.environments.daily.scenario import KINDS
-from heartloop.environments.report import mapping_of, mean_of, scenario_view
+from heartloop.environments.report import mapping_of, mean_of, panel_of, scenario_view
 
 AVERAGE = "Avg."  # the paper's name of the mean of the six
 
@@ -58,12 +58,9 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     return TurnView(details=(Details("Six grades and their reasons", rows, open=True),) if rows else ())
 
 
-PANEL = ReportPanel(
+PANEL = panel_of(
+    __package__,
     build=build,
-    question="Quality of one answer in everyday conversation",
-    lede="In each scenario a person talks to a companion that has notes of earlier conversations and a list of events. The model "
-    "answers once. Six judges grade the answer, one per metric: empathy, topic guidance, value guidance, intention following, "
-    "fluency and colloquial expression, 1 to 5 each. The score is their mean times 20.",
     leaves_out=frozenset({"trajectories", "groups"}),
     scenario=scenario_view(
         {"person": "{}", "want": "wants {}"},
@@ -75,5 +72,4 @@ PANEL = ReportPanel(
         },
     ),
     turn=_turn,
-    package=__package__,
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from heartloop.core.errors import InputError
+from heartloop.core.system import packaged_table
 from heartloop.environments.eibench.scenario import (
     FORM,
     SETS,
@@ -32,7 +33,6 @@ from heartloop.environments.eibench.scenario import (
     load_scenarios,
     pools,
     problems_of,
-    table,
     text_of,
 )
 from heartloop.environments.eibench.scoring import GAP, STEP
@@ -155,7 +155,8 @@ def compose(core: Core, seed: Seed, number: int) -> EIBenchScenario:
         "place": place.name.split(",")[0],
     }
     texts = _filled(core.model_dump(exclude={"slots"}), values)
-    manner, role, openings = table("manners.toml")[seed.personality], texts["roles"][seed.relationship], texts["openings"]
+    manner = packaged_table(__package__, "manners.toml")[seed.personality]
+    role, openings = texts["roles"][seed.relationship], texts["openings"]
     share = pools().intensity[seed.intensity]
     sizes = {"acks": 3, "missed": 3, "cold": 3, "repeat": 2, "silence": 2}
     generic = {group: tuple(rng.sample(manner[group], count)) for group, count in sizes.items()}
@@ -210,7 +211,7 @@ def training() -> tuple[EIBenchScenario, ...]:
 
 
 def _anchors(scene: Scene, intensity: str, rng: random.Random) -> dict[str, dict[str, int]]:
-    bounds = table("pools.toml")["anchors"][scene]
+    bounds = packaged_table(__package__, "pools.toml")["anchors"][scene]
     low, high = bounds["a_start"]
     a = STEP * round((low + pools().intensity[intensity] * (high - low)) / STEP)
     t = rng.choice(bounds["t_start"])

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from heartloop.core.blocks import Column, PanelInput, PanelOutput, Published, PublishedTable, ReportPanel, Row, ScenarioView
+from heartloop.core.blocks import PanelInput, PanelOutput, ScenarioView
 from heartloop.core.dialogue import Transcript
 from heartloop.core.text import short_number
 from heartloop.environments.eibench.environment import anchors_of, relation_weight_of, states_of
-from heartloop.environments.eibench.scenario import SCENES
 from heartloop.environments.eibench.scoring import axis_score
-from heartloop.environments.report import printed, published
+from heartloop.environments.report import panel_of, published, results_of
 from heartloop.environments.spec import ExternalRanking
 
 
@@ -47,59 +47,6 @@ def _plane(transcript: Transcript) -> dict[str, Any]:
         "axes": [[short_number(a), short_number(t)] for a, t in axis_course(transcript)],
         "weight": relation_weight_of(transcript),
     }
-
-
-def published_results() -> Published:
-    score = Column("", entry="published-outcome")
-    scenes: dict[str, Column] = {scene: score._replace(name=scene.capitalize()) for scene in SCENES}
-    rank = Column("#", digits=0, entry="published-eibench-rank")
-    general = {"aime_2025": "AIME 2025", "gpqa_diamond": "GPQA Diamond", "humaneval_plus": "HumanEval+", "ifeval": "IFEval"}
-    tables = (
-        printed(
-            __package__,
-            "eibench_table04_leaderboard",
-            {
-                "qwen3_max_rank": rank,
-                **{f"qwen3_max_{scene}": column for scene, column in scenes.items()},
-                "qwen3_max_average": score._replace(name="Mean, Qwen3-Max"),
-                "ds_v4_pro_average": score._replace(name="Mean, DS-V4-Pro"),
-                "ds_v4_pro_rank": rank._replace(name="# there"),
-            },
-            source="EIBench, Table 4",
-            title="Leaderboard with two user simulators",
-            help="Outcome times 100, by scene with Qwen3-Max as the user simulator, and the scenario-weighted mean with it and "
-            "with DeepSeek-V4-Pro. The paper prints no interval.",
-        ),
-        printed(
-            __package__,
-            "eibench_table07_ablation",
-            {**scenes, "average": score._replace(name="Average")},
-            head="variant",
-            source="EIBench, Table 7",
-            title="CTC-GRPO without one of its parts",
-            help="Outcome times 100 by scene, and the scenario-weighted mean.",
-            corner="Training",
-            fold=True,
-        ),
-        PublishedTable(
-            source="EIBench, Table 8",
-            title="General capability before and after training",
-            help="Percent. Whether training for people costs something elsewhere.",
-            columns=tuple(Column(name, entry="published-model") for name in general.values()),
-            rows=tuple(
-                Row(f"{row['base_model']}, {row['variant']}", tuple(row[name] for name in general))
-                for row in published(__package__, "eibench_table08_general_capability")
-            ),
-            fold=True,
-        ),
-    )
-    return Published(
-        title="four scenes, two user simulators",
-        tables=tables,
-        conditions="EIBench’s were measured with Qwen3-Max and DeepSeek-V4-Pro as user simulators, on its 213 scenarios in "
-        "Chinese, which are not part of this project.",
-        papers=("EIBench: A Simulator-Based Benchmark and Turn-Credit RL for Emotion Management",),
-    )
 
 
 _SIDE, _MARGIN = 180.0, 24.0
@@ -139,32 +86,7 @@ def _pixel(scores: tuple[float, float]) -> tuple[float, float]:
     return (round(_MARGIN + _SIDE * (t + 1.0) / 2.0, 1), round(_MARGIN + _SIDE * (1.0 - a) / 2.0, 1))
 
 
-PANEL = ReportPanel(
-    build=build,
-    question="Emotion management in four scenes",
-    lede="The model has to win the user over (charm), hold a boundary (defense), repair a mistake of its own (repair) or give "
-    "comfort (support). Each reply changes the user's negative emotion and relation to the model by at most {change_limit}. The "
-    "score is the final state between the scenario's anchors: 100 is success on both axes, 0 the start, -100 failure on both.",
-    trajectories=("Outcome by turn", "0 is the start."),
-    groups=(
-        "Outcome by scene",
-        "The score on the leaderboard is the mean over all scenarios, so scenes are weighted by their number of scenarios.",
-    ),
-    agreement="EIBench reports 0.93 between two user simulators over its models (Table 5).",
-    scenario=_scenario,
-    thoughts={
-        "need": "Need",
-        "quality": "Quality of the reply",
-        "inertia": "Inertia",
-        "changes": "Changes",
-        "tone": "Tone",
-        "ending": "Reason for the end",
-    },
-    thoughts_title="Reflection of the user simulator",
-    dialogue=_plane,
-    published=published_results,
-    package=__package__,
-)
+PANEL = panel_of(__package__, build=build, scenario=_scenario, dialogue=_plane, published=partial(results_of, __package__))
 
 
 def arena() -> ExternalRanking:

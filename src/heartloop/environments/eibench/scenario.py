@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import (
@@ -27,6 +25,7 @@ from pydantic import (
 )
 
 from heartloop.core.schemas import Sent
+from heartloop.core.system import packaged_table
 from heartloop.environments.eibench.scoring import STATE_LIMITS, Anchors, anchor_problem
 from heartloop.environments.records import set_loader
 from heartloop.environments.written import (
@@ -259,13 +258,8 @@ class Pools(NamedTuple):
 
 
 @functools.cache
-def table(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
-
-
-@functools.cache
 def pools() -> Pools:
-    found = table("pools.toml")
+    found = packaged_table(__package__, "pools.toml")
     scenes = {str(s): {theme: {key: tuple(fit) for key, fit in by.items()} for theme, by in found[s].items()} for s in SCENES}
     return Pools(scenes, found["relationships"], found["intensities"], found["personalities"])
 

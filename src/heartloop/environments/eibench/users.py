@@ -19,6 +19,7 @@ from heartloop.core.dialogue import Call, Message, StopReason
 from heartloop.core.judging import ask, parse
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.core.system import packaged_table
 from heartloop.environments.base import RoleModel
 from heartloop.environments.dialogue_text import dialogue_text, pick, speaks_for
 from heartloop.environments.eibench.environment import RELATION_WEIGHT, EIBenchView, Reaction
@@ -32,7 +33,6 @@ from heartloop.environments.eibench.scenario import (
     Scene,
     as_list,
     pools,
-    table,
 )
 from heartloop.environments.eibench.scoring import CHANGE_LIMIT, move, outcome
 from heartloop.environments.episode import CallLog
@@ -343,7 +343,7 @@ def _thoughts(scene: Scene, appraisal: Appraisal, felt: _Felt) -> dict[str, str]
     else:
         tone = "Softer. I may tell more." if t > _WARM else "As I am, no more and no less."
     return {
-        "need": table("scenes.toml")[scene]["need"],
+        "need": packaged_table(__package__, "scenes.toml")[scene]["need"],
         "quality": "Nothing was said." if appraisal.silent else verdict(appraisal, felt.worth),
         "inertia": "I have heard that before." if appraisal.again >= REPEATED else "That was not said before.",
         "changes": changes,

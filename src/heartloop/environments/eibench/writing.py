@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.core.system import packaged_table
 from heartloop.environments.eibench.composer import Combination, combinations
 from heartloop.environments.eibench.scenario import (
     LINES,
@@ -31,7 +32,6 @@ from heartloop.environments.eibench.scenario import (
     UserProfile,
     pools,
     problems_of,
-    table,
 )
 from heartloop.environments.eibench.scoring import Anchors, anchor_problem
 from heartloop.environments.writing import (
@@ -86,7 +86,7 @@ class _Voice(Answer):
     lines: EIBenchLines
 
 
-_SCENES = table("scenes.toml")
+_SCENES = packaged_table(__package__, "scenes.toml")
 
 
 class EIBenchWriting(Writing):

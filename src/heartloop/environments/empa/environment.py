@@ -7,6 +7,7 @@ turn 12. The IEDR form is filled once and stored in the scenario.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -34,7 +35,7 @@ from heartloop.environments.empa.scoring import (
 )  # fmt: skip
 from heartloop.environments.episode import CallLog, Outcome, RoleFailed, UserTurn
 from heartloop.environments.replay import reading_transcript
-from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Sums, Zone, option
+from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, bounded_sums, option
 from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 VARIANTS = ("plain",)
@@ -306,11 +307,6 @@ def _epmqs(transcript: Transcript) -> list[float]:
         return []
 
 
-def _sums(dialogues: Sequence[tuple[str, float]], success_at: float, failure_below: float) -> Sums:
-    """The mean; success and failure do not follow from EPM-Q and are counted elsewhere (`by_end`)."""
-    return Sums(sum(points for _, points in dialogues) / len(dialogues) if dialogues else float("nan"), 0, 0)
-
-
 _SCALE = Scale(
     points=1.0,
     low=0.0,
@@ -318,7 +314,7 @@ _SCALE = Scale(
     start=0.0,
     success_at=100.0,
     failure_below=0.0,
-    sums=_sums,
+    sums=lambda dialogues, success_at, failure_below: bounded_sums(dialogues, math.inf, -math.inf),  # see `by_end`
     group="axis",
     group_title="dominant axis",
     group_order=AXES,

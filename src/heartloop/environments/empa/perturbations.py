@@ -11,9 +11,7 @@ direct judge, with the same numbers; both are here. The numbers of a scenario ar
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from importlib import resources
 from statistics import fmean
 from typing import Annotated, Any, NamedTuple, Protocol, cast
@@ -28,6 +26,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.core.system import packaged_table
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance, file_hash
 from heartloop.environments.empa.embedded import EmpaEmbeddedUser
@@ -60,7 +59,7 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
     swapped; then the axis with the greatest deficit gets high. Two sentences are added to `needs.constraints`. If every level
     was 3, the dialogue cannot be scored.
     """
-    texts = _texts()["flip"]
+    texts = packaged_table(__package__, _FILE.name)["flip"]
     iedr = {name: line.model_copy(update={"level": 3 - line.level}) for name, line in scenario.iedr.items()}
     changed = scenario.model_copy(update={"iedr": iedr})
     shares = shares_of(changed.start)
@@ -77,7 +76,7 @@ def flipped(scenario: EmpaBrief) -> EmpaBrief:
 def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
     sentences = []
     for part in ("openings", "middles", "closings"):
-        texts: list[str] = _texts()["attacks"][attack][part]
+        texts: list[str] = packaged_table(__package__, _FILE.name)["attacks"][attack][part]
         order = sorted(texts, key=lambda text: chance(attack, part, scenario_id, seed, text))
         sentences.append(order[turn % len(order)])
     return " ".join(sentences)
@@ -85,11 +84,6 @@ def attack_reply(attack: str, scenario_id: str, seed: int, turn: int) -> str:
 
 def perturbation_hash() -> dict[str, str]:
     return {_FILE.name: file_hash(_FILE.read_bytes())}
-
-
-@cache
-def _texts() -> Mapping[str, Any]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 class DirectJudge(Protocol):
@@ -485,29 +479,7 @@ def _panel(shifts: PerturbationShifts, cell: ScorerShift) -> SlopePanel:
     )
 
 
-_READING = Text(
-    "How to read this",
-    (
-        "Perturbations. Persona flipped: the same dialogue, judged for a user whose needs are inverted. The three attacks: each "
-        "reply alone is replaced, in its place in the original dialogue, by feeling without content (pure empathy), slogans "
-        "(self-empowerment) or technical terms (psycho-jargon).",
-        "Scorers. All rate the same replies. EPM energy is the component of a reply's step towards the user's needs; EPM "
-        "alignment is the cosine of that angle; rubric only is the sum of the judge's levels; magnitude only is the size of the "
-        "step; the direct judge gives one number from 0 to 100 without a rubric.",
-        f"Columns. All are perturbed minus original. A tie is a change below {TIE:.0%} of the scorer's standard deviation over "
-        "all original replies. That standard deviation is the unit of “in sd”, which is comparable between scorers, and of “size "
-        "in sd”, the mean absolute change. Intervals are over scenarios. p is Wilcoxon's; over replies it assumes independent "
-        "replies, so prefer p over scenarios.",
-    ),
-)
+_TEXTS = packaged_table(__package__, "suite.toml")
+_READING = Text("How to read this", tuple(text.format(tie=TIE) for text in _TEXTS["reading"]))
 
-SUITE = RejudgingSuite(
-    title="Does EMPA's score measure empathy?",
-    about=(
-        "Stored dialogues are judged again with one change: the user's needs are inverted, or replies are replaced by performed "
-        "empathy. A valid score of empathy must fall."
-    ),
-    variants=PERTURBATIONS,
-    judges=_judges,
-    result=result_of,
-)
+SUITE = RejudgingSuite(_TEXTS["title"], _TEXTS["about"], PERTURBATIONS, _judges, result_of)

@@ -22,9 +22,7 @@ from heartloop.core.blocks import (
     PanelInput,
     PanelOutput,
     Point,
-    Published,
     Range,
-    ReportPanel,
     Row,
     Series,
     Table,
@@ -33,6 +31,7 @@ from heartloop.core.blocks import (
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError
+from heartloop.core.system import packaged_table
 from heartloop.core.text import printable, printable_texts, short_number, utf16_place
 from heartloop.environments.dialogue_text import spans_of
 from heartloop.environments.empa.environment import judged_dialogue
@@ -51,46 +50,16 @@ from heartloop.environments.empa.scoring import (
     reached,
     trace,
 )
-from heartloop.environments.report import printed, scenario_view
+from heartloop.environments.report import panel_of, results_of, scenario_view
 from heartloop.scoring.statistics import estimate
 
-SUCCEEDED = {
-    "near": "ended near the balance",
-    "far": "covered the distance of the start",
-    "company": "kept the right direction",
-    "uncounted": "success in the data, but not by the levels",
-}
-"""Causes, here and in `FAILED` in order of precedence; the second exists in `released` only, the third in `paper` only."""
-FAILED = {
-    "away": "five windows of negative energy in a row",
-    "stuck": "stagnation with regression",
-    "other": "failure in the data",
-}
+_WORDS = packaged_table(__package__, "report.toml")
+SUCCEEDED, FAILED = _WORDS["succeeded"], _WORDS["failed"]
 ENDINGS = {**SUCCEEDED, **FAILED, "left": "ended by the director", "limit": "turn limit", "cut": "no further reply stored"}
 _KINDS = {**dict.fromkeys(SUCCEEDED, "success"), **dict.fromkeys(FAILED, "failure")}
 
 _TIERS: tuple[Difficulty, ...] = ("easy", "medium", "hard", "extreme")
 _AXIS_NAMES: Mapping[str, str] = {"C": "C · cognitive", "A": "A · affective", "P": "P · proactive"}
-_INDEX_NAMES: Mapping[str, str] = {
-    "rdi": "Nearer than at the start (RDI)",
-    "energy": "Total energy (E total)",
-    "net": "Net score (S net)",
-    "density": "Energy per window (ρ)",
-    "projection": "Mean projection (S proj)",
-    "tortuosity": "Straightness (τ)",
-    "positive": "Windows of positive energy (R pos)",
-    "alignment": "Mean alignment (cos θ)",
-    "penalty": "Freedom from penalty (R pen)",
-}
-_CONDITIONS: Mapping[str, str] = {
-    "gate": "energy gate",
-    "resolution": "near the balance",
-    "position": "covered the distance",
-    "companionship": "kept the direction",
-    "negative_run": "five negative in a row",
-    "stagnation": "stagnation",
-    "regression": "regression",
-}
 _NEUTRAL = {"rdi": 50.0, "alignment": 50.0}  # without change; others are 0
 _EPMQ = Range(0.0, 120.0, 0.0)
 
@@ -220,12 +189,14 @@ def condition_table(members: Sequence[Member]) -> Table:
         held = [{**m.success._asdict(), **m.failure._asdict()}[name] for m in mine]
         return None if None in held else f"{100 * sum(held) / len(held):.0f} %"
 
-    cells: dict[Column, Cell] = {Column(words, entry="conditions"): partial(share, name) for name, words in _CONDITIONS.items()}
+    cells: dict[Column, Cell] = {
+        Column(words, entry="conditions"): partial(share, name) for name, words in _WORDS["conditions"].items()
+    }
     return _table("Conditions at the end", members, {**cells, Column("dialogues", entry="conditions"): len})
 
 
 def index_table(names: Sequence[str], members: Sequence[Member]) -> Table:
-    cells = {Column(_INDEX_NAMES[name], digits=0, entry=f"index-{name}"): _mean(f"epmq.indices.{name}") for name in names}
+    cells = {Column(_WORDS["indices"][name], digits=0, entry=f"index-{name}"): _mean(f"epmq.indices.{name}") for name in names}
     table = _table("Indices", members, cells)
     ends = [_bar_end(row.cells[place] for row in table.rows) for place in range(len(names))]
     ranges = [Range(0.0, end, _NEUTRAL.get(name, 0.0)) for name, end in zip(names, ends, strict=True)]
@@ -233,30 +204,14 @@ def index_table(names: Sequence[str], members: Sequence[Member]) -> Table:
     return table._replace(columns=tuple(columns))
 
 
-PROFILES: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
-    "domain": ("Domains of life", "The subject of the dialogue.", "domain", {}),
-    "mechanism": (
-        "Mechanism and difficulty",
-        "The axis with the largest deficit, and the distance to the balance: routine is easy or medium, challenging is hard or "
-        "extreme.",
-        "difficulty",
-        {"easy": "routine", "medium": "routine", "hard": "challenging", "extreme": "challenging"},
-    ),
-    "need": (
-        "Need and threshold",
-        "The axis with the largest deficit, and the user's threshold for empathy: receptive is low or medium, defensive is high.",
-        "threshold",
-        {"low": "receptive", "medium": "receptive", "high": "defensive"},
-    ),
-}
-"""Divisions of the scenarios (EMPA Figures 9 to 14): title, explanation, fact, and kinds of the fact, which divide each axis."""
+PROFILES: Mapping[str, Mapping[str, Any]] = _WORDS["profiles"]
 
 
 def group_of(profile: str, m: Measured) -> str:
-    *_, fact, kinds = PROFILES[profile]
+    kinds, fact = PROFILES[profile]["kinds"], m.fact(PROFILES[profile]["fact"])
     if not kinds:
-        return m.fact(fact)
-    axis, kind = m.fact("axis"), kinds.get(m.fact(fact), "")
+        return fact
+    axis, kind = m.fact("axis"), kinds.get(fact, "")
     return f"{axis} {kind}" if axis and kind else ""
 
 
@@ -265,7 +220,7 @@ _MIDDLE, _RADIUS = (170.0, 118.0), 82.0
 
 def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
     """EPM-Q over a division of the scenarios, as table and radars of one scale; `None` if fewer than three groups occur."""
-    title, about, _, kinds = PROFILES[key]
+    title, about, kinds = (PROFILES[key][name] for name in ("title", "about", "kinds"))
     of = partial(group_of, key)
     every = [f"{axis} {kind}" for kind in dict.fromkeys(kinds.values()) for axis in AXES] if kinds else DOMAINS
     groups = [name for name in every if any(of(m) == name for *_, mine in members for m in mine)]
@@ -519,41 +474,10 @@ def build(page: PanelInput) -> PanelOutput:
     )
 
 
-def published_results() -> Published:
-    leaderboard = printed(
-        __package__,
-        "empa_table07_leaderboard",
-        {
-            "rank": Column("#", digits=0, entry="published-epmq"),
-            "epm_q": Column("EPM-Q", range=Range(0, 120, 0), entry="published-epmq"),
-            **{name: Column(name.capitalize(), entry="published-epmq") for name in INDICES},
-        },
-        source="EMPA, Table 7",
-        title="Leaderboard",
-        help="Means over 30 scenarios. EPM-Q is 0.4 outcome + 0.2 efficiency + 0.4 stability. The paper prints no interval.",
-    )
-    return Published(
-        title="EPM-Q and its components",
-        tables=(leaderboard,),
-        conditions="EMPA’s were measured with its authors’ own user, judge and director on 30 scenarios in Chinese, by preset "
-        "released.",
-        papers=("EMPA: Evaluating Persona-Aligned Empathy as a Process",),
-    )
-
-
-PANEL = ReportPanel(
+PANEL = panel_of(
+    __package__,
     build=build,
-    question="How much of the user’s deficit do the replies make good?",
-    lede="Each scenario has a deficit on three axes: to be understood (C), to be felt with (A), to become active again (P). A "
-    "judge rates the effect of every reply on each axis, with quotes as evidence, so that a dialogue is a path from the deficit "
-    "towards the balance. The score, EPM-Q, measures how far the path leads, how directly, and how steadily: about 100 makes "
-    "good the whole deficit.",
     leaves_out=frozenset({"groups"}),
-    trajectories=(
-        "EPM-Q by turn",
-        "A dialogue in which nothing happens scores 26.7, the upper end of the lowest band. One step in the right direction "
-        "already has full stability, so the curves rise at the first reply.",
-    ),
     scenario=scenario_view(
         {
             **dict.fromkeys(("person", "place", "theme"), "{}"),
@@ -565,6 +489,5 @@ PANEL = ReportPanel(
     ),
     turn=_turn,
     dialogue=journey,
-    published=published_results,
-    package=__package__,
+    published=partial(results_of, __package__),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 from heartloop.core.blocks import (
     Column,
@@ -12,9 +12,7 @@ from heartloop.core.blocks import (
     PanelInput,
     PanelOutput,
     Published,
-    PublishedTable,
     Range,
-    ReportPanel,
     Row,
     Table,
     TurnView,
@@ -23,7 +21,7 @@ from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import amount
 from heartloop.environments.eqbench.environment import HIGHEST_MARK, SCALE
 from heartloop.environments.eqbench.scenario import KINDS
-from heartloop.environments.report import mapping_of, mean_of, published
+from heartloop.environments.report import mapping_of, mean_of, panel_of, results_of
 
 _MARKS = Range(0.0, HIGHEST_MARK, 0.0)
 _POINTS = Range(SCALE.low, SCALE.high, SCALE.low)
@@ -103,57 +101,32 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     return TurnView(details=tuple(details))
 
 
-PRINTED: Mapping[str, tuple[str, str]] = {
-    "depth_of_insight": ("DoI", "depth_of_insight"),
-    "emotional_reasoning": ("ER", "emotional_reasoning"),
-    "demonstrated_empathy": ("DE", "demonstrated_empathy"),
-    "warmth": ("WRM", "warmth"),
-    "humanlike": ("HL", "humanlikeness"),
-    "pragmatic_ei": ("PEI", "pragmatic_emotional_intelligence"),
-    "social_dexterity": ("SD", "social_dexterity"),
-}
-"""PERM's Table 1: its abbreviation and the column of the published table, by criterion."""
-_CRITERIA = tuple(Column(short, entry="published-eqbench") for short, _ in PRINTED.values())
+PRINTED = (
+    "depth_of_insight", "emotional_reasoning", "demonstrated_empathy", "warmth", "humanlike", "pragmatic_ei", "social_dexterity",
+)  # fmt: skip
+"""The criteria that PERM's Table 1 prints, in the order of its columns."""
 
 
 def published_results() -> Published:
-    rows: Any = [row for row in published(__package__, "perm_table01_eqbench3") if row["measure"] == "score"]
-    names = [column for _, column in PRINTED.values()]
-    table = PublishedTable(
-        source="PERM, Table 1",
-        title="Qwen2.5-7B-Instruct and models trained from it",
-        help="Marks of 0 to 20 and the rubric score. The paper prints no interval.",
-        columns=(*_CRITERIA, Column("Overall", entry="published-eqbench")),
-        rows=tuple(Row(row["model"], (*(row[name] for name in names), row["overall"])) for row in rows),
-    )
-    return Published(
-        title="seven marks and the rubric score",
-        tables=(table,),
-        conditions="EQ-Bench3’s were printed by PERM’s paper, which does not name the version of its judge in the table.",
-        papers=("PERM: Psychology-grounded Empathetic Reward Modeling for Large Language Models",),
-        measured=_measured,
-    )
+    results = results_of(__package__)
+    *criteria, overall = results.tables[0].columns
+    return results._replace(measured=partial(_measured, columns=(*criteria, overall._replace(entry="eqbench-mean"))))
 
 
-def _measured(page: PanelInput) -> Table:
+def _measured(page: PanelInput, columns: tuple[Column, ...]) -> Table:
     rows = []
     for place, row in enumerate(page.models):
         seen = row.headline
         if seen.mean is not None:
             cells = (*(mean_mark(page.behind(row), name) for name in PRINTED), Estimate(seen.n, seen.mean, seen.low, seen.high))
             rows.append(Row(row.model, cells, place))
-    return Table("", (*_CRITERIA, Column("Overall", entry="eqbench-mean")), tuple(rows))
+    return Table("", columns, tuple(rows))
 
 
-PANEL = ReportPanel(
+PANEL = panel_of(
+    __package__,
     build=build,
-    question="Emotional intelligence in difficult situations",
-    lede="A scenario of EQ-Bench3 has fixed prompts, answers in sections and a debrief, or asks for an analysis of a given "
-    "dialogue. No user simulator replies. A judge marks the whole dialogue, 0 to 20 by each criterion. The score is five times "
-    "the mean of the marks that count.",
     leaves_out=frozenset({"trajectories", "groups"}),
-    stops={"turn_limit": "completed"},
     turn=_turn,
     published=published_results,
-    package=__package__,
 )

@@ -17,7 +17,6 @@ from heartloop.core.blocks import (
     Published,
     PublishedTable,
     Range,
-    ReportPanel,
     Row,
     Shade,
     Table,
@@ -26,6 +25,7 @@ from heartloop.core.blocks import (
 )
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import packaged_table
 from heartloop.core.text import printable, printable_texts, short_number, utf16_place
 from heartloop.environments.dialogue_text import spans_of
 from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, SCALE, Rules, reward_of, rules_of
@@ -40,7 +40,7 @@ from heartloop.environments.perm.scoring import (
     broken_form,
     normalised,
 )
-from heartloop.environments.report import PrintedRow, mapping_of, mean_of, published, scenario_view
+from heartloop.environments.report import PrintedRow, mapping_of, mean_of, panel_of, published, results_of, scenario_view
 from heartloop.scoring.agreement import spearman
 
 
@@ -142,17 +142,7 @@ def grades_table(page: PanelInput, members: Sequence[Member]) -> Table:
     return Table("Grades by judge", columns, tuple(rows), entry="model")
 
 
-FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "glad": ("content", "excited", "impressed", "joyful", "surprised"),
-    "sure of oneself": ("confident", "prepared", "proud"),
-    "looking ahead": ("anticipating", "hopeful"),
-    "bound to somebody": ("caring", "faithful", "grateful", "trusting"),
-    "looking back": ("nostalgic", "sentimental"),
-    "afraid": ("afraid", "anxious", "apprehensive", "terrified"),
-    "angry": ("angry", "annoyed", "disgusted", "furious", "jealous"),
-    "sad": ("devastated", "disappointed", "lonely", "sad"),
-    "ashamed": ("ashamed", "embarrassed", "guilty"),
-}
+FAMILIES: Mapping[str, Sequence[str]] = packaged_table(__package__, "report.toml")["families"]
 
 
 def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tuple[str, list[Shade]]]]]:
@@ -369,40 +359,19 @@ def build(page: PanelInput) -> PanelOutput:
     )
 
 
-CRITERIA: Mapping[str, str] = {
-    "overall": "Overall", "depth_of_insight": "DoI", "emotional_reasoning": "ER", "demonstrated_empathy": "DE", "warmth": "WRM",
-    "humanlikeness": "HL", "pragmatic_emotional_intelligence": "PEI", "social_dexterity": "SD",
-}  # fmt: skip
+CRITERIA: Mapping[str, str] = packaged_table(__package__, "report.toml")["criteria"]
 
 
 def published_results() -> Published:
-    study: Any = published(__package__, "perm_table03_user_study")
-    return Published(
-        title="models trained with its reward",
-        tables=(
-            _by_criterion(2, "Trained without one part of the reward", "Reward", "perm_table02_ablation", "{variant}"),
-            _by_criterion(
-                6, "Trained with another weight of the bystander", "Weight", "perm_table06_bystander_coefficient",
-                "λ = {lambda_bys}",
-            ),
-            _by_criterion(7, "Trained from another model", "Model", "perm_table07_backbones", "{backbone}, {model}"),
-            PublishedTable(
-                source="PERM, Table 3",
-                title="Preferences in a user study",
-                columns=tuple(Column(name, entry="published-wins") for name in ("Asked for", "Between", "Preferred the first")),
-                rows=tuple(
-                    Row(row["dataset"], (row["dimension"], row["comparison"],
-                                         f"{row['win_rate_percent']:.1f} % ± {row['ci95_half_width_percent']:.1f}"))
-                    for row in study
-                ),
-                corner="Messages from",
-                entry="published-wins",
-                fold=True,
-            ),
+    results = results_of(__package__)
+    by_criterion = (
+        _by_criterion(2, "Trained without one part of the reward", "Reward", "perm_table02_ablation", "{variant}"),
+        _by_criterion(
+            6, "Trained with another weight of the bystander", "Weight", "perm_table06_bystander_coefficient", "λ = {lambda_bys}"
         ),
-        conditions="PERM’s are EQ-Bench3 scores of models trained with its reward, by the judge model that its authors chose.",
-        papers=("PERM: Psychology-grounded Empathetic Reward Modeling for Large Language Models",),
-    )  # fmt: skip
+        _by_criterion(7, "Trained from another model", "Model", "perm_table07_backbones", "{backbone}, {model}"),
+    )
+    return results._replace(tables=(*by_criterion, *results.tables))
 
 
 def _by_criterion(number: int, title: str, corner: str, name: str, head: str) -> PublishedTable:
@@ -425,13 +394,9 @@ def _printed_cell(row: PrintedRow, criterion: str) -> Any:
     return f"{value:.1f} %" if row.get("measure") == "relative_improvement_percent" and value is not None else value
 
 
-PANEL = ReportPanel(
+PANEL = panel_of(
+    __package__,
     build=build,
-    question="Empathy of one answer, graded by four judges",
-    lede="The user sends one message. The model writes an analysis and one response. Four judges grade whether the analysis "
-    "understands the user (resonation), whether the response is well worded (expression), how the user receives it (reception), "
-    "and what a bystander thinks of it. The score is the reward times 100: the harmonic mean of the first three grades, minus "
-    "penalties by the bystander and for length.",
     leaves_out=frozenset({"trajectories", "groups"}),
     scenario=scenario_view(
         {"person": "{}", "emotion": "{}", "want": "wants {}"}, {"situation": "Situation, which the model sees"}
@@ -439,5 +404,4 @@ PANEL = ReportPanel(
     turn=lambda transcript, turn: TurnView(),  # `answer` shows the judges' grades in the answer
     dialogue=answer,
     published=published_results,
-    package=__package__,
 )

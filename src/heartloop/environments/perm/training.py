@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from heartloop.core.dialogue import Transcript
+from heartloop.core.system import packaged_table
 from heartloop.environments.perm.environment import PermOptions, reward_of
 from heartloop.environments.perm.scenario import PLACEHOLDERS, PermScenario, parse
 from heartloop.environments.perm.scoring import broken_form
@@ -41,31 +42,14 @@ def _split(answer: str) -> Mapping[str, str]:
     return {name: "" if any(words in part for words in PLACEHOLDERS) else part for name, part in named.items()}
 
 
-def _metric(name: str, title: str, about: str, unit: str = "") -> TrainingMetric:
-    return TrainingMetric(name, title, about, unit, "PERM, Eq. 4 to 7")
-
-
-_METRICS = (
-    _metric("resonation", "Resonation", "Whether the analysis understands the user.", "level 1 to 5"),
-    _metric("expression", "Expression", "Whether the response is well worded.", "level 1 to 5"),
-    _metric("reception", "Reception", "How the user receives the response.", "level 1 to 5"),
-    _metric("bystander", "Bystander", "The bystander’s grade of the response.", "0 to 100"),
-    _metric("empathy_term", "Empathy in the reward", "Harmonic mean of the first three grades, as shares."),
-    _metric("bystander_term", "Bystander in the reward", "Penalty of the bystander; at most 0."),
-    _metric("length_term", "Length in the reward", "Penalty for tokens of the response above 768; at most 0."),
-    _metric("response_tokens", "Tokens of a response", "Without the analysis, estimated from the characters.", "tokens"),
-    _metric(
-        "form", "Answers in valid form",
-        "An analysis, then a response. An answer in invalid form has no other terms and the lowest reward.", "share",
-    ),
-)  # fmt: skip
+_METRICS = packaged_table(__package__, "training.toml")["metrics"]
 
 TRAINING = Training(
     returns=_returns,
     calls_per_turn=4,  # one per judge
     tokens_per_call=1150,  # ours: about 1000 with short scripted answers, plus a margin
     terms=_terms,
-    metrics=_METRICS,
+    metrics=tuple(TrainingMetric(**metric, source="PERM, Eq. 4 to 7") for metric in _METRICS),
     reward_options=("bystander_weight", "without"),
     # a step seldom has two scenarios of the same of 32 emotions
     group=lambda scenario: str(scenario.want if isinstance(scenario, PermScenario) else scenario.stratum),

@@ -18,6 +18,7 @@ from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.core.system import packaged_table
 from heartloop.environments.base import RoleModel
 from heartloop.environments.dialogue_text import alternating_text, pick, speaks_for
 from heartloop.environments.episode import CallLog
@@ -242,26 +243,9 @@ class SageEmbeddedUser(AppraisingPlayer):
         return Speech(line)
 
 
-_ACTIVITIES: Mapping[str, Sequence[str]] = {
-    "high": ("Oh. They really are listening to me.", "That went right to it; I had to breathe out.",
-             "I had not expected anybody to put it like that.", "So it can be said, and someone holds still for it."),
-    "up": ("That was better. I might go on.", "They are with me, more or less.", "All right, I can tell a little more.",
-           "They have caught some of it."),
-    "flat": ("Hm. I do not know yet what to make of them.", "It passes by me.", "I am waiting to see what comes next."),
-    "down": ("No, that is not it.", "I notice I am closing up.", "Why did I even begin with this?",
-             "They are somewhere else with their thoughts."),
-    "low": ("That hurt, and they have not noticed.", "I want to get up and go.", "I should have kept it to myself.",
-            "So this is what I get for talking."),
-}  # fmt: skip
-_MOODS: Mapping[str, str] = {
-    "S": "Lighter, and thankful. I have what I came for.",
-    "A": "Warm towards them; I trust this talk.",
-    "B": "Still undecided about them.",
-    "C": "Disappointed, and on my guard.",
-    "F": "Done with this.",
-}
+_THOUGHTS = packaged_table(__package__, "thoughts.toml")
 _LEVELS = (("high", 4.0), ("up", GOOD_FROM), ("flat", HARM_FROM + 0.1), ("down", -3.9))
-"""Least change of each level of `_ACTIVITIES`; `low` below."""
+"""Least change of each level of activities; `low` below."""
 _QUOTED = 140
 
 
@@ -275,8 +259,8 @@ def _thoughts(appraisal: Appraisal, change: float, after: float, view: SageView)
     return {
         "content": "They said nothing." if appraisal.silent else f"They said: “{quote}”",
         "fit": verdict(appraisal, change),
-        "activity": pick(_ACTIVITIES[level], "activity", view.scenario.id, view.turn),
-        "feeling": _MOODS[band(after)],
+        "activity": pick(_THOUGHTS["activities"][level], "activity", view.scenario.id, view.turn),
+        "feeling": _THOUGHTS["moods"][band(after)],
     }
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from heartloop.core.prompts import load_prompt
+from heartloop.core.system import packaged_table
 from heartloop.environments.sage.scenario import (
     INTENTIONS,
     SETS,
@@ -55,9 +54,6 @@ class _Voice(Answer):
     lines: SageLines
 
 
-_FORMS = tomllib.loads((resources.files(__package__) / "families.toml").read_text(encoding="utf-8"))
-
-
 def _three(deck: Iterator[str]) -> list[str]:
     """The next three that differ."""
     drawn: dict[str, None] = {}
@@ -93,7 +89,7 @@ class SageWriting(Writing):
         themes = dict.fromkeys((one.family, one.theme) for one in shipped)
         rng = random.Random(f"sage|{seed}")
         rng.shuffle(chosen)
-        pools = tomllib.loads((resources.files(__package__) / "pools.toml").read_text(encoding="utf-8"))
+        pools = packaged_table(__package__, "pools.toml")
         found: list[Seeded] = []
         names: set[str] = set()
         ages, traits, sentences = (dealt(rng, pools[name]) for name in ("ages", "traits", "sentences"))
@@ -116,7 +112,7 @@ class SageWriting(Writing):
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
         facts = seeded.facts
         values = {
-            **_FORMS[facts["family"]],
+            **packaged_table(__package__, "families.toml")[facts["family"]],
             **facts,
             "age": str(facts["age"]),
             "traits": "; ".join(facts["traits"]),
